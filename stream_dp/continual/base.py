@@ -1,0 +1,115 @@
+"""What every continual mechanism is: a frozen value with pure steps, and no input or output.
+
+A mechanism says what each period costs and which noise it needs; `step` takes the true counts
+and that noise, measures, and turns the noisy answers into new synthetic columns. Everything
+after the noisy answers is post-processing: it sees only them, public numbers and fair coins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Protocol, TypeVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import Inconsistent
+from ..panel import Panel, Symbols
+from ..privacy.noise import Draw
+
+Counts = NDArray[np.int64]
+Demand = Sequence[tuple[Fraction, int]]
+S = TypeVar("S")
+
+
+@dataclass(frozen=True)
+class Measurements:
+    """Noisy answers and the exact variance of each one's noise.
+
+    queries: what each answers, in the words of `query.py`; values: int64 (n,), unbiased counts;
+    variances: the variance parameter of each.
+    """
+
+    queries: tuple[str, ...]
+    values: NDArray[np.int64]
+    variances: tuple[Fraction, ...]
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one period releases.
+
+    columns: uint8 (rows, new periods), the panel's new columns; measurements: the noisy answers;
+    notes: public numbers about the post-processing, such as repaired cells.
+    """
+
+    columns: Symbols
+    measurements: Measurements
+    notes: dict[str, int] = field(default_factory=dict)
+
+
+class Mechanism(Protocol[S]):
+    """A continual synthesizer under a declared neighbouring relation.
+
+    The outputs of steps 1..t together satisfy sum(charges[:t])-zCDP under that relation, for
+    one person's whole history, if each step's noise is independent N_Z(0, variance) as demanded.
+    Periods are numbered from 1. A step without a release returns None and an unchanged panel.
+    """
+
+    @property
+    def charges(self) -> tuple[Fraction, ...]: ...
+    def demand(self, t: int) -> Demand: ...
+    def init(self) -> S: ...
+    def step(self, state: S, counts: Counts, draw: Draw) -> tuple[S, Step | None]: ...
+    def dump(self, state: S) -> bytes: ...
+    def load(self, data: bytes, panel: Panel | None) -> S: ...
+
+
+def shuffled(
+    groups: NDArray[np.int64], n_groups: int, coins: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows ordered by group, in uniformly random order inside each, and where each group starts.
+
+    groups: (rows,) numbers in 0..n_groups-1. Returns (order, starts), starts of n_groups + 1.
+    """
+    narrow = groups.astype(np.uint16) if n_groups <= 1 << 16 else groups
+    order = coins.permutation(groups.shape[0])
+    # A stable sort of 16-bit keys is a radix sort: linear in the rows.
+    order = order[np.argsort(narrow[order], kind="stable")]
+    starts = np.zeros(n_groups + 1, np.int64)
+    np.cumsum(np.bincount(groups, minlength=n_groups), out=starts[1:])
+    return order, starts
+
+
+class Packed(msgspec.Struct, forbid_unknown_fields=True):
+    """A mechanism's state as bytes: version, period, named int64 arrays with their shapes."""
+
+    version: int
+    period: int
+    arrays: dict[str, tuple[list[int], bytes]]
+
+
+def pack(version: int, period: int, **arrays: NDArray[np.int64]) -> bytes:
+    held = {k: (list(a.shape), a.astype("<i8").tobytes()) for k, a in arrays.items()}
+    return msgspec.msgpack.encode(Packed(version, period, held))
+
+
+def unpack(data: bytes, known: int) -> tuple[int, dict[str, NDArray[np.int64]]]:
+    """Period and arrays. Raises Inconsistent for bytes that this version cannot read."""
+    try:
+        held = msgspec.msgpack.decode(data, type=Packed)
+        arrays = {
+            k: np.frombuffer(raw, "<i8").astype(np.int64).reshape(shape)
+            for k, (shape, raw) in held.arrays.items()
+        }
+    except (msgspec.DecodeError, ValueError):
+        raise Inconsistent("journal: a mechanism's state is damaged; restore a backup") from None
+    if held.version != known:
+        raise Inconsistent(
+            f"journal: a mechanism's state has version {held.version}, this code reads {known}; "
+            "run the version of stream-dp that wrote it, or a newer one"
+        )
+    return held.period, arrays

@@ -1,0 +1,183 @@
+"""Periods: the calendar units of a study, their labels, and when each one closes."""
+
+from __future__ import annotations
+
+import re
+from datetime import date, datetime, time, timedelta
+from functools import cached_property
+from typing import Annotated, Literal
+from zoneinfo import ZoneInfo
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationInfo,
+    field_validator,
+)
+
+Every = Literal["day", "week", "month", "quarter", "year", "step"]
+
+_SHAPE = {
+    "day": r"(\d{4})-(\d{2})-(\d{2})",
+    "week": r"(\d{4})-W(\d{2})",
+    "month": r"(\d{4})-(\d{2})",
+    "quarter": r"(\d{4})-Q([1-4])",
+    "year": r"(\d{4})",
+    "step": r"(\d{1,9})",
+}
+_EXAMPLE = {
+    "day": "2021-01-31",
+    "week": "2021-W05",
+    "month": "2021-01",
+    "quarter": "2021-Q1",
+    "year": "2021",
+    "step": "1",
+}
+_UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+
+
+def seconds(text: str) -> int:
+    """The length of '3d', '12h', '30m' or '10s' in seconds. Raises ValueError on anything else."""
+    match = re.fullmatch(r"(\d{1,6})([dhms])", text)
+    if match is None:
+        raise ValueError("write a length of time as '3d', '12h', '30m' or '10s'")
+    return int(match[1]) * _UNITS[match[2]]
+
+
+class Schedule(BaseModel):
+    """Close by the calendar: `grace` after `at` (local time) on the day the period ends."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    zone: str
+    at: time = time(0)
+    grace: str = "0s"
+    delay: str = "0s"
+
+    @field_validator("zone")
+    @classmethod
+    def _known(cls, zone: str) -> str:
+        try:
+            ZoneInfo(zone)
+        except (KeyError, ValueError, OSError):
+            raise ValueError("not a time zone; write one like 'Europe/Lisbon' or 'UTC'") from None
+        return zone
+
+    @field_validator("grace", "delay")
+    @classmethod
+    def _length(cls, text: str) -> str:
+        seconds(text)
+        return text
+
+
+class Periods(BaseModel):
+    """The horizon: `count` periods from `first`, and the rule that closes them.
+
+    `close` is "marker" (an operator's word) or a Schedule (the calendar).
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    every: Every
+    count: Annotated[int, Field(ge=1, le=10_000, strict=True)]
+    first: str
+    close: Annotated[
+        Annotated[Literal["marker"], Tag("word")] | Annotated[Schedule, Tag("table")],
+        Discriminator(lambda given: "word" if isinstance(given, str) else "table"),
+    ] = "marker"
+
+    @field_validator("first", mode="before")
+    @classmethod
+    def _text(cls, first: object) -> object:
+        return str(first) if isinstance(first, (int, date)) else first
+
+    @field_validator("first")
+    @classmethod
+    def _named(cls, first: str, info: ValidationInfo) -> str:
+        every = info.data.get("every")
+        if every is not None:
+            try:
+                _start(every, first, 0), _start(every, first, info.data.get("count", 1))
+            except (ValueError, OverflowError):
+                raise ValueError(f"must name a {every} such as '{_EXAMPLE[every]}'") from None
+        return first
+
+    @field_validator("close")
+    @classmethod
+    def _calendar(
+        cls, close: Literal["marker"] | Schedule, info: ValidationInfo
+    ) -> Literal["marker"] | Schedule:
+        if isinstance(close, Schedule) and info.data.get("every") == "step":
+            raise ValueError("a schedule needs calendar periods; with every = 'step' use 'marker'")
+        return close
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        return tuple(self._label(i) for i in range(self.count))
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """Period number, from 1, by label."""
+        return {label: i + 1 for i, label in enumerate(self.labels)}
+
+    def close_time(self, number: int) -> float | None:
+        """When period `number` closes, in Unix seconds; None where a marker closes it."""
+        if not isinstance(self.close, Schedule):
+            return None
+        end = datetime.combine(self._start(number), self.close.at, ZoneInfo(self.close.zone))
+        return end.timestamp() + seconds(self.close.grace)
+
+    def release_time(self, number: int) -> float | None:
+        """The scheduled time of a period's releases, in Unix seconds: a public constant.
+
+        With a schedule, a fixed delay after the close. With markers, midnight UTC at the end of
+        the period: the marker's own moment is the operator's and is not published. None for steps.
+        """
+        if isinstance(self.close, Schedule):
+            closed = self.close_time(number)
+            assert closed is not None
+            return closed + seconds(self.close.delay)
+        if self.every == "step":
+            return None
+        return datetime.combine(self._start(number), time(0), ZoneInfo("UTC")).timestamp()
+
+    def _start(self, offset: int) -> date:
+        return _start(self.every, self.first, offset)
+
+    def _label(self, offset: int) -> str:
+        if self.every == "step":
+            return str(int(self.first) + offset)
+        day = self._start(offset)
+        if self.every == "week":
+            year, week, _ = day.isocalendar()
+            return f"{year:04d}-W{week:02d}"
+        return {
+            "day": day.isoformat(),
+            "month": f"{day.year:04d}-{day.month:02d}",
+            "quarter": f"{day.year:04d}-Q{(day.month + 2) // 3}",
+            "year": f"{day.year:04d}",
+        }[self.every]
+
+
+def _start(every: Every, first: str, offset: int) -> date:
+    """First day of the period `offset` periods after `first`. Raises ValueError, OverflowError."""
+    match = re.fullmatch(_SHAPE[every], first)
+    if match is None:
+        raise ValueError("shape")
+    a, *rest = (int(group) for group in match.groups())
+    if every == "day":
+        return date(a, rest[0], rest[1]) + timedelta(days=offset)
+    if every == "week":
+        return date.fromisocalendar(a, rest[0], 1) + timedelta(weeks=offset)
+    if every == "year":
+        return date(a + offset, 1, 1)
+    if every == "step":
+        return date.min
+    months = rest[0] - 1 if every == "month" else 3 * (rest[0] - 1)
+    if not 0 <= months < 12:
+        raise ValueError("month")
+    months += offset * (3 if every == "quarter" else 1)
+    return date(a + months // 12, months % 12 + 1, 1)

@@ -1,0 +1,1 @@
+"""Privacy: exact noise, zCDP accounting, the ledger. Imports nothing of ours."""

@@ -1,0 +1,120 @@
+"""Exact discrete Gaussian noise, and the only place that touches the system's entropy.
+
+The sampler is OpenDP's (Canonne, Kamath, Steinke 2020, Algorithm 3), which works on exact
+rationals. It takes its scale as a float, so the scale is rounded up until its exact square
+is at least the variance that the ledger charges for.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Protocol
+
+import numpy as np
+import opendp.prelude as dp
+from numpy.typing import NDArray
+
+dp.enable_features("contrib")
+
+
+@dataclass(frozen=True)
+class Draw:
+    """All the randomness of one step, drawn before the counts are read.
+
+    noise: one int64 vector for each (variance, size) that the mechanism demands.
+    coins: a generator for choices made after the noise (rounding, which rows); post-processing.
+    """
+
+    noise: tuple[NDArray[np.int64], ...]
+    coins: np.random.Generator
+
+
+class Source(Protocol):
+    """Where a draw comes from. `simulated` is True for anything but the system's entropy."""
+
+    simulated: bool
+
+    def draw(self, demand: Sequence[tuple[Fraction, int]]) -> Draw: ...
+
+
+class System:
+    """Privacy noise: OpenDP's sampler on the operating system's entropy."""
+
+    simulated = False
+
+    def draw(self, demand: Sequence[tuple[Fraction, int]]) -> Draw:
+        coins = np.random.Generator(np.random.PCG64DXSM(int.from_bytes(secret(32), "big")))
+        return Draw(tuple(noise(variance, size) for variance, size in demand), coins)
+
+
+class Seeded:
+    """Simulation only: repeatable, from a NumPy generator. What it feeds is not private."""
+
+    simulated = True
+
+    def __init__(self, seed: int) -> None:
+        self._rng = np.random.default_rng(seed)
+
+    def draw(self, demand: Sequence[tuple[Fraction, int]]) -> Draw:
+        drawn = []
+        for variance, size in demand:
+            support, cumulative = _table(variance)
+            drawn.append(support[np.searchsorted(cumulative, self._rng.random(size))])
+        return Draw(tuple(drawn), self._rng)
+
+
+def secret(size: int) -> bytes:
+    """`size` bytes from the operating system, for keys and generator states."""
+    return os.urandom(size)
+
+
+def scale_above(variance: Fraction) -> float:
+    """The smallest float whose exact square is at least `variance` (found by stepping up)."""
+    scale = math.sqrt(variance)
+    while Fraction(scale) ** 2 >= variance:
+        scale = math.nextafter(scale, 0)
+    while Fraction(scale) ** 2 < variance:
+        scale = math.nextafter(scale, math.inf)
+    return scale
+
+
+def noise(variance: Fraction, shape: int | tuple[int, ...]) -> NDArray[np.int64]:
+    """Independent discrete Gaussian integers N_Z(0, variance), int64, of the given shape.
+
+    Raises ValueError unless variance > 0.
+    """
+    if variance <= 0:
+        raise ValueError("the variance of noise must be positive")
+    size = math.prod(shape) if isinstance(shape, tuple) else shape
+    if size == 0:
+        return np.zeros(shape, np.int64)
+    measure = _measurement(scale_above(variance))
+    return np.array(measure([0] * size), dtype=np.int64).reshape(shape)
+
+
+def exact_variance(variance: Fraction) -> float:
+    """The discrete Gaussian's own variance: smaller than the parameter, visibly so below 1."""
+    support, _ = _table(variance)
+    weight = np.exp(-(support.astype(float) ** 2) / (2 * float(variance)))
+    return float((weight * support.astype(float) ** 2).sum() / weight.sum())
+
+
+@lru_cache(maxsize=64)
+def _measurement(scale: float) -> dp.Measurement:
+    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="i64")
+    return dp.m.make_gaussian(*space, scale=scale)
+
+
+@lru_cache(maxsize=64)
+def _table(variance: Fraction) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Support and cumulative probabilities, cut where the tail is below 1e-17."""
+    reach = math.ceil(9 * math.sqrt(variance)) + 9
+    support = np.arange(-reach, reach + 1, dtype=np.int64)
+    weight = np.exp(-(support.astype(float) ** 2) / (2 * float(variance)))
+    cumulative = np.cumsum(weight)
+    return support, cumulative / cumulative[-1]

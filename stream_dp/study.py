@@ -1,0 +1,193 @@
+"""The study: everything that is declared before the first report is read, all of it public.
+
+Numbers are exact: rho is the fraction that was written. The hash covers all but `[run]`.
+Study files are read, and their faults told, in `studyfile.py`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from decimal import Decimal
+from fractions import Fraction
+from functools import cached_property
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+
+from .errors import UserError
+from .period import Periods
+
+ABSENT = "absent"
+MOST_BINS = 1 << 20
+
+Neighbours = Literal["add_remove", "replace_one", "replace_in_place"]
+
+
+def _fraction(value: object) -> Fraction:
+    if isinstance(value, bool) or not isinstance(value, (int, str, Decimal, Fraction)):
+        raise ValueError("write a number such as 0.005, or a fraction such as '1/200'")
+    try:
+        return Fraction(value)
+    except (ValueError, ZeroDivisionError, OverflowError):
+        raise ValueError("write a number such as 0.005, or a fraction such as '1/200'") from None
+
+
+def _positive(value: object) -> Fraction:
+    found = _fraction(value)
+    if found <= 0:
+        raise ValueError("must be above 0")
+    return found
+
+
+def _probability(value: object) -> Fraction:
+    found = _fraction(value)
+    if not 0 < found < 1:
+        raise ValueError("must lie between 0 and 1")
+    return found
+
+
+_exact = PlainSerializer(str, return_type=str)
+Rho = Annotated[Fraction, BeforeValidator(_positive), _exact]
+Probability = Annotated[Fraction, BeforeValidator(_probability), _exact]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+Symbol = Annotated[int, Field(strict=True)] | Annotated[str, Field(strict=True, min_length=1)]
+
+
+class _Declared(BaseModel):
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", hide_input_in_errors=True, arbitrary_types_allowed=True
+    )
+
+
+class Carry(_Declared):
+    """A missing value repeats the person's last one; before any, it is `first`."""
+
+    carry: Literal[True]
+    first: Symbol
+
+
+class Attribute(_Declared):
+    """One question: its possible values, and what stands for a missing answer."""
+
+    values: Annotated[tuple[Symbol, ...], Field(min_length=1, max_length=250)]
+    missing: Symbol | Carry
+
+    @cached_property
+    def symbols(self) -> tuple[Symbol, ...]:
+        """The alphabet, in code order: the values, then 'absent' where that is the rule."""
+        return (*self.values, ABSENT) if self.missing == ABSENT else self.values
+
+    @cached_property
+    def codes(self) -> dict[Symbol, int]:
+        """Code by symbol and by the symbol's text: what is written 1 may be reported as '1'."""
+        found: dict[Symbol, int] = {s: i for i, s in enumerate(self.symbols)}
+        return found | {str(s): i for i, s in enumerate(self.symbols)}
+
+    @property
+    def first_code(self) -> int:
+        """The code of a person of whom nothing is known."""
+        rule = self.missing
+        return self.codes[rule.first if isinstance(rule, Carry) else rule]
+
+    @property
+    def carries(self) -> bool:
+        return isinstance(self.missing, Carry)
+
+    def problems(self, where: str) -> list[str]:
+        texts = [str(v) for v in self.values]
+        if len(set(texts)) < len(texts):
+            return [f"{where}.values: a value stands there twice"]
+        if ABSENT in texts:
+            return [f"{where}.values: 'absent' is reserved; ask for it with missing = 'absent'"]
+        rule = self.missing.first if isinstance(self.missing, Carry) else self.missing
+        if rule not in self.codes:
+            return [f"{where}.missing: must be 'absent', one of the values, or carry forward"]
+        if len(self.symbols) < 2:
+            return [f"{where}.values: one symbol alone says nothing; declare at least two"]
+        return []
+
+
+class Window(_Declared):
+    """A fixed-window release: every pattern of the last `width` periods."""
+
+    kind: Literal["window"]
+    name: Name
+    attribute: str
+    width: Annotated[int, Field(ge=1, strict=True)]
+    rho: Rho
+    failure: Probability = Fraction(1, 20)
+
+
+class Cumulative(_Declared):
+    """A cumulative release: how many people have had the event in at least b periods.
+
+    Under add_remove the number of synthetic rows is either declared (`rows`) or measured with
+    `size_share` of the release's rho at the first period.
+    """
+
+    kind: Literal["cumulative"]
+    name: Name
+    attribute: str
+    event: Annotated[tuple[Symbol, ...], Field(min_length=1)]
+    rho: Rho
+    failure: Probability = Fraction(1, 20)
+    rows: Annotated[int, Field(ge=1, le=10**9, strict=True)] | None = None
+    size_share: Probability | None = None
+
+
+Release = Annotated[Window | Cumulative, Field(discriminator="kind")]
+
+
+class Run(_Declared):
+    """Where this study runs. Not part of the hash; STREAM_DP_LOG and so on override it."""
+
+    log: str = "sqlite:study.db"
+    public: str = "sqlite:study-public.db"
+    snapshots: str | None = None
+    partitions: Annotated[int, Field(ge=1, le=1000)] = 1
+
+
+class Population(_Declared):
+    size: Annotated[int, Field(ge=1, le=10**9, strict=True)] | None = None
+
+
+class Study(_Declared):
+    """A whole declaration. `studyfile.parse` checks one; the public log holds it as JSON."""
+
+    name: Name
+    description: str = ""
+    unit: Annotated[str, Field(min_length=1)]
+    neighbours: Neighbours
+    rho: Rho
+    delta: Probability
+    periods: Periods
+    population: Population = Population()
+    attributes: dict[Name, Attribute]
+    releases: tuple[Release, ...]
+
+    @property
+    def size(self) -> int | None:
+        return self.population.size
+
+    def release(self, name: str) -> Release:
+        """The release of that name. Raises UserError that lists the names there are."""
+        for release in self.releases:
+            if release.name == name:
+                return release
+        names = ", ".join(r.name for r in self.releases)
+        raise UserError(f"release '{name}': the study has no such release; it has {names}")
+
+    def event_codes(self, release: Cumulative) -> tuple[int, ...]:
+        codes = self.attributes[release.attribute].codes
+        return tuple(sorted({codes[value] for value in release.event}))
+
+    def canonical(self) -> bytes:
+        """The declaration as JSON with sorted keys, the same for the same study."""
+        return json.dumps(
+            self.model_dump(mode="json", exclude_none=True), sort_keys=True, separators=(",", ":")
+        ).encode()
+
+    @cached_property
+    def hash(self) -> str:
+        return hashlib.sha256(self.canonical()).hexdigest()

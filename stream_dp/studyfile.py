@@ -1,0 +1,238 @@
+"""Study files: TOML in, a `Study` and its `Run` out, every fault of the file told at once."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from .errors import UserError
+from .period import Periods
+from .study import MOST_BINS, Attribute, Cumulative, Population, Release, Run, Study, Window
+
+_KINDS: dict[str, type[Window] | type[Cumulative]] = {"window": Window, "cumulative": Cumulative}
+
+
+def parse(raw: dict[str, Any]) -> Study:
+    """The study in a table that is laid out as a study file is. Raises UserError."""
+    parts, problems = _parts(raw)
+    problems += _cross(parts)
+    if problems:
+        raise UserError(problems)
+    return Study(**parts)
+
+
+def load(path: Path) -> tuple[Study, Run]:
+    """Read a study file. Raises UserError with every fault found, one line each."""
+    try:
+        raw = tomllib.loads(path.read_text("utf-8"), parse_float=Decimal)
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file; 'stream-dp new {path}' writes one") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: cannot be read: {type(error).__name__}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{path}: not a TOML file: {error}") from None
+    run_raw = raw.pop("run", {})
+    lines: list[str] = []
+    run = _section(Run, run_raw, "run", lines) if isinstance(run_raw, dict) else None
+    if run is None and not lines:
+        lines.append("run: must be a table")
+    try:
+        study = parse(raw)
+    except UserError as error:
+        lines = [*error.lines, *lines]
+    if lines:
+        raise UserError(f"{path}: {line}" for line in lines)
+    assert run is not None
+    overrides = {f: v for f in Run.model_fields if (v := os.environ.get(f"STREAM_DP_{f.upper()}"))}
+    checked = _section(Run, {**run.model_dump(), **overrides}, "environment STREAM_DP_*", lines)
+    if checked is None:
+        raise UserError(lines)
+    return study, checked
+
+
+_M = TypeVar("_M", bound=BaseModel)
+
+
+def _section(model: type[_M], raw: object, where: str, problems: list[str]) -> _M | None:
+    """One section of a file as its model; None, with lines added to `problems`, if it is wrong."""
+    try:
+        return model.model_validate(raw)
+    except ValidationError as error:
+        problems.extend(_lines(error, where, model))
+        return None
+
+
+def _lines(error: ValidationError, where: str, model: type[BaseModel]) -> list[str]:
+    found: dict[str, str] = {}
+    for item in error.errors(include_input=False, include_context=False, include_url=False):
+        # The members of a union leave their own names in the path: keep field names and indices.
+        place = [str(p) for p in item["loc"] if isinstance(p, int) or str(p).isidentifier()]
+        place = [p for p in place if p not in {"int", "str", "Carry", "word", "table"}]
+        key = ".".join([where, *place])
+        text = item["msg"].removeprefix("Value error, ")
+        if item["type"] == "extra_forbidden":
+            text = f"unknown key; known here are {', '.join(model.model_fields)}"
+        elif item["type"] == "missing":
+            text = "is required"
+        elif item["type"] == "string_pattern_mismatch":
+            text = "use letters, digits, '.', '_' and '-', at most 64"
+        found[key] = f"{found[key]}, or {text[:1].lower()}{text[1:]}" if key in found else text
+    return [f"{place}: {text}" for place, text in found.items()]
+
+
+def _parts(raw: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Each section as its model where it is sound, and the faults of those that are not."""
+    problems: list[str] = []
+    parts: dict[str, Any] = {}
+    for key in raw.keys() - {"study", "attributes", "releases"}:
+        problems.append(f"{key}: unknown section; known are study, attributes, releases, run")
+    head = dict(raw["study"]) if isinstance(raw.get("study"), dict) else {}
+    for key, model in (("periods", Periods), ("population", Population)):
+        sub = head.pop(key, {} if key == "population" else None)
+        if sub is None:
+            problems.append(f"study.{key}: is required")
+        else:
+            if key == "periods" and isinstance(sub, dict):
+                sub = _nest_schedule(sub)
+            parts[key] = _section(model, sub, f"study.{key}", problems)
+    names = ("name", "description", "unit", "neighbours", "rho", "delta")
+    declared, lines = _fields(head, names)
+    parts |= declared
+    problems += lines
+    attributes = raw.get("attributes")
+    if not isinstance(attributes, dict) or not attributes:
+        problems.append("attributes: declare at least one, as [attributes.NAME]")
+        attributes = {}
+    parts["attributes"] = {
+        name: found
+        for name, sub in attributes.items()
+        if (found := _section(Attribute, sub, f"attributes.{name}", problems)) is not None
+    }
+    releases = raw.get("releases")
+    if not isinstance(releases, list) or not releases:
+        problems.append("releases: declare at least one, as [[releases]]")
+        releases = []
+    parts["releases"] = tuple(_release(sub, i, problems) for i, sub in enumerate(releases, 1))
+    return parts, problems
+
+
+def _nest_schedule(periods: dict[str, Any]) -> dict[str, Any]:
+    """`close = "schedule"` with zone, at, grace, delay beside it becomes a Schedule."""
+    if periods.get("close") != "schedule":
+        return periods
+    inner = {k: v for k, v in periods.items() if k in {"zone", "at", "grace", "delay"}}
+    return {k: v for k, v in periods.items() if k not in inner} | {"close": inner}
+
+
+def _fields(head: dict[str, Any], names: tuple[str, ...]) -> tuple[dict[str, Any], list[str]]:
+    """The plain keys of [study] and their faults, found with the other sections filled in."""
+    filled = {"periods": {"first": "1", "every": "step", "count": 1}, "attributes": {}}
+    try:
+        study = Study.model_validate({**filled, "releases": (), **head})
+        return {name: getattr(study, name) for name in names}, []
+    except ValidationError as error:
+        lines = _lines(error, "study", Study)
+        known = f"known here are {', '.join((*names, 'periods', 'population'))}"
+        lines = [
+            f"{x.split(': unknown key')[0]}: unknown key; {known}" if "unknown key" in x else x
+            for x in lines
+        ]
+        return {"neighbours": head.get("neighbours")}, [
+            "study.neighbours: is required: 'add_remove', 'replace_one' or 'replace_in_place';"
+            " it decides what is protected, so there is no default"
+            if line == "study.neighbours: is required"
+            else line
+            for line in lines
+        ]
+
+
+def _release(raw: object, number: int, problems: list[str]) -> Release | None:
+    kind = raw.get("kind") if isinstance(raw, dict) else None
+    where = f"releases[{number}]"
+    if not isinstance(kind, str) or kind not in _KINDS:
+        problems.append(f"{where}.kind: must be one of {', '.join(_KINDS)}")
+        return None
+    return _section(_KINDS[kind], raw, where, problems)
+
+
+def _cross(parts: dict[str, Any]) -> list[str]:
+    """Faults between sections, looked for in whatever sections are sound."""
+    problems: list[str] = []
+    attributes: dict[str, Attribute] = parts["attributes"]
+    for name, attribute in attributes.items():
+        problems += attribute.problems(f"attributes.{name}")
+    releases: list[Release] = [r for r in parts["releases"] if r is not None]
+    seen: set[str] = set()
+    for number, release in enumerate(parts["releases"], 1):
+        if release is None:
+            continue
+        where = f"releases[{number}]"
+        if release.name in seen:
+            problems.append(f"{where}.name: '{release.name}' stands there twice")
+        seen.add(release.name)
+        asked = attributes.get(release.attribute)
+        if asked is None:
+            problems.append(f"{where}.attribute: no attribute '{release.attribute}' is declared")
+        elif not asked.problems(""):
+            problems += _against(release, asked, parts, where)
+        problems += _size_rules(release, parts, where)
+    total = parts.get("rho")
+    wanted = sum((r.rho for r in releases), Fraction(0))
+    if total is not None and wanted > total:
+        problems.append(
+            f"releases: their rhos add up to {float(wanted):g}, more than study.rho = "
+            f"{float(total):g}; lower them or raise the total"
+        )
+    return problems + _size(parts)
+
+
+def _against(
+    release: Release, attribute: Attribute, parts: dict[str, Any], where: str
+) -> list[str]:
+    if isinstance(release, Cumulative):
+        unknown = [value for value in release.event if value not in attribute.codes]
+        return [f"{where}.event: {unknown[0]!r} is no value of the attribute"] if unknown else []
+    periods: Periods | None = parts.get("periods")
+    if periods is not None and release.width > periods.count:
+        return [f"{where}.width: {release.width} periods is over the horizon of {periods.count}"]
+    bins = len(attribute.symbols) ** release.width
+    if bins > MOST_BINS:
+        return [f"{where}.width: {bins} patterns to count; at most {MOST_BINS} are supported"]
+    return []
+
+
+def _size_rules(release: Release, parts: dict[str, Any], where: str) -> list[str]:
+    if not isinstance(release, Cumulative):
+        return []
+    declared = release.rows is not None or release.size_share is not None
+    if parts.get("neighbours") in {"replace_one", "replace_in_place"}:
+        if declared:
+            return [f"{where}: rows and size_share are for add_remove; here n is public"]
+    elif parts.get("neighbours") == "add_remove" and not declared:
+        return [
+            f"{where}: under add_remove n is private: declare rows = N, a bound on the people,"
+            " or size_share = 0.1, a part of this release's rho that measures n"
+        ]
+    if release.rows is not None and release.size_share is not None:
+        return [f"{where}: declare rows or size_share, not both"]
+    return []
+
+
+def _size(parts: dict[str, Any]) -> list[str]:
+    population: Population | None = parts.get("population")
+    if population is None:
+        return []
+    if parts.get("neighbours") == "add_remove" and population.size is not None:
+        return [
+            "study.population.size: under add_remove n is private, and a bound that turns people"
+            " away would let one person's coming change another's place: remove it"
+        ]
+    if parts.get("neighbours") in {"replace_one", "replace_in_place"} and population.size is None:
+        return [f"study.population.size: is required: {parts['neighbours']} makes n public"]
+    return []
