@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeVar
 
 import msgspec
 import numpy as np
@@ -57,8 +57,22 @@ class Mechanism(Protocol[S]):
     The outputs of steps 1..t together satisfy sum(charges[:t])-zCDP under that relation, for
     one person's whole history, if each step's noise is independent N_Z(0, variance) as demanded.
     Periods are numbered from 1. A step without a release returns None and an unchanged panel.
+
+    values: of the panel's symbols; padding: rows added to every count; worst_variance: the
+    largest noise variance of a released number; error_bound: no released number is off by more,
+    but for the declared failure probability.
     """
 
+    title: ClassVar[str]
+
+    @property
+    def values(self) -> tuple[int | str, ...]: ...
+    @property
+    def padding(self) -> int: ...
+    @property
+    def worst_variance(self) -> Fraction: ...
+    @property
+    def error_bound(self) -> float: ...
     @property
     def charges(self) -> tuple[Fraction, ...]: ...
     def demand(self, t: int) -> Demand: ...

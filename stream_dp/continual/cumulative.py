@@ -17,6 +17,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +61,10 @@ class Cumulative:
     rows: int | None
     size_share: Fraction = Fraction(0)
     failure: Fraction = Fraction(1, 20)
+
+    title: ClassVar[str] = "cumulative, binary tree counters (Bun et al. 2024, Algorithms 2 and 3)"
+    values: ClassVar[tuple[int | str, ...]] = (0, 1)  # of the panel: the event, or not
+    padding: ClassVar[int] = 0
 
     @classmethod
     def of(cls, study: Study, release: Declared) -> Cumulative:

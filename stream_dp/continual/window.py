@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +52,8 @@ class FixedWindow:
     neighbours: Neighbours
     failure: Fraction = Fraction(1, 20)
 
+    title: ClassVar[str] = "fixed window (Bun et al. 2024, Algorithm 1)"
+
     @classmethod
     def of(cls, study: Study, release: Window) -> FixedWindow:
         symbols = study.attributes[release.attribute].symbols
@@ -79,6 +82,11 @@ class FixedWindow:
     def variance(self) -> Fraction:
         """s2 = R D2 / (2 rho), the variance of every bin's noise."""
         return self.releases * Fraction(self.sensitivity2) / (2 * self.rho)
+
+    @property
+    def worst_variance(self) -> Fraction:
+        """The largest noise variance of a released number: every bin has the same."""
+        return self.variance
 
     @property
     def charges(self) -> tuple[Fraction, ...]:

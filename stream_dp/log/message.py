@@ -1,0 +1,157 @@
+"""Messages: a manifest and its parts, as records of one topic that are committed together.
+
+Every part is a record of its own; the manifest comes last and holds each part's name, length
+and SHA-256, the hash of the message before it, and whatever its writer put in its head. The
+manifest's own SHA-256 is the message's hash: so messages form a chain.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from ..errors import Inconsistent
+from .base import Headers, Log, Record
+
+# Room for headers and framing under the log's limit for a record.
+MOST_PART = 900_000
+START = "0" * 64
+_PART = "stream-dp-part"
+
+
+@dataclass(frozen=True)
+class Message:
+    """index: from 0, its place in the chain; head: JSON; parts: (name, bytes); hash: its own."""
+
+    index: int
+    head: dict[str, Any]
+    parts: tuple[tuple[str, bytes], ...]
+    previous: str
+    hash: str
+    manifest: bytes
+
+    def part(self, name: str) -> bytes:
+        """A part's bytes, or those of the parts NAME/0, NAME/1, ... joined."""
+        found = [data for n, data in self.parts if n == name or n.rsplit("/", 1)[0] == name]
+        return b"".join(found)
+
+
+def canonical(value: object) -> bytes:
+    """JSON with sorted keys and no spaces: the same bytes for the same value."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+
+def split(name: str, data: bytes) -> list[tuple[str, bytes]]:
+    """A part of any length as parts that fit a record."""
+    return [
+        (f"{name}/{i}", data[start : start + MOST_PART])
+        for i, start in enumerate(range(0, max(len(data), 1), MOST_PART))
+    ]
+
+
+def message(
+    index: int, previous: str, head: dict[str, Any], parts: Sequence[tuple[str, bytes]]
+) -> Message:
+    """The message with that content, its manifest and hash. Raises ValueError on a large part."""
+    if any(len(data) > MOST_PART for _, data in parts):
+        raise ValueError("a part is too large for a record")
+    listed = [
+        {"name": name, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        for name, data in parts
+    ]
+    manifest = canonical({**head, "index": index, "previous": previous, "parts": listed})
+    digest = hashlib.sha256(manifest).hexdigest()
+    return Message(index, head, tuple(parts), previous, digest, manifest)
+
+
+def records(
+    sent: Message, topic: str, *, kind: str, source: str, content: str, time: float | None
+) -> list[Record]:
+    """The message as records of partition 0, with CloudEvents headers (Kafka binding 1.0).
+
+    content: the parts' media type. time: Unix seconds, the event's scheduled time; without one,
+    no ce_time and a timestamp of 0.
+    """
+    common: list[tuple[str, bytes]] = [
+        ("ce_specversion", b"1.0"),
+        ("ce_type", kind.encode()),
+        ("ce_source", source.encode()),
+    ]
+    if time is not None:
+        common.append(("ce_time", iso(time).encode()))
+    stamp = 0 if time is None else round(time * 1000)
+
+    def record(name: str, data: bytes, media: str) -> Record:
+        headers: Headers = (
+            *common,
+            ("ce_id", f"{sent.index}/{name}".encode()),
+            ("content-type", media.encode()),
+            (_PART, name.encode()),
+        )
+        return Record(topic, data, str(sent.index).encode(), headers, 0, stamp)
+
+    found = [record(name, data, content) for name, data in sent.parts]
+    return [*found, record("manifest", sent.manifest, "application/json")]
+
+
+def iso(time: float) -> str:
+    """Unix seconds as RFC 3339 in UTC."""
+    return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def messages(log: Log, topic: str, what: str) -> Iterator[Message]:
+    """Every message of a topic, in order, each checked against its manifest and the chain.
+
+    Raises Inconsistent with what was found: a gap, a broken chain, a damaged part.
+    """
+    info = log.describe(topic)
+    if info.partitions != 1:
+        raise Inconsistent(f"{what}: has {info.partitions} partitions and must have 1")
+    if info.first[0] != 0:
+        raise Inconsistent(
+            f"{what}: begins at position {info.first[0]}, so its first records are gone; "
+            "restore it whole and give it unlimited retention"
+        )
+    position, parts = 0, list[tuple[str, bytes]]()
+    index, previous = 0, START
+    while True:
+        batch = log.read(topic, {0: position}, 200, 0)
+        for record in batch.records:
+            name = dict(record.headers).get(_PART, b"").decode("utf-8", "replace")
+            if name != "manifest":
+                parts.append((name, record.value or b""))
+                continue
+            found = _check(record.value or b"", tuple(parts), index, previous, what)
+            yield found
+            index, previous, parts = index + 1, found.hash, []
+        position = batch.next[0]
+        if batch.at_end:
+            break
+    if parts:
+        raise Inconsistent(f"{what}: ends in the middle of message {index}; restore a backup")
+
+
+def _check(
+    manifest: bytes, parts: tuple[tuple[str, bytes], ...], index: int, previous: str, what: str
+) -> Message:
+    try:
+        held = json.loads(manifest)
+        listed = [(p["name"], p["bytes"], p["sha256"]) for p in held.pop("parts")]
+        number, before = held.pop("index"), held.pop("previous")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise Inconsistent(f"{what}: the manifest of message {index} is damaged") from None
+    if number != index:
+        raise Inconsistent(f"{what}: message {index} is missing; the next one is {number}")
+    if before != previous:
+        raise Inconsistent(
+            f"{what}: message {index} does not follow the one before it (broken hash chain)"
+        )
+    actual = [(name, len(data), hashlib.sha256(data).hexdigest()) for name, data in parts]
+    if actual != listed:
+        raise Inconsistent(f"{what}: message {index} does not have the bytes of its manifest")
+    digest = hashlib.sha256(manifest).hexdigest()
+    return Message(index, held, parts, previous, digest, manifest)

@@ -1,0 +1,280 @@
+"""The embedded log: topics in one SQLite file.
+
+A confidential file has mode 0600 and a write-ahead log, so that senders, the releaser and
+readers work side by side. A public file keeps a rollback journal, so that a reader without
+write access can open it. The owner of a role holds a kernel lock on a file beside it, which
+a crash releases.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+import time as clock_module
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from ..privacy.noise import secret
+from .base import (
+    MOST_BYTES,
+    Batch,
+    Busy,
+    Fenced,
+    Headers,
+    LogError,
+    OutOfRange,
+    Positions,
+    Record,
+    Stored,
+    TopicInfo,
+    Unknown,
+)
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS log (version INTEGER NOT NULL, identity TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS topics (name TEXT PRIMARY KEY, partitions INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS records (
+    topic TEXT NOT NULL, part INTEGER NOT NULL, place INTEGER NOT NULL, time INTEGER NOT NULL,
+    key BLOB, value BLOB, headers BLOB,
+    PRIMARY KEY (topic, part, place)
+) WITHOUT ROWID;
+"""
+_VERSION = 1
+_POLL = 0.05
+
+
+class SqliteLog:
+    """The log in the file at `path`.
+
+    public: rollback journal and a world-readable mode. readonly: never writes, must exist.
+    clock: Unix seconds, for append times.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        public: bool = False,
+        readonly: bool = False,
+        clock: Callable[[], float] = clock_module.time,
+    ) -> None:
+        self._path, self._clock = path, clock
+        self._partitions: dict[str, int] = {}
+        if readonly:
+            if not path.is_file():
+                raise LogError(f"{path}: no such log")
+            self._db = self._connect(f"{path.resolve().as_uri()}?mode=ro")
+        else:
+            if not path.exists():
+                if not path.parent.is_dir():
+                    raise LogError(f"{path.parent}: no such folder")
+                os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o644 if public else 0o600))
+            self._db = self._connect(path.resolve().as_uri())
+        try:
+            if not readonly:
+                self._db.execute(f"PRAGMA journal_mode={'DELETE' if public else 'WAL'}")
+                self._db.execute(f"PRAGMA synchronous={'EXTRA' if public else 'FULL'}")
+                self._prepare()
+            found = self._db.execute("SELECT version, identity FROM log").fetchone()
+        except sqlite3.DatabaseError as error:
+            self._db.close()
+            raise LogError(f"{path}: not a log of stream-dp ({error})") from None
+        if found is None or found[0] != _VERSION:
+            self._db.close()
+            raise LogError(f"{path}: not a log of a version that this code reads")
+        self._identity: str = found[1]
+
+    def _connect(self, uri: str) -> sqlite3.Connection:
+        try:
+            return sqlite3.connect(
+                uri, uri=True, timeout=60, isolation_level=None, check_same_thread=False
+            )
+        except sqlite3.Error as error:
+            raise LogError(f"{self._path}: cannot be opened ({error})") from None
+
+    def _prepare(self) -> None:
+        if self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'log'").fetchone():
+            return
+        with self._transaction():
+            for statement in _SCHEMA.split(";"):
+                self._db.execute(statement)
+            if self._db.execute("SELECT 1 FROM log").fetchone() is None:
+                self._db.execute("INSERT INTO log VALUES (?, ?)", (_VERSION, secret(16).hex()))
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+    def close(self) -> None:
+        self._db.close()
+
+    def create(self, topics: Mapping[str, int]) -> None:
+        missing = [(name, count) for name, count in topics.items() if not self._known(name)]
+        if missing:
+            with self._transaction():
+                self._db.executemany("INSERT OR IGNORE INTO topics VALUES (?, ?)", missing)
+
+    def _known(self, topic: str) -> int:
+        """The topic's number of partitions; 0 where it does not exist."""
+        if topic not in self._partitions:
+            row = self._db.execute(
+                "SELECT partitions FROM topics WHERE name = ?", (topic,)
+            ).fetchone()
+            if row is None:
+                return 0
+            self._partitions[topic] = int(row[0])
+        return self._partitions[topic]
+
+    def _count(self, topic: str) -> int:
+        count = self._known(topic)
+        if not count:
+            raise LogError(f"{self._path}: no topic '{topic}'")
+        return count
+
+    def describe(self, topic: str) -> TopicInfo:
+        query = "SELECT min(place) FROM records WHERE topic = ? AND part = ?"
+        first = {}
+        for part in range(self._count(topic)):
+            (found,) = self._db.execute(query, (topic, part)).fetchone()
+            first[part] = 0 if found is None else int(found)
+        return TopicInfo(self._identity, len(first), first)
+
+    def _end(self, topic: str, part: int) -> int:
+        query = "SELECT max(place) FROM records WHERE topic = ? AND part = ?"
+        (last,) = self._db.execute(query, (topic, part)).fetchone()
+        return 0 if last is None else int(last) + 1
+
+    def cut(self, topic: str, time: float) -> Positions:
+        # Append times never fall inside a partition, so the first place is found by one scan.
+        query = "SELECT min(place) FROM records WHERE topic = ? AND part = ? AND time >= ?"
+        found: Positions = {}
+        for part in range(self._count(topic)):
+            (place,) = self._db.execute(query, (topic, part, round(time * 1000))).fetchone()
+            found[part] = self._end(topic, part) if place is None else int(place)
+        return found
+
+    def read(self, topic: str, positions: Positions, limit: int, timeout: float) -> Batch:
+        count = self._count(topic)
+        for part, position in positions.items():
+            if part >= count or position > self._end(topic, part):
+                raise OutOfRange(
+                    f"{self._path}: topic '{topic}' ends before position {position} of "
+                    f"partition {part}"
+                )
+        deadline = clock_module.monotonic() + timeout
+        while True:
+            batch = self._read(topic, positions, limit)
+            if batch.records or clock_module.monotonic() >= deadline:
+                return batch
+            clock_module.sleep(min(_POLL, max(0.0, deadline - clock_module.monotonic())))
+
+    def _read(self, topic: str, positions: Positions, limit: int) -> Batch:
+        records: list[Stored] = []
+        after, at_end = dict(positions), True
+        for part in sorted(positions):
+            room = limit - len(records)
+            rows = self._db.execute(
+                "SELECT part, place, time, key, value, headers FROM records "
+                "WHERE topic = ? AND part = ? AND place >= ? ORDER BY place LIMIT ?",
+                (topic, part, positions[part], room),
+            ).fetchall()
+            if len(rows) == room:
+                at_end = False
+            if rows:
+                after[part] = rows[-1][1] + 1
+                records += [
+                    Stored(part, place, time, key, value, _headers(raw) if raw else ())
+                    for part, place, time, key, value, raw in rows
+                ]
+        return Batch(records, after, at_end)
+
+    def append(self, records: Iterable[Record]) -> None:
+        try:
+            with self._transaction():
+                self._insert(records)
+        except sqlite3.Error as error:
+            raise LogError(f"{self._path}: nothing was written ({error})") from None
+
+    def _insert(self, records: Iterable[Record]) -> None:
+        now = round(self._clock() * 1000)
+        ends: dict[tuple[str, int], list[int]] = {}
+        rows = []
+        for record in records:
+            part = self._partition(record)
+            end = ends.get((record.topic, part))
+            if end is None:
+                end = ends[record.topic, part] = self._last(record.topic, part)
+            size = len(record.value or b"") + sum(len(v) for _, v in record.headers)
+            if size > MOST_BYTES:
+                raise LogError(f"{self._path}: a record of {size} bytes is over {MOST_BYTES}")
+            end[0] += 1
+            end[1] = max(now, end[1]) if record.time is None else record.time
+            headers = msgspec.msgpack.encode(record.headers) if record.headers else None
+            rows.append((record.topic, part, end[0], end[1], record.key, record.value, headers))
+        self._db.executemany("INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+
+    def _last(self, topic: str, part: int) -> list[int]:
+        """Place and time of a partition's last record; -1 and 0 before the first."""
+        row = self._db.execute(
+            "SELECT place, time FROM records WHERE topic = ? AND part = ? "
+            "ORDER BY place DESC LIMIT 1",
+            (topic, part),
+        ).fetchone()
+        return [-1, 0] if row is None else [int(row[0]), int(row[1])]
+
+    def _partition(self, record: Record) -> int:
+        count = self._count(record.topic)
+        if record.partition is not None:
+            if not 0 <= record.partition < count:
+                raise LogError(f"{self._path}: '{record.topic}' has {count} partitions")
+            return record.partition
+        return zlib.crc32(record.key) % count if record.key is not None else 0
+
+    @contextmanager
+    def own(self, name: str) -> Iterator[_Owner]:
+        lock = os.open(f"{self._path}.{name}.lock", os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise Busy(
+                    f"{self._path}: another process is its {name}; stop that one first"
+                ) from None
+            owner = _Owner(self)
+            try:
+                yield owner
+            finally:
+                owner.over = True
+        finally:
+            os.close(lock)
+
+
+class _Owner:
+    """Commits while the lock is held."""
+
+    def __init__(self, log: SqliteLog) -> None:
+        self._log, self.over = log, False
+
+    def commit(self, records: Iterable[Record]) -> None:
+        if self.over:
+            raise Fenced("this writer's ownership is over")
+        try:
+            with self._log._transaction():
+                self._log._insert(records)
+        except sqlite3.Error as error:
+            raise Unknown(f"{self._log._path}: a commit failed ({error})") from None
+
+
+def _headers(raw: bytes) -> Headers:
+    return tuple((name, value) for name, value in msgspec.msgpack.decode(raw))

@@ -1,0 +1,136 @@
+"""The plan: every charge of a study to the end of its horizon, known before any report is read."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from .continual import FixedWindow, mechanism
+from .errors import UserError
+from .privacy.ledger import BudgetExceeded, Charge, Ledger
+from .privacy.zcdp import epsilon
+from .release import invariants_words, relation_words
+from .study import Release, Study
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One release: its charges by period, and the errors that theory gives."""
+
+    release: Release
+    charges: tuple[Fraction, ...]
+    facts: dict[str, str | int | float]
+
+
+@dataclass(frozen=True)
+class Plan:
+    study: Study
+    releases: tuple[Planned, ...]
+
+    @property
+    def total(self) -> Fraction:
+        return sum((c for p in self.releases for c in p.charges), Fraction(0))
+
+    def charges(self, period: int) -> tuple[Charge, ...]:
+        """What the releases of a period (from 1) cost, in the study's order."""
+        return tuple(
+            Charge(p.release.name, period, p.charges[period - 1])
+            for p in self.releases
+            if p.charges[period - 1]
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        study = self.study
+        return {
+            "study": study.name,
+            "study_hash": study.hash,
+            "unit": study.unit,
+            "neighbours": study.neighbours,
+            "guarantee": relation_words(study),
+            "invariants": invariants_words(study),
+            "periods": list(study.periods.labels),
+            "releases": [
+                {
+                    "name": p.release.name,
+                    "kind": p.release.kind,
+                    "rho": str(sum(p.charges, Fraction(0))),
+                    "charges": {
+                        x: str(c) for x, c in zip(study.periods.labels, p.charges, strict=True)
+                    },
+                    **p.facts,
+                }
+                for p in self.releases
+            ],
+            "rho_planned": str(self.total),
+            "rho_total": str(study.rho),
+            "delta": str(study.delta),
+            "epsilon_planned": str(epsilon(self.total, study.delta)),
+            "epsilon_total": str(epsilon(study.rho, study.delta)),
+        }
+
+    def text(self) -> str:
+        study, labels = self.study, self.study.periods.labels
+        lines = [
+            f"study {study.name}: {len(labels)} periods, {labels[0]} to {labels[-1]}",
+            f"guarantee: {relation_words(study)}",
+            f"invariants: {invariants_words(study)}",
+        ]
+        for p in self.releases:
+            lines += ["", f"release {p.release.name} ({p.release.kind})"]
+            lines += [f"  {name.replace('_', ' ')}: {_round(v)}" for name, v in p.facts.items()]
+            lines.append("  charges in rho:")
+            lines += [
+                f"    {label:<10} {cost!s:>16} = {float(cost):.6g}"
+                for label, cost in zip(labels, p.charges, strict=True)
+            ]
+        spare = study.rho - self.total
+        lines += [
+            "",
+            f"total rho: {self.total} = {float(self.total):.6g} of {float(study.rho):.6g} declared"
+            + (f"; {float(spare):.6g} is not planned for" if spare else ""),
+            f"in (eps, delta) at delta = {float(study.delta):g}: eps = "
+            f"{epsilon(self.total, study.delta)}; of the whole budget "
+            f"{epsilon(study.rho, study.delta)}",
+        ]
+        return "\n".join(lines)
+
+
+def _round(value: str | int | float) -> str:
+    return f"{value:.1f}" if isinstance(value, float) else str(value)
+
+
+def plan(study: Study) -> Plan:
+    """The plan of a study. Raises UserError if it does not fit the declared total."""
+    made = Plan(study, tuple(_planned(study, release) for release in study.releases))
+    ledger = Ledger(study.rho)
+    try:
+        for number in range(1, study.periods.count + 1):
+            ledger = ledger.charge(*made.charges(number))
+    except BudgetExceeded as error:
+        raise UserError(f"releases: {error}") from None
+    return made
+
+
+def _planned(study: Study, release: Release) -> Planned:
+    found = mechanism(study, release)
+    facts: dict[str, str | int | float] = {
+        "mechanism": found.title,
+        "noise_standard_deviation": math.sqrt(found.worst_variance),
+        "padding_rows_per_pattern": found.padding,
+        "error_bound": found.error_bound,
+        "error_bound_holds": f"everywhere, with probability {float(1 - release.failure):g}",
+    }
+    if isinstance(found, FixedWindow):
+        facts["patterns"] = found.bins
+    elif found.rows is not None:
+        facts["rows"] = found.rows
+    else:
+        facts["noise_standard_deviation_of_n"] = math.sqrt(found.size_variance)
+    if study.neighbours == "add_remove":
+        facts["late_entry"] = (
+            f"a {study.unit} that first reports after the first release is counted, but adds no"
+            " row to the panel; where many enter late, declare replace_one and a size"
+        )
+    return Planned(release, found.charges, facts)
