@@ -1,0 +1,118 @@
+"""Discrete Gaussian noise: the scale is never too small, the distribution is the exact one."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import chi2
+
+from stream_dp.privacy.noise import Seeded, System, exact_variance, noise, scale_above
+
+VARIANCES = [Fraction(1, 4), Fraction(1), Fraction(1000, 7), Fraction(1000)]
+DRAWS = 40_000
+
+
+def pmf(variance):
+    """Integers and their exact probabilities under N_Z(0, variance)."""
+    reach = math.ceil(12 * math.sqrt(variance)) + 12
+    support = np.arange(-reach, reach + 1)
+    weight = np.exp(-(support.astype(float) ** 2) / (2 * float(variance)))
+    return support, weight / weight.sum()
+
+
+def fits(sample, variance, alarm=1e-8):
+    """Does a sample look like N_Z(0, variance)? True for a right one but with odds `alarm` each.
+
+    Pearson's goodness of fit on about 40 groups of integers, and the sample variance.
+    """
+    support, p = pmf(variance)
+    group = np.minimum((40 * (p.cumsum() - p / 2)).astype(int), 39)
+    expected = np.bincount(group, p) * sample.size
+    if np.abs(sample).max() > support[-1]:
+        return False
+    seen = np.bincount(group[sample - support[0]], minlength=expected.size)
+    live = expected > 0
+    statistic = ((seen - expected)[live] ** 2 / expected[live]).sum()
+    shape = chi2.sf(statistic, live.sum() - 1) > alarm
+    second, fourth = (p * support**2.0).sum(), (p * support**4.0).sum()
+    standard_error = math.sqrt((fourth - second**2) / sample.size)
+    spread = abs((sample.astype(float) ** 2).mean() - second) < 6 * standard_error
+    return shape and spread
+
+
+@given(st.fractions(Fraction(1, 10**30), 10**30))
+def test_the_square_of_the_scale_covers_the_variance_within_one_ulp(variance):
+    scale = scale_above(variance)
+    assert Fraction(scale) ** 2 >= variance
+    assert Fraction(math.nextafter(scale, 0)) ** 2 < variance
+
+
+def test_the_plain_square_root_would_be_too_small():
+    assert Fraction(math.sqrt(1000.0)) ** 2 < 1000 <= Fraction(scale_above(Fraction(1000))) ** 2
+
+
+@pytest.mark.parametrize("variance", VARIANCES)
+def test_system_noise_is_the_discrete_gaussian_and_a_scale_5_percent_off_is_noticed(variance):
+    assert fits(noise(variance, DRAWS), variance)
+    assert not fits(noise(variance * Fraction(95, 100) ** 2, DRAWS), variance)
+    assert not fits(noise(variance * Fraction(105, 100) ** 2, DRAWS), variance)
+
+
+@pytest.mark.parametrize("variance", [Fraction(1, 100), Fraction(1, 3), *VARIANCES])
+def test_seeded_noise_is_the_discrete_gaussian(variance):
+    (sample,) = Seeded(1).draw([(variance, DRAWS)]).noise
+    assert fits(sample, variance)
+    if variance > Fraction(1, 10):
+        (wrong,) = Seeded(2).draw([(variance * Fraction(95, 100) ** 2, DRAWS)]).noise
+        assert not fits(wrong, variance)
+
+
+def test_entries_of_one_draw_are_independent():
+    sample = noise(Fraction(1000), (20_000, 2)).astype(float)
+    next_to_each_other = (sample[:, 0] * sample[:, 1]).mean() / 1000 * math.sqrt(20_000)
+    one_after_another = (sample[1:, 0] * sample[:-1, 0]).mean() / 1000 * math.sqrt(20_000)
+    assert abs(next_to_each_other) < 6
+    assert abs(one_after_another) < 6
+
+
+def test_small_variances_are_smaller_than_their_parameter():
+    assert exact_variance(Fraction(1, 4)) == pytest.approx(0.215, abs=5e-4)
+    assert exact_variance(Fraction(1000)) == pytest.approx(1000, rel=1e-9)
+
+
+@given(st.fractions(Fraction(1, 20), 3000, max_denominator=50))
+def test_the_exact_variance_is_that_of_the_exact_distribution(variance):
+    support, p = pmf(variance)
+    assert exact_variance(variance) == pytest.approx((p * support**2.0).sum(), rel=1e-9)
+    assert exact_variance(variance) <= float(variance) * (1 + 1e-12)
+
+
+def test_a_draw_has_what_was_demanded_and_says_whether_it_is_simulated():
+    demand = [(Fraction(10), 8), (Fraction(1, 3), 1), (Fraction(5), 0)]
+    for source, simulated in ((System(), False), (Seeded(3), True)):
+        assert source.simulated is simulated
+        drawn = source.draw(demand).noise
+        assert [v.shape for v in drawn] == [(8,), (1,), (0,)]
+        assert all(v.dtype == np.int64 for v in drawn)
+        assert source.draw([]).noise == ()
+
+
+def test_only_a_seed_repeats():
+    demand = [(Fraction(10**6), 20)]
+    first, second = Seeded(4).draw(demand), Seeded(4).draw(demand)
+    assert np.array_equal(first.noise[0], second.noise[0])
+    assert first.coins.integers(1 << 62) == second.coins.integers(1 << 62)
+    first, second = System().draw(demand), System().draw(demand)
+    assert not np.array_equal(first.noise[0], second.noise[0])
+    assert first.coins.integers(1 << 62) != second.coins.integers(1 << 62)
+
+
+def test_shapes_and_refusals():
+    assert noise(Fraction(2), (3, 4)).shape == (3, 4)
+    assert noise(Fraction(2), 0).shape == (0,)
+    for variance in (Fraction(0), Fraction(-1)):
+        with pytest.raises(ValueError, match="positive"):
+            noise(variance, 1)
