@@ -1,0 +1,163 @@
+"""The cumulative synthesizer for any noise: sums are monotone, rows' totals are the sums."""
+
+from fractions import Fraction
+from itertools import accumulate
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import chi2
+from walks import hand_made, released
+
+from stream_dp.continual import Cumulative
+from stream_dp.continual.cumulative import _append, monotone
+from stream_dp.privacy.noise import Draw
+
+
+def at_least(events, t):
+    """S_0..S_T at t of a panel of events."""
+    totals = events[:, :t].sum(axis=1, dtype=np.int64)
+    return np.array([(totals >= b).sum() for b in range(events.shape[1] + 1)])
+
+
+@st.composite
+def runs(draw):
+    horizon, people = draw(st.integers(1, 7)), draw(st.sampled_from([0, 1, 40]))
+    rng = np.random.default_rng(draw(st.integers(0, 10**9)))
+    if draw(st.booleans()):
+        mechanism = Cumulative(horizon, Fraction(1), "replace_one", people)
+    else:
+        mechanism = Cumulative(horizon, Fraction(1), "add_remove", None, Fraction(1, 10))
+    low = draw(st.sampled_from([0, -5, -(10**9)]))
+    high = draw(st.sampled_from([0, 9, 10**9]))
+    draws = [
+        hand_made(mechanism.demand(t), rng, low, high if mechanism.rows is not None else 9)
+        for t in range(1, horizon + 1)
+    ]
+    events = (rng.random((people, horizon)) < rng.random()).astype(np.int64)
+    return mechanism, events, draws
+
+
+@given(runs())
+def test_sums_are_monotone_and_the_rows_have_these_totals(run):
+    mechanism, events, draws = run
+    horizon, before = mechanism.horizon, None
+    sums_before = np.zeros(horizon + 1, np.int64)
+    for t, state, step, panel in released(mechanism, events, draws):
+        sums = state.sums
+        assert step.columns.shape == (panel.rows, 1)
+        assert (sums >= sums_before).all()
+        assert (np.diff(sums) <= 0).all()
+        assert not sums[t + 1 :].any()
+        totals = panel.symbols.sum(axis=1, dtype=np.int64)
+        assert np.array_equal(state.totals, totals)
+        assert [int(s) for s in sums] == [(totals >= b).sum() for b in range(horizon + 1)]
+        if before is None:
+            n = mechanism.rows
+            assert panel.rows == (max(0, step.measurements.values[-1]) if n is None else n)
+        else:
+            assert np.array_equal(panel.symbols[:, :-1], before.symbols)
+        before, sums_before = panel, sums
+
+
+@given(runs())
+def test_measurements_are_the_true_sums_and_the_decoded_noise(run):
+    mechanism, events, draws = run
+    for t, _, step, _ in released(mechanism, events, draws):
+        noise = []
+        for b, counter in enumerate(mechanism.counters[:t]):
+            nodes = [int(draws[s - 1].noise[b][0]) for s in range(b + 1, t + 1)]
+            noise.append(int(counter.decode[t - b - 1, : t - b] @ np.array(nodes)))
+        truth = at_least(events, t)[1 : t + 1]
+        assert step.measurements.values[:t].tolist() == (truth + np.array(noise)).tolist()
+        for b in range(1, t + 1):
+            popcount = (t - b + 1).bit_count()
+            assert step.measurements.queries[b - 1] == f"total at-least {b}"
+            assert step.measurements.variances[b - 1] == popcount * mechanism.variances[b - 1]
+            assert mechanism.variance(b, t) == popcount * mechanism.variances[b - 1]
+    assert mechanism.variance(mechanism.horizon, mechanism.horizon - 1) == 0
+
+
+@given(st.integers(1, 8), st.integers(0, 10**9))
+def test_without_noise_the_panel_has_the_true_sums(horizon, seed):
+    rng = np.random.default_rng(seed)
+    events = rng.integers(0, 2, (30, horizon))
+    mechanism = Cumulative(horizon, Fraction(1), "replace_in_place", 30)
+    draws = [hand_made(mechanism.demand(t), rng, 0, 0) for t in range(1, horizon + 1)]
+    for t, state, step, _ in released(mechanism, events, draws):
+        assert np.array_equal(state.sums, at_least(events, t))
+        assert step.notes == {"people_moved_by_monotonization": 0}
+
+
+@given(
+    st.integers(1, 8), st.integers(0, 30), st.integers(0, 10**9), st.sampled_from([1, 10, 10**6])
+)
+def test_the_clamp_never_raises_the_largest_error(horizon, people, seed, size):
+    """Bun24, Lemma 4.2, exactly: for true sums of real histories and estimates of any kind."""
+    rng = np.random.default_rng(seed)
+    events = rng.integers(0, 2, (people, horizon))
+    sums = np.append([people], np.zeros(horizon, np.int64))
+    raw = clamped = 0
+    for t in range(1, horizon + 1):
+        truth = at_least(events, t)
+        estimates = truth[1 : t + 1] + rng.integers(-size, size, t, endpoint=True)
+        sums = monotone(estimates, sums)
+        raw = max(raw, int(np.abs(estimates - truth[1 : t + 1]).max()))
+        clamped = max(clamped, int(np.abs(sums - truth).max()))
+        assert clamped <= raw
+
+
+def test_estimates_that_are_monotone_already_stay():
+    before = np.array([10, 6, 3, 0, 0])
+    assert monotone(np.array([7, 4, 2]), before).tolist() == [10, 7, 4, 2, 0]
+    assert monotone(np.array([5, 99, -4]), before).tolist() == [10, 6, 6, 0, 0]
+
+
+def test_the_event_goes_to_every_row_of_the_right_total_equally_often():
+    totals = np.array([0, 0, 1, 0, 1, 0, 2])
+    coins = np.random.default_rng(4)
+    draws = 6000
+    columns = np.stack([_append(totals, np.array([2, 1, 0]), coins) for _ in range(draws)])
+    assert not columns[:, 6].any()
+    assert (columns[:, totals == 0].sum(axis=1) == 2).all()
+    assert (columns[:, totals == 1].sum(axis=1) == 1).all()
+    _, seen = np.unique(columns, axis=0, return_counts=True)
+    outcomes = 6 * 2
+    assert len(seen) == outcomes
+    expected = draws / outcomes
+    assert chi2.sf(((seen - expected) ** 2 / expected).sum(), outcomes - 1) > 1e-4
+
+
+def test_noise_that_leaves_no_row_and_one_period_alone():
+    mechanism = Cumulative(4, Fraction(1), "add_remove", None, Fraction(1, 2))
+    rng = np.random.default_rng(1)
+    draws = [hand_made(mechanism.demand(t), rng, -(10**9), -(10**6)) for t in range(1, 5)]
+    for t, state, _, panel in released(mechanism, np.ones((5, 4), int), draws):
+        assert panel.symbols.shape == (0, t)
+        assert not state.sums.any()
+    alone = Cumulative(1, Fraction(1, 2), "replace_one", 3)
+    assert alone.variances == (1,)
+    draw = Draw((np.array([0]),), rng)
+    (_, state, _, panel), *rest = released(alone, np.array([[1], [0], [1]]), [draw])
+    assert rest == []
+    assert state.sums.tolist() == [3, 2]
+    assert panel.symbols.sum() == 2
+
+
+def test_the_demand_is_one_node_for_each_counter_that_has_begun():
+    mechanism = Cumulative(4, Fraction(1), "add_remove", None, Fraction(1, 2))
+    assert [len(mechanism.demand(t)) for t in range(1, 5)] == [2, 2, 3, 4]
+    assert mechanism.demand(1)[-1] == (mechanism.size_variance, 1)
+    assert mechanism.demand(4) == tuple((v, 1) for v in mechanism.variances)
+    declared = Cumulative(4, Fraction(1), "add_remove", 100)
+    assert [len(declared.demand(t)) for t in range(1, 5)] == [1, 2, 3, 4]
+
+
+def test_the_error_bound_is_a_union_over_all_cells():
+    mechanism = Cumulative(12, Fraction(1, 200), "replace_one", 100)
+    cells = len([*accumulate(range(1, 13))]) * 13 // 2
+    assert cells == 78
+    worst = float(max(mechanism.variance(b, t) for t in range(1, 13) for b in range(1, t + 1)))
+    assert float(mechanism.worst_variance) == worst
+    assert mechanism.error_bound == pytest.approx((2 * worst * np.log(2 * 78 / 0.05)) ** 0.5)

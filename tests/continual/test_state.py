@@ -1,0 +1,121 @@
+"""A mechanism's state as bytes, and uniformly random rows."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import chi2
+from walks import counts_of, hand_made, released
+
+from stream_dp.continual import Cumulative, FixedWindow
+from stream_dp.continual.base import pack, shuffled
+from stream_dp.errors import Inconsistent
+from stream_dp.panel import Panel
+from stream_dp.privacy.noise import Seeded
+
+WINDOW = FixedWindow((0, 1), 3, 6, Fraction(1), "replace_one")
+WEEKLY = FixedWindow((0, 1, "absent"), 1, 6, Fraction(1), "add_remove")
+WHOLE = FixedWindow((0, 1, 2), 6, 6, Fraction(1), "add_remove")
+CUMULATIVE = Cumulative(6, Fraction(1), "replace_one", 30)
+SIZED = Cumulative(6, Fraction(1), "add_remove", None, Fraction(1, 10))
+MECHANISMS = [WINDOW, WEEKLY, WHOLE, CUMULATIVE, SIZED]
+PEOPLE = np.random.default_rng(8).integers(0, 2, (30, 6))
+
+
+def same(here, there):
+    assert here.period == there.period
+    for name in vars(here):
+        assert np.array_equal(getattr(here, name), getattr(there, name)), name
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_state_comes_back_from_bytes_and_panel_and_goes_on_as_if_nothing_happened(mechanism):
+    rng = np.random.default_rng(9)
+    draws = [hand_made(mechanism.demand(t), rng, -9, 9) for t in range(1, 7)]
+    for t, state, _, panel in released(mechanism, PEOPLE, draws):
+        data = mechanism.dump(state)
+        again = mechanism.load(data, panel)
+        assert mechanism.dump(again) == data
+        same(again, state)
+        if t < 6:
+            counts, demand = counts_of(mechanism, PEOPLE, t + 1), mechanism.demand(t + 1)
+            one, step = mechanism.step(state, counts, Seeded(t).draw(demand))
+            two, other = mechanism.step(again, counts, Seeded(t).draw(demand))
+            same(one, two)
+            assert (step is None) == (other is None)
+            if step is not None:
+                assert np.array_equal(step.columns, other.columns)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_state_before_the_first_period_needs_no_panel(mechanism):
+    state = mechanism.init()
+    same(mechanism.load(mechanism.dump(state), None), state)
+
+
+@pytest.mark.parametrize("mechanism", [WINDOW, CUMULATIVE])
+def test_cut_or_foreign_bytes_are_refused(mechanism):
+    data = mechanism.dump(mechanism.init())
+    for damaged in [*(data[:n] for n in range(0, len(data), 5)), data + b"x", b"\x00", b"{}"]:
+        with pytest.raises(Inconsistent, match="damaged"):
+            mechanism.load(damaged, None)
+    with pytest.raises(Inconsistent, match="damaged"):
+        mechanism.load(pack(1, 0, sums=np.zeros(8, np.int64))[:-1], None)
+
+
+@pytest.mark.parametrize("mechanism", [WINDOW, CUMULATIVE])
+@pytest.mark.parametrize("version", [0, 2, 99])
+def test_an_unknown_version_is_refused_by_its_number(mechanism, version):
+    with pytest.raises(Inconsistent, match=f"version {version}, this code reads 1"):
+        mechanism.load(pack(version, 0), None)
+
+
+@pytest.mark.parametrize(("mechanism", "other"), [(WINDOW, CUMULATIVE), (CUMULATIVE, WINDOW)])
+def test_the_state_of_another_mechanism_is_refused(mechanism, other):
+    with pytest.raises(Inconsistent):
+        mechanism.load(other.dump(other.init()), None)
+
+
+def test_the_state_of_another_horizon_is_refused():
+    longer = Cumulative(7, Fraction(1), "replace_one", 30)
+    with pytest.raises(Inconsistent):
+        CUMULATIVE.load(longer.dump(longer.init()), None)
+
+
+@pytest.mark.parametrize("mechanism", [WINDOW, CUMULATIVE])
+@pytest.mark.parametrize("wrong", ["no panel", "a period short", "a row short"])
+def test_a_state_after_a_release_is_refused_with_another_panel(mechanism, wrong):
+    if mechanism is WINDOW and wrong == "a row short":
+        pytest.skip("the number of rows is not in this state")
+    draws = [Seeded(1).draw(mechanism.demand(t)) for t in range(1, 5)]
+    *_, (_, state, _, panel) = released(mechanism, PEOPLE, draws)
+    given_panel = {
+        "no panel": None,
+        "a period short": panel.until("3"),
+        "a row short": Panel(panel.symbols[1:], panel.periods, panel.values),
+    }[wrong]
+    with pytest.raises(Inconsistent):
+        mechanism.load(mechanism.dump(state), given_panel)
+
+
+@given(st.lists(st.integers(0, 6), max_size=40), st.integers(0, 10**6))
+def test_shuffled_orders_rows_by_group(groups, seed):
+    groups = np.array(groups, np.int64)
+    order, starts = shuffled(groups, 7, np.random.default_rng(seed))
+    assert sorted(order.tolist()) == [*range(len(groups))]
+    assert np.array_equal(groups[order], np.sort(groups))
+    assert np.array_equal(np.diff(starts), np.bincount(groups, minlength=7))
+
+
+@pytest.mark.parametrize("scale", [1, 70_000])
+def test_shuffled_is_uniform_inside_each_group(scale):
+    """All 3! 2! orders equally often, also where groups do not fit 16 bits."""
+    groups = np.array([0, 1, 0, 1, 0]) * scale
+    coins, draws = np.random.default_rng(6), 3000
+    orders = [tuple(shuffled(groups, scale + 1, coins)[0]) for _ in range(draws)]
+    _, seen = np.unique(np.array(orders), axis=0, return_counts=True)
+    assert len(seen) == 12
+    expected = draws / 12
+    assert chi2.sf(((seen - expected) ** 2 / expected).sum(), 11) > 1e-4
