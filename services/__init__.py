@@ -1,0 +1,1 @@
+"""The processes: they alone tie studies, mechanisms and logs together."""

@@ -8,8 +8,7 @@ total at-least 3                     of all periods so far (cumulative releases)
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+import shlex
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,26 +45,46 @@ Query = WindowQuery | TotalQuery
 
 def parse(text: str, attribute: str, values: tuple[int | str, ...]) -> Query:
     """The query that the words mean for an attribute with these values. Raises UserError."""
-    words = text.split()
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        raise UserError(f"query '{text}': a quotation mark is not closed") from None
     if words and words[0] == "pattern" and len(words) > 1:
         return _pattern(text, words[1:], values)
-    total = re.fullmatch(r"total at-least (\d{1,6})", " ".join(words))
-    if total:
-        return TotalQuery(" ".join(words), int(total[1]))
-    form = r"(at-least|consecutive) (\d{1,6}) of last (\d{1,6}) (?:([^\s=]+)=)?(\S+)"
-    match = re.fullmatch(form, " ".join(words))
-    if match is None:
-        raise UserError(
-            f"query '{text}': not understood; write 'pattern 1 ? 1', 'at-least 2 of last 3 A=1', "
-            "'consecutive 2 of last 3 A=1' or 'total at-least 3'"
-        )
-    if match[4] is not None and match[4] != attribute:
-        raise UserError(f"query '{text}': the release is of '{attribute}', not '{match[4]}'")
-    need, width, wanted = int(match[2]), int(match[3]), _codes(text, match[5], values)
+    match words:
+        case ["total", "at-least", least] if _number(least):
+            return TotalQuery(f"total at-least {int(least)}", int(least))
+        case ["at-least" | "consecutive" as form, need, "of", "last", width, what] if _number(
+            need
+        ) and _number(width):
+            return _times_of(text, form, int(need), int(width), what, attribute, values)
+    raise UserError(
+        f"query '{text}': not understood; write 'pattern 1 ? 1', 'at-least 2 of last 3 A=1', "
+        "'consecutive 2 of last 3 A=1' or 'total at-least 3'"
+    )
+
+
+def _number(word: str) -> bool:
+    return word.isascii() and word.isdigit() and len(word) < 7
+
+
+def _times_of(
+    text: str,
+    form: str,
+    need: int,
+    width: int,
+    what: str,
+    attribute: str,
+    values: tuple[int | str, ...],
+) -> WindowQuery:
+    name, _, value = what.rpartition("=")
+    if name and name != attribute:
+        raise UserError(f"query '{text}': the release is of '{attribute}', not '{name}'")
     if not 1 <= need <= width:
         raise UserError(f"query '{text}': cannot ask for {need} of {width} periods")
-    counted = _run if match[1] == "consecutive" else _times
-    return WindowQuery(" ".join(words), width, _mask(text, width, values, wanted, need, counted))
+    hits = np.isin(_all(text, len(values), width), _codes(text, value, values))
+    count = _run(hits) if form == "consecutive" else hits.sum(axis=1)
+    return WindowQuery(text.strip(), width, np.asarray(count >= need))
 
 
 def _pattern(text: str, words: list[str], values: tuple[int | str, ...]) -> WindowQuery:
@@ -75,7 +94,7 @@ def _pattern(text: str, words: list[str], values: tuple[int | str, ...]) -> Wind
     for column, word in zip(symbols.T, words, strict=True):
         if word != "?":
             mask &= np.isin(column, _codes(text, word, values))
-    return WindowQuery("pattern " + " ".join(words), width, mask)
+    return WindowQuery(text.strip(), width, mask)
 
 
 def _codes(text: str, word: str, values: tuple[int | str, ...]) -> list[int]:
@@ -95,22 +114,6 @@ def _all(text: str, q: int, width: int) -> NDArray[np.uint8]:
     codes = np.arange(q**width)
     digits = [codes // q**i % q for i in reversed(range(width))]
     return np.stack(digits, axis=1).astype(np.uint8)
-
-
-def _mask(
-    text: str,
-    width: int,
-    values: tuple[int | str, ...],
-    wanted: list[int],
-    need: int,
-    counted: Callable[[NDArray[np.bool_]], NDArray[np.int64]],
-) -> NDArray[np.bool_]:
-    hits = np.isin(_all(text, len(values), width), wanted)
-    return np.asarray(counted(hits) >= need)
-
-
-def _times(hits: NDArray[np.bool_]) -> NDArray[np.int64]:
-    return np.asarray(hits.sum(axis=1), np.int64)
 
 
 def _run(hits: NDArray[np.bool_]) -> NDArray[np.int64]:

@@ -149,14 +149,15 @@ def parts(step: Step, columns: tuple[str, ...]) -> list[tuple[str, bytes]]:
             "standard_error": pa.array([exact[v] for v in measured.variances], pa.float64()),
         }
     )
+    some = max(1, (MOST_PART - 65_536) // (max(len(q.encode()) for q in measured.queries) + 200))
     return [
         *(
             (f"panel/{i}", _stream(_columns(step.columns[start : start + rows], columns)))
             for i, start in enumerate(range(0, max(1, step.columns.shape[0]), rows))
         ),
         *(
-            (f"measurements/{i}", _stream(table.slice(start, 4096)))
-            for i, start in enumerate(range(0, max(1, table.num_rows), 4096))
+            (f"measurements/{i}", _stream(table.slice(start, some)))
+            for i, start in enumerate(range(0, max(1, table.num_rows), some))
         ),
     ]
 

@@ -51,7 +51,10 @@ _exact = PlainSerializer(str, return_type=str)
 Rho = Annotated[Fraction, BeforeValidator(_positive), _exact]
 Probability = Annotated[Fraction, BeforeValidator(_probability), _exact]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
-Symbol = Annotated[int, Field(strict=True)] | Annotated[str, Field(strict=True, min_length=1)]
+Symbol = (
+    Annotated[int, Field(strict=True)]
+    | Annotated[str, Field(strict=True, max_length=64, pattern=r"^[^|?=\x00-\x1f]+$")]
+)
 
 
 class _Declared(BaseModel):

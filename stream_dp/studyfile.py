@@ -82,6 +82,8 @@ def _lines(error: ValidationError, where: str, model: type[BaseModel]) -> list[s
             text = "is required"
         elif item["type"] == "string_pattern_mismatch":
             text = "use letters, digits, '.', '_' and '-', at most 64"
+            if "values" in place or "event" in place:
+                text = "use at most 64 characters, without '|', '?' and '='"
         found[key] = f"{found[key]}, or {text[:1].lower()}{text[1:]}" if key in found else text
     return [f"{place}: {text}" for place, text in found.items()]
 

@@ -1,0 +1,1 @@
+"""The releaser: reads reports, closes periods, decides releases once, publishes them."""

@@ -98,6 +98,12 @@ def records(
     return [*found, record("manifest", sent.manifest, "application/json")]
 
 
+def parts_of(sent: Sequence[Record]) -> tuple[tuple[str, bytes], ...]:
+    """The parts among a message's records, without its manifest."""
+    named = [(dict(r.headers)[_PART].decode(), r.value or b"") for r in sent]
+    return tuple((name, data) for name, data in named if name != "manifest")
+
+
 def iso(time: float) -> str:
     """Unix seconds as RFC 3339 in UTC."""
     return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

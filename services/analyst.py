@@ -1,0 +1,118 @@
+"""Commands for analysts; a public log is all that they need."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from stream_dp.client import LEVEL, Public
+from stream_dp.errors import Inconsistent, UserError
+
+from .cli import Output
+from .releaser import journal
+from .setting import Setting, published
+
+
+def releases(options: argparse.Namespace) -> Output:
+    public, _ = published(options.source)
+    study = public.study
+    listed: list[dict[str, Any]] = [
+        {
+            "release": held.release,
+            "period": held.period,
+            "kind": held.kind,
+            "rows": held.rows,
+            "rho": str(held.rho),
+            "rho_spent": str(held.rho_spent),
+            "epsilon_spent": held.epsilon_spent,
+            "hash": release.message.hash,
+        }
+        for release in public.releases
+        for held in [release.certificate]
+    ]
+    data = {"study": study.name, "study_hash": study.hash, "releases": listed, "head": public.head}
+    lines = [f"{'release':<20} {'period':<10} {'rows':>9} {'rho':>12} {'eps so far':>10}  hash"]
+    lines += [
+        f"{x['release']:<20} {x['period']:<10} {x['rows']:>9} {float(r.certificate.rho):>12.6g} "
+        f"{float(x['epsilon_spent']):>10.3f}  {x['hash'][:16]}"
+        for x, r in zip(listed, public.releases, strict=True)
+    ]
+    about = f"study {study.name}" + (f": {study.description}" if study.description else "")
+    return Output(data, "\n".join([about, *lines, f"head {public.head}"]))
+
+
+def export(options: argparse.Namespace) -> Output:
+    out: Path = options.out
+    if out.suffix not in {".parquet", ".csv"}:
+        raise UserError(f"{out}: write it as .parquet or .csv")
+    public, _ = published(options.source)
+    panel = public.panel(options.release, options.period)
+    table = panel.table()
+    try:
+        if out.suffix == ".csv":
+            pa.csv.write_csv(table, out)
+        else:
+            pa.parquet.write_table(table, out)
+    except OSError as error:
+        raise UserError(f"{out}: cannot be written: {error.strerror or 'no such folder'}") from None
+    first, last = panel.periods[0], panel.periods[-1]
+    data = {"out": str(out), "rows": panel.rows, "periods": list(panel.periods)}
+    return Output(data, f"{out}: {panel.rows} synthetic rows, {first} to {last}")
+
+
+def estimate(options: argparse.Namespace) -> Output:
+    public, _ = published(options.source)
+    if options.query is None:
+        named = [options.release] if options.release else [r.name for r in public.study.releases]
+        asked = {name: public.queries(name) for name in named}
+        text = [f"{name}\n" + "\n".join(f"  {q}" for q in found) for name, found in asked.items()]
+        return Output(asked, "what can be asked, for example:\n" + "\n".join(text))
+    found = public.estimate(
+        options.release, options.query, options.period, count=bool(options.count)
+    )
+    digits = 1 if options.count else 5
+    low, high = found.interval
+    text = [
+        f"{found.query} at {found.period} ({found.measure} of {public.study.unit}s)",
+        f"  estimate        {found.value:.{digits}f}",
+        f"  standard error  {found.standard_error:.{digits}f}",
+        f"  {LEVEL:.0%} interval    {low:.{digits}f} to {high:.{digits}f}",
+        f"  panel's answer  {found.panel:.{digits}f}  (padding and repairs may bias it)",
+        "  errors are those of the privacy noise, not of sampling people",
+    ]
+    return Output(found.as_dict(), "\n".join(text))
+
+
+def verify(options: argparse.Namespace) -> Output:
+    public, setting = published(options.source)
+    lines = public.verify()
+    if options.head is not None:
+        if options.head not in {m.hash for m in public.messages}:
+            raise Inconsistent(
+                "public log: the hash kept elsewhere is not in its chain: an older log was"
+                " restored, or it is another study's"
+            )
+        lines.append("head: the hash that was kept elsewhere is in the chain")
+    if setting is not None:
+        lines += _against_journal(setting, public)
+    data = {"verified": lines, "head": public.head}
+    return Output(data, "\n".join([*lines, f"head {public.head}"]))
+
+
+def _against_journal(setting: Setting, public: Public) -> list[str]:
+    log = setting.log(readonly=True)
+    entries = journal.read(log)
+    if not entries:
+        raise Inconsistent("journal: it is empty, but the public log is not")
+    ledger = journal.check(entries, setting.plan, log.describe(journal.REPORTS))
+    journal.check_public(entries, public.messages)
+    waiting = sum(len(entry.published) for entry in entries) - len(public.messages)
+    return [
+        f"journal: {len(entries)} entries, charged as planned, {ledger.spent} spent",
+        "journal and public log agree" + (f"; {waiting} to be published" if waiting else ""),
+    ]

@@ -1,0 +1,152 @@
+"""The command line: `stream-dp COMMAND`. One clear line and exit code 2 for a user's mistake."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from stream_dp import __version__
+from stream_dp.errors import Inconsistent, UserError
+from stream_dp.log.base import Fenced, LogError, Unknown
+
+BAD_INPUT, UNKNOWN, INCONSISTENT = 2, 3, 4
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a command says: data for machines, text for people."""
+
+    data: Any
+    text: str
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{self.prog}: {message}; see '{self.prog} --help'")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit code."""
+    try:
+        options = _parser().parse_args(arguments)
+        output: Output = options.command(options)
+        if options.json:
+            print(json.dumps(output.data, indent=2))
+        elif output.text:
+            print(output.text)
+        sys.stdout.flush()
+        return 0
+    except Inconsistent as error:
+        return _fail(error.lines, INCONSISTENT)
+    except UserError as error:
+        return _fail(error.lines, BAD_INPUT)
+    except (Fenced, Unknown) as error:
+        return _fail([str(error)], UNKNOWN)
+    except LogError as error:
+        return _fail([str(error)], BAD_INPUT)
+    except BrokenPipeError:
+        # The reader has left; keep the interpreter from complaining at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        return _fail(["interrupted"], 130)
+
+
+def _fail(lines: Sequence[str], code: int) -> int:
+    for line in lines:
+        print(f"stream-dp: {line}", file=sys.stderr)
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    from stream_dp.services import analyst, demo, operator
+
+    parser = _Parser("stream-dp", description="Continual release of private synthetic data.")
+    parser.add_argument("--version", action="version", version=f"stream-dp {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(name: str, run: Any, words: str) -> argparse.ArgumentParser:
+        added: argparse.ArgumentParser = commands.add_parser(name, help=words, description=words)
+        added.add_argument("--json", action="store_true", help="for machines")
+        added.set_defaults(command=run)
+        return added
+
+    added = command("demo", demo.demo, "simulate a study, run every period, draw a page")
+    added.add_argument("--out", type=Path, default=Path("stream-dp-demo"), metavar="DIR")
+
+    added = command("new", operator.new, "write a commented study file to start from")
+    added.add_argument("study", type=Path, metavar="STUDY.toml")
+
+    added = command("check", operator.check, "validate a study file and print the plan")
+    added.add_argument("study", type=Path, metavar="STUDY.toml")
+
+    added = command("send", operator.send, "send tables of reports")
+    added.add_argument("study", type=Path, metavar="STUDY.toml")
+    added.add_argument("files", type=Path, nargs="+", metavar="FILE")
+    _layout(added)
+
+    added = command("close", operator.close, "close every open period up to this one")
+    added.add_argument("study", type=Path, metavar="STUDY.toml")
+    added.add_argument("period", metavar="PERIOD")
+
+    added = command("run", operator.run, "close, decide and publish; stops on SIGTERM")
+    added.add_argument("study", type=Path, metavar="STUDY.toml")
+    added.add_argument("--until-idle", action="store_true", help="stop when nothing is left to do")
+
+    added = command("status", operator.status, "open period, last release, budget (confidential)")
+    added.add_argument("study", type=Path, metavar="STUDY.toml")
+
+    added = command("rejected", operator.rejected, "dead letters by reason (confidential)")
+    added.add_argument("study", type=Path, metavar="STUDY.toml")
+
+    public = "a study file, or a public log such as sqlite:FILE"
+    added = command("releases", analyst.releases, "what has been published")
+    added.add_argument("source", metavar="STUDY|PUBLIC", help=public)
+
+    added = command("export", analyst.export, "write a synthetic panel as .parquet or .csv")
+    added.add_argument("source", metavar="STUDY|PUBLIC", help=public)
+    added.add_argument("release", metavar="RELEASE")
+    added.add_argument("out", type=Path, metavar="OUT")
+    added.add_argument("--period", help="the panel up to this period; the last one by default")
+
+    added = command("estimate", analyst.estimate, "answer a query, with its standard error")
+    added.add_argument("source", metavar="STUDY|PUBLIC", help=public)
+    added.add_argument("release", nargs="?", metavar="RELEASE")
+    added.add_argument("query", nargs="?", metavar="QUERY")
+    added.add_argument("--period", help="as of this period; the last one by default")
+    unit = added.add_mutually_exclusive_group()
+    unit.add_argument("--share", action="store_true", help="as a share of people (default)")
+    unit.add_argument("--count", action="store_true", help="as a number of people")
+
+    added = command("verify", analyst.verify, "check hashes, chain, prefixes and budget")
+    added.add_argument("source", metavar="STUDY|PUBLIC", help=public)
+    added.add_argument("--head", metavar="HASH", help="a hash that was kept elsewhere")
+
+    words = "repeat the mechanisms on known data: errors against theory (confidential)"
+    added = command("evaluate", operator.evaluate, words)
+    added.add_argument("study", type=Path, metavar="STUDY.toml")
+    added.add_argument("truth", type=Path, metavar="TRUTH")
+    added.add_argument("--repetitions", type=int, default=200, metavar="R")
+    added.add_argument("--seed", type=int, default=0)
+    added.add_argument("--out", type=Path, metavar="DIR", help="for figures, table and JSON")
+    _layout(added)
+    return parser
+
+
+def _layout(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--person", default="person", metavar="COL", help="column of ids")
+    parser.add_argument(
+        "--period", default="period", metavar="COL", help="column of periods (long)"
+    )
+    parser.add_argument("--attribute", metavar="A", help="wide: the attribute of every cell")
+    parser.add_argument("--columns", metavar="COL=NAME,...", help="columns under other names")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,264 @@
+"""Commands for whoever runs a study; what they print is confidential, but for `check`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from stream_dp.errors import UserError
+from stream_dp.log.base import Log, LogError, Record, Stored
+from stream_dp.plan import plan
+from stream_dp.population import Population
+from stream_dp.report import REASONS, Decoder
+from stream_dp.study import Study
+from stream_dp.table import Layout, reports, rows
+
+from .cli import Output
+from .releaser import journal
+from .releaser.inputs import marker, reasons_of
+from .releaser.journal import DEAD_LETTERS, REPORTS
+from .releaser.releaser import Releaser
+from .setting import Setting
+
+
+def new(options: argparse.Namespace) -> Output:
+    path: Path = options.study
+    text = resources.files("stream_dp.services").joinpath("study.toml").read_text("utf-8")
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise UserError(f"{path}: is there already; nothing was written") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror}") from None
+    return Output({"written": str(path)}, f"{path} written; edit it, then: stream-dp check {path}")
+
+
+def check(options: argparse.Namespace) -> Output:
+    made = Setting.load(options.study).plan
+    return Output(made.as_dict(), made.text())
+
+
+def layout(options: argparse.Namespace) -> Layout:
+    columns: dict[str, str] = {}
+    for pair in (options.columns or "").split(",") if options.columns else []:
+        name, equals, meant = pair.partition("=")
+        if not equals:
+            raise UserError(f"--columns: write COL=NAME,COL=NAME, not '{pair}'")
+        columns[name] = meant
+    return Layout(options.person, options.period, options.attribute, columns)
+
+
+def send(options: argparse.Namespace) -> Output:
+    setting = Setting.load(options.study)
+    how = layout(options)
+    log = setting.log()
+    log.create({REPORTS: setting.run.partitions})
+    sent: dict[str, int] = {}
+    for path in options.files:
+        sent[str(path)] = 0
+        for batch in encoded(path, setting.study, how):
+            log.append(Record(REPORTS, value, key.encode()) for key, value in batch)
+            sent[str(path)] += len(batch)
+    text = [f"{path}: {count} reports sent" for path, count in sent.items()]
+    return Output({"sent": sent}, "\n".join(text))
+
+
+def encoded(path: Path, study: Study, how: Layout) -> Iterator[list[tuple[str, bytes]]]:
+    """Reports of a table as (person, JSON) in batches, with a progress bar on a terminal."""
+    encode = msgspec.json.encode
+    total = None if not path.is_file() else rows(path) * _passes(path, study, how)
+    with tqdm(total=total, desc=path.name, unit=" rows", disable=None, leave=False) as bar:
+        for batch in reports(path, study, how):
+            yield [
+                (person, encode({"person": person, "period": period, "values": values}))
+                for person, period, values in batch
+            ]
+            bar.update(len(batch))
+
+
+def _passes(path: Path, study: Study, how: Layout) -> int:
+    return study.periods.count if how.attribute is not None else 1
+
+
+def close(options: argparse.Namespace) -> Output:
+    setting = Setting.load(options.study)
+    periods = setting.study.periods
+    if periods.close != "marker":
+        raise UserError("close: this study closes by its schedule, not by markers")
+    number = periods.numbers.get(options.period)
+    if number is None:
+        raise UserError(
+            f"period '{options.period}': not one of the study's, {periods.labels[0]} to"
+            f" {periods.labels[-1]}"
+        )
+    log = setting.log()
+    log.create({REPORTS: setting.run.partitions})
+    log.append(marker(number, p) for p in range(log.describe(REPORTS).partitions))
+    text = f"{options.period} is closed to reports from here on; 'stream-dp run' releases it"
+    return Output({"closed": options.period}, text)
+
+
+def run(options: argparse.Namespace) -> Output:
+    setting = Setting.load(options.study)
+    stop = threading.Event()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(name, lambda *_: stop.set())
+    stream = sys.stderr if options.json else sys.stdout
+    releaser = Releaser(
+        setting.plan,
+        setting.log(),
+        setting.public(),
+        setting.snapshots,
+        setting.run.partitions,
+        tell=lambda line: print(line, file=stream, flush=True),
+        stop=stop,
+    )
+    done = releaser.run(until_idle=options.until_idle)
+    return Output({"horizon_reached": done}, "")
+
+
+def status(options: argparse.Namespace) -> Output:
+    setting = Setting.load(options.study)
+    made, study = setting.plan, setting.study
+    labels = study.periods.labels
+    try:
+        log = setting.log(readonly=True)
+        entries = journal.read(log)
+        ledger = journal.check(entries, made, log.describe(REPORTS)) if entries else None
+    except LogError:
+        entries, ledger = [], None
+    last = entries[-1] if entries else None
+    number = last.number if last else 0
+    waits = "nothing: the horizon is reached"
+    if number < len(labels):
+        moment = study.periods.release_time(number + 1)
+        waits = f"stream-dp close {options.study} {labels[number]}"
+        if study.periods.close != "marker":
+            assert moment is not None
+            waits = "its scheduled close"
+    spent = ledger.spent if ledger else 0
+    data: dict[str, Any] = {
+        "confidential": True,
+        "study": study.name,
+        "begun": bool(entries),
+        "open_period": labels[number] if number < len(labels) else None,
+        "waits_for": waits,
+        "last_closed": labels[number - 1] if number else None,
+        "rho_spent": str(spent),
+        "rho_total": str(study.rho),
+        "cells_at_last_cut": last.message.head.get("accounting") if last else None,
+    }
+    cells = data["cells_at_last_cut"]
+    text = [
+        "CONFIDENTIAL",
+        f"study {study.name}: " + ("begun" if entries else "not begun; 'stream-dp run' begins it"),
+        f"open period: {data['open_period'] or 'none'}, waits for {waits}",
+        f"last closed: {data['last_closed'] or 'none'}",
+        f"budget: rho {float(spent):.6g} of {float(study.rho):.6g} spent",
+    ]
+    if cells:
+        rejected = sum(cells["rejected"].values())
+        text.append(
+            f"cells up to the last cut: {cells['received']} received = "
+            f"{cells['accepted']} accepted + {cells['superseded']} superseded + "
+            f"{rejected} rejected + {cells['pending']} pending"
+        )
+    return Output(data, "\n".join(text))
+
+
+def rejected(options: argparse.Namespace) -> Output:
+    setting = Setting.load(options.study)
+    try:
+        letters = _all(setting.log(readonly=True), DEAD_LETTERS)
+    except LogError:
+        letters = []
+    found = reasons_of(letters)
+    data = {"confidential": True, "rejected": found, "records": len({x.key for x in letters})}
+    text = [f"{count:>9} cells  {reason}: {REASONS[reason]}" for reason, count in found.items()]
+    return Output(data, "\n".join(["CONFIDENTIAL", *(text or ["nothing was rejected"])]))
+
+
+def _all(log: Log, topic: str) -> list[Stored]:
+    found: list[Stored] = []
+    position = dict(log.describe(topic).first)
+    while True:
+        batch = log.read(topic, position, 10_000, 0)
+        found += batch.records
+        position = batch.next
+        if batch.at_end:
+            return found
+
+
+def evaluate(options: argparse.Namespace) -> Output:
+    from stream_dp.evaluation import repeat
+
+    setting = Setting.load(options.study)
+    if options.repetitions < 2:
+        raise UserError("--repetitions: give at least 2")
+    known = truth(setting.study, options.truth, layout(options))
+    found = repeat.evaluate(setting.study, known, options.repetitions, seed=options.seed)
+    text = found.table()
+    if options.out is not None:
+        written = _keep(found, text, options.out)
+        text += "\n" + "\n".join(f"wrote {path}" for path in written)
+    return Output(found.as_dict(), text)
+
+
+def _keep(found: Any, text: str, out: Path) -> Iterable[Path]:
+    try:
+        from stream_dp.evaluation import figures
+
+        out.mkdir(parents=True, exist_ok=True)
+        drawn = list(figures.write(found, out))
+    except ImportError:
+        raise UserError("--out: figures need matplotlib; pip install 'stream-dp[plot]'") from None
+    (out / "evaluation.txt").write_text(text + "\n")
+    (out / "evaluation.json").write_text(json.dumps(found.as_dict(), indent=1))
+    return [out / "evaluation.txt", out / "evaluation.json", *drawn]
+
+
+def truth(study: Study, path: Path, how: Layout) -> dict[str, NDArray[np.uint8]]:
+    """A known panel by attribute, (people, periods), the missing rules applied.
+
+    The table goes through the decoder and the population, as reports do. People who enter late
+    under add_remove have the missing rule's symbol before.
+    """
+    made = plan(study)
+    decoder, population = Decoder(study, bytes(32)), Population(study)
+    offset = 0
+    for batch in encoded(path, study, how):
+        records = [Stored(0, offset + i, 0, None, value, ()) for i, (_, value) in enumerate(batch)]
+        population.fold(*decoder.decode(records, 0))
+        offset += len(batch)
+    columns: dict[str, list[NDArray[np.uint8]]] = {name: [] for name in study.attributes}
+    for _ in made.study.periods.labels:
+        for name, symbols in population.close().symbols.items():
+            columns[name].append(symbols)
+    if refused := dict(population.accounting.rejected):
+        reasons = ", ".join(f"{count} cells: {REASONS[r]}" for r, count in refused.items())
+        print(f"stream-dp: {path}: left out: {reasons}", file=sys.stderr)
+    if not population.accounting.accepted:
+        raise UserError(f"{path}: no value of it fits the study")
+    return {
+        name: np.stack(
+            [_filled(c, population.size, study.attributes[name].first_code) for c in found], axis=1
+        )
+        for name, found in columns.items()
+    }
+
+
+def _filled(column: NDArray[np.uint8], size: int, code: int) -> NDArray[np.uint8]:
+    return np.append(column, np.full(size - column.shape[0], code, np.uint8))

@@ -1,0 +1,131 @@
+"""Decisions: what one closed period releases, as one journal entry. No input or output."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from stream_dp.continual import AnyMechanism, mechanism
+from stream_dp.log.base import Positions
+from stream_dp.log.message import Message, message, parts_of, records
+from stream_dp.panel import Panel
+from stream_dp.plan import Plan
+from stream_dp.population import Closed
+from stream_dp.privacy.ledger import Ledger
+from stream_dp.privacy.noise import Draw, Source
+from stream_dp.release import RELEASE_TYPE, TOPIC, certificate, parts, read_columns
+from stream_dp.study import Release, Study
+
+from . import journal
+from .journal import Entry
+
+
+@dataclass(frozen=True)
+class Line:
+    """A release of the study, its mechanism, and the mechanism's state after the last period."""
+
+    declared: Release
+    mechanism: AnyMechanism
+    state: Any
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What is known of the input at a cut: where it is, what it held, where the state is kept."""
+
+    cut: Positions
+    marks: dict[int, int]
+    closed: Closed
+    accounting: dict[str, Any]
+    snapshot: tuple[str, str]
+
+
+def lines(study: Study, entries: Sequence[Entry]) -> tuple[Line, ...]:
+    """Every release with the state that the journal's last entry holds."""
+    return tuple(_line(study, release, entries) for release in study.releases)
+
+
+def _line(study: Study, release: Release, entries: Sequence[Entry]) -> Line:
+    made = mechanism(study, release)
+    if len(entries) == 1:
+        return Line(release, made, made.init())
+    panel: Panel | None = None
+    for entry in entries[1:]:
+        sent = [r for r in entry.public_records() if (r.key or b"").endswith(_key(release))]
+        if sent:
+            columns, periods = read_columns(parts_of(sent))
+            if panel is None:
+                panel = Panel(columns, periods, made.values)
+            else:
+                panel = panel.extended(columns, periods)
+    return Line(release, made, made.load(entries[-1].state(release.name), panel))
+
+
+def draw(source: Source, held: Sequence[Line], number: int) -> list[Draw]:
+    """All the noise of a period, before its counts are known."""
+    return [source.draw(line.mechanism.demand(number)) for line in held]
+
+
+def decide(
+    plan: Plan,
+    number: int,
+    before: Entry,
+    chain: tuple[int, str],
+    ledger: Ledger,
+    held: Sequence[Line],
+    draws: Sequence[Draw],
+    taken: Taken,
+    simulated: bool,
+) -> tuple[Entry, tuple[Line, ...]]:
+    """The entry that closes period `number`, and the lines after it.
+
+    chain: index and hash of the last public message. ledger: before this period's charges,
+    which it must already have accepted.
+    """
+    study = plan.study
+    index, previous = chain
+    after, public, hashes = [], [], []
+    spent = ledger.spent
+    for line, drawn in zip(held, draws, strict=True):
+        name = line.declared.name
+        state, step = line.mechanism.step(line.state, taken.closed.counts[name], drawn)
+        after.append(replace(line, state=state))
+        spent += line.mechanism.charges[number - 1]
+        if step is None:
+            continue
+        words = certificate(study, line.declared, line.mechanism, number, step, spent, simulated)
+        index += 1
+        sent = message(index, previous, words.model_dump(mode="json"), parts(step, words.columns))
+        previous = sent.hash
+        hashes.append(sent.hash)
+        public += _records(study, sent, line.declared, number)
+    entry = journal.close(
+        before.message,
+        number,
+        taken.cut,
+        taken.marks,
+        plan.charges(number),
+        taken.snapshot,
+        taken.accounting,
+        {line.declared.name: line.mechanism.dump(line.state) for line in after},
+        public,
+        hashes,
+    )
+    return Entry(entry), tuple(after)
+
+
+def _records(study: Study, sent: Message, release: Release, number: int) -> list[Any]:
+    made = records(
+        sent,
+        TOPIC,
+        kind=RELEASE_TYPE,
+        source=f"stream-dp/{study.name}",
+        content="application/vnd.apache.arrow.stream",
+        time=study.periods.release_time(number),
+    )
+    return [replace(r, key=(r.key or b"") + _key(release)) for r in made]
+
+
+def _key(release: Release) -> bytes:
+    return f"/{release.name}".encode()

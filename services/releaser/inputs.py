@@ -1,0 +1,158 @@
+"""The releaser's input: reports and markers, read up to a cut; dead letters for what is refused.
+
+Nothing beyond a period's cut is folded in before that period is closed: a partition that has
+reached its cut pauses there, and the rest of its batch is read again later.
+"""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Callable, Sequence
+
+from stream_dp.errors import Inconsistent
+from stream_dp.log.base import Batch, Log, Positions, Record, Stored
+from stream_dp.population import Population
+from stream_dp.report import REASONS, Cells, Decoder, Reason
+
+from .journal import DEAD_LETTERS, REPORTS
+
+MARKER = "stream-dp-close"
+_BATCH = 10_000
+
+
+def marker(number: int, partition: int) -> Record:
+    """The operator's word that every period up to `number` is closed, for one partition."""
+    return Record(REPORTS, None, None, ((MARKER, str(number).encode()),), partition)
+
+
+def _closes(record: Stored) -> int:
+    """The period that a marker closes; 0 for any other record."""
+    for name, value in record.headers:
+        if name == MARKER and value.isdigit() and len(value) < 6:
+            return int(value)
+    return 0
+
+
+class Inputs:
+    """Positions in the reports topic and what was read below them.
+
+    positions: by partition; marks: by partition, the last period that a marker closes.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        decoder: Decoder,
+        population: Population,
+        positions: Positions,
+        marks: dict[int, int],
+        at: Callable[[str], None],
+    ) -> None:
+        self._log, self._decoder, self.population = log, decoder, population
+        self.positions, self.marks = dict(positions), dict(marks)
+        self._at = at
+
+    def fold_to(self, cut: Positions, *, replay: bool = False) -> None:
+        """Take in everything below a cut that is known. replay: its dead letters exist."""
+        while behind := {p: o for p, o in self.positions.items() if o < cut[p]}:
+            batch = self._log.read(REPORTS, behind, _BATCH, 0)
+            if batch.at_end and all(batch.next[p] < cut[p] for p in behind):
+                raise Inconsistent(
+                    "reports: the topic ends before the cut of a closed period: records are gone;"
+                    " restore the confidential log"
+                )
+            for part, start in behind.items():
+                self._take(batch, part, start, min(cut[part], batch.next[part]), replay)
+
+    def fold_to_marker(self, number: int, timeout: float) -> bool:
+        """Read on until every partition has a marker for `number` or later.
+
+        One batch a call; True when all have, or when there is nothing more to read now.
+        """
+        waiting = {p: o for p, o in self.positions.items() if self.marks[p] < number}
+        if not waiting:
+            return True
+        batch = self._log.read(REPORTS, waiting, _BATCH, timeout)
+        for part, start in waiting.items():
+            end = batch.next[part]
+            for record in batch.records:
+                if record.partition == part and (found := _closes(record)):
+                    self.marks[part] = max(self.marks[part], found)
+                    if found >= number:
+                        end = record.offset + 1
+                        break
+            self._take(batch, part, start, end, False)
+        return batch.at_end
+
+    def fold_before(self, time: float, timeout: float) -> bool:
+        """Read on among records appended before `time`; True where there are no more now."""
+        batch = self._log.read(REPORTS, self.positions, _BATCH, timeout)
+        moved = False
+        for part, start in dict(self.positions).items():
+            later = (
+                r.offset for r in batch.records if r.partition == part and r.time >= time * 1000
+            )
+            end = min(next(later, batch.next[part]), batch.next[part])
+            moved |= end > start
+            self._take(batch, part, start, end, False)
+        return batch.at_end or not moved
+
+    def _take(self, batch: Batch, part: int, start: int, end: int, replay: bool) -> None:
+        """Decode and fold the records of one partition in start..end-1, and move there."""
+        taken = [
+            r
+            for r in batch.records
+            if r.partition == part and start <= r.offset < end and not _is_marker(r)
+        ]
+        cells, rejected = self._decoder.decode(taken, self.population.period)
+        self._at("read")
+        if rejected and not replay:
+            self._log.append(_dead_letter(taken[r.place], r.cells) for r in rejected)
+            self._at("dead-letters")
+        self.population.fold(cells, rejected)
+        self.positions[part] = end
+
+    def refuse(self, refused: Cells) -> None:
+        """Dead letters for the cells of people who found no place, with their records."""
+        counted = Tally(zip(refused.partition.tolist(), refused.offset.tolist(), strict=True))
+        letters = []
+        for (part, offset), cells in sorted(counted.items()):
+            found = self._log.read(REPORTS, {part: offset}, 1, 0).records
+            if found and found[0].offset == offset:
+                letters.append(_dead_letter(found[0], {"full": cells}))
+        if letters:
+            self._log.append(letters)
+
+
+def _is_marker(record: Stored) -> bool:
+    return any(name == MARKER for name, _ in record.headers)
+
+
+def _dead_letter(record: Stored, cells: dict[Reason, int]) -> Record:
+    """The rejected record as it came, under the header names of Kafka Connect.
+
+    The message gives reasons, never the record's content.
+    """
+    message = "; ".join(REASONS[reason] for reason in sorted(cells))
+    counts = ",".join(f"{reason}={count}" for reason, count in sorted(cells.items()))
+    place = f"{REPORTS}/{record.partition}/{record.offset}"
+    headers = (
+        ("__connect.errors.topic", REPORTS.encode()),
+        ("__connect.errors.partition", str(record.partition).encode()),
+        ("__connect.errors.offset", str(record.offset).encode()),
+        ("__connect.errors.stage", b"VALUE_CONVERTER"),
+        ("__connect.errors.exception.message", message.encode()),
+        ("stream-dp-cells", counts.encode()),
+    )
+    return Record(DEAD_LETTERS, record.value, place.encode(), headers, 0)
+
+
+def reasons_of(letters: Sequence[Stored]) -> dict[Reason, int]:
+    """Rejected cells by reason; a letter that was written again after a crash counts once."""
+    unique = {letter.key: dict(letter.headers).get("stream-dp-cells", b"") for letter in letters}
+    total: Tally[str] = Tally()
+    for counts in unique.values():
+        for item in counts.decode().split(","):
+            reason, _, count = item.partition("=")
+            total[reason] += int(count or 0)
+    return {reason: total[reason] for reason in REASONS if total[reason]}

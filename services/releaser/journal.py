@@ -1,0 +1,210 @@
+"""The journal: the releaser's confidential record of decisions, a chain of messages.
+
+Entry 0 (genesis) binds the study to its input and holds the key of the hash of ids; every other
+entry closes one period. An entry holds the exact records to be published, so that publishing,
+at once or after a crash, only copies them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import msgspec
+
+from stream_dp import __version__
+from stream_dp.errors import Inconsistent
+from stream_dp.log.base import Log, Positions, Record, TopicInfo
+from stream_dp.log.message import START, Message, message, messages, records, split
+from stream_dp.plan import Plan
+from stream_dp.privacy.ledger import Charge, Ledger
+from stream_dp.release import STUDY_TYPE, TOPIC
+from stream_dp.study import Study
+
+JOURNAL = "journal"
+REPORTS = "reports"
+DEAD_LETTERS = "dead-letters"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A journal entry. number: of the period it closes, 0 for genesis."""
+
+    message: Message
+
+    @property
+    def number(self) -> int:
+        return int(self.message.head["number"])
+
+    @property
+    def cut(self) -> Positions:
+        return {int(p): int(o) for p, o in self.message.head["cut"].items()}
+
+    @property
+    def marks(self) -> dict[int, int]:
+        """By partition, the last period that a marker below the cut closes."""
+        return {int(p): int(n) for p, n in self.message.head["marks"].items()}
+
+    @property
+    def charges(self) -> tuple[Charge, ...]:
+        return tuple(
+            Charge(c["release"], self.number, Fraction(c["rho"]))
+            for c in self.message.head["charges"]
+        )
+
+    @property
+    def snapshot(self) -> tuple[str, str]:
+        """Name and SHA-256 of the population's snapshot."""
+        held = self.message.head["snapshot"]
+        return held["name"], held["sha256"]
+
+    @property
+    def published(self) -> list[str]:
+        """Hashes of the public messages of this entry, in order."""
+        return list(self.message.head["public"])
+
+    def state(self, release: str) -> bytes:
+        return self.message.part(f"state {release}")
+
+    def public_records(self) -> list[Record]:
+        """The records to be published, as they were decided."""
+        found = []
+        for name, data in self.message.parts:
+            if name.startswith("public/"):
+                found.append(msgspec.msgpack.decode(data, type=Record))
+        return found
+
+
+def genesis(study: Study, reports: TopicInfo, key: bytes, simulated: bool) -> Message:
+    """Entry 0, with the study's declaration as the first public message."""
+    head = {
+        "type": STUDY_TYPE,
+        "study": msgspec.json.decode(study.canonical()),
+        "study_hash": study.hash,
+        "code_version": __version__,
+    }
+    declared = message(0, START, head, [])
+    public = records(
+        declared,
+        TOPIC,
+        kind=STUDY_TYPE,
+        source=f"stream-dp/{study.name}",
+        content="application/json",
+        time=None,
+    )
+    held = {
+        "type": "genesis",
+        "number": 0,
+        "study_hash": study.hash,
+        "reports": {"identity": reports.identity, "partitions": reports.partitions},
+        "key": key.hex(),
+        "simulated": simulated,
+        "cut": {str(p): 0 for p in range(reports.partitions)},
+        "marks": {str(p): 0 for p in range(reports.partitions)},
+        "charges": [],
+        "public": [declared.hash],
+        "code_version": __version__,
+    }
+    return message(0, START, held, _parts(public, {}))
+
+
+def close(
+    before: Message,
+    number: int,
+    cut: Positions,
+    marks: Mapping[int, int],
+    charges: Sequence[Charge],
+    snapshot: tuple[str, str],
+    accounting: dict[str, Any],
+    states: Mapping[str, bytes],
+    public: Sequence[Record],
+    hashes: Sequence[str],
+) -> Message:
+    """The entry that closes a period, after the entry `before`."""
+    held = {
+        "type": "close",
+        "number": number,
+        "cut": {str(p): o for p, o in cut.items()},
+        "marks": {str(p): n for p, n in marks.items()},
+        "charges": [{"release": c.release, "rho": str(c.rho)} for c in charges],
+        "snapshot": {"name": snapshot[0], "sha256": snapshot[1]},
+        "accounting": accounting,
+        "public": list(hashes),
+        "code_version": __version__,
+    }
+    return message(before.index + 1, before.hash, held, _parts(public, states))
+
+
+def _parts(public: Sequence[Record], states: Mapping[str, bytes]) -> list[tuple[str, bytes]]:
+    found = [part for name, data in states.items() for part in split(f"state {name}", data)]
+    packed = [msgspec.msgpack.encode(record) for record in public]
+    return found + [(f"public/{i}", data) for i, data in enumerate(packed)]
+
+
+def journal_records(entry: Message, study: Study) -> list[Record]:
+    return records(
+        entry,
+        JOURNAL,
+        kind="stream-dp.decision",
+        source=f"stream-dp/{study.name}",
+        content="application/octet-stream",
+        time=None,
+    )
+
+
+def read(log: Log) -> list[Entry]:
+    """The whole journal, checked for gaps, damage and a broken chain. Raises Inconsistent."""
+    entries = [Entry(found) for found in messages(log, JOURNAL, "journal")]
+    for place, entry in enumerate(entries):
+        if entry.number != place:
+            raise Inconsistent(f"journal: entry {place} closes period {entry.number}")
+    return entries
+
+
+def check(entries: Sequence[Entry], plan: Plan, reports: TopicInfo) -> Ledger:
+    """That the journal is of this study, this input and this plan. Raises Inconsistent."""
+    study, first = plan.study, entries[0].message.head
+    if first["study_hash"] != study.hash:
+        raise Inconsistent(
+            f"study: it has changed since its first record (hash {study.hash[:16]}, the journal"
+            f" has {first['study_hash'][:16]}); restore the study file, or start a new study"
+            " with a new log"
+        )
+    if first["reports"]["identity"] != reports.identity:
+        raise Inconsistent(
+            "reports: this is another log than the one that the journal was begun on; run with"
+            " the original one"
+        )
+    if first["reports"]["partitions"] != reports.partitions:
+        raise Inconsistent(
+            f"reports: the topic has {reports.partitions} partitions, the journal was begun with"
+            f" {first['reports']['partitions']}; the number cannot change during a study"
+        )
+    ledger = Ledger(study.rho)
+    for entry in entries[1:]:
+        if entry.charges != plan.charges(entry.number):
+            raise Inconsistent(
+                f"journal: period {entry.number} was charged otherwise than the plan says; run the"
+                " version of stream-dp that wrote it"
+            )
+        ledger = ledger.charge(*entry.charges)
+    return ledger
+
+
+def check_public(entries: Sequence[Entry], public: Sequence[Message]) -> None:
+    """That what is published is what the journal decided. Raises Inconsistent."""
+    decided = [digest for entry in entries for digest in entry.published]
+    if len(public) > len(decided):
+        raise Inconsistent(
+            f"journal: it ends at public message {len(decided) - 1}, but the public log holds"
+            f" {len(public) - 1}: an older journal was restored; bring back the newer one, for"
+            " its noise must not be drawn again"
+        )
+    for place, (found, digest) in enumerate(zip(public, decided, strict=False)):
+        if found.hash != digest:
+            raise Inconsistent(
+                f"public log: message {place} is not the one that the journal decided; restore"
+                " the public log from a copy, or find out who changed it"
+            )

@@ -1,0 +1,54 @@
+"""Where a study runs: its file, its plan and its logs, as the commands need them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from stream_dp.client import Public
+from stream_dp.errors import UserError
+from stream_dp.log import Log, open_log
+from stream_dp.plan import Plan, plan
+from stream_dp.study import Run, Study
+from stream_dp.studyfile import load
+
+from .releaser.snapshots import Snapshots
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A study file, read and checked. base: the folder that its paths are relative to."""
+
+    study: Study
+    run: Run
+    base: Path
+
+    @classmethod
+    def load(cls, path: Path) -> Setting:
+        study, run = load(path)
+        return cls(study, run, path.parent)
+
+    @property
+    def plan(self) -> Plan:
+        return plan(self.study)
+
+    def log(self, *, readonly: bool = False) -> Log:
+        """The confidential log."""
+        return open_log(self.run.log, self.base, readonly=readonly)
+
+    def public(self, *, readonly: bool = False) -> Log:
+        return open_log(self.run.public, self.base, public=True, readonly=readonly)
+
+    @property
+    def snapshots(self) -> Snapshots:
+        return Snapshots(self.run.snapshots or f"{self.study.name}-snapshots", self.base)
+
+
+def published(source: str) -> tuple[Public, Setting | None]:
+    """What STUDY|PUBLIC names: its public log, and the study where a file was given."""
+    if ":" in source and not Path(source).exists():
+        return Public(open_log(source, Path(), public=True, readonly=True)), None
+    if Path(source).suffix in {".db", ".sqlite"}:
+        raise UserError(f"{source}: name a public log as sqlite:{source}")
+    setting = Setting.load(Path(source))
+    return Public(setting.public(readonly=True)), setting

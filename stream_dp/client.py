@@ -1,0 +1,260 @@
+"""For analysts: releases, panels and estimates, from a public log and nothing else.
+
+Standard errors and intervals cover the privacy noise only, not the sampling of people.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from .errors import Inconsistent, UserError
+from .log.base import Log, LogError
+from .log.message import Message, messages
+from .panel import Panel
+from .query import TotalQuery, WindowQuery, parse
+from .release import STUDY_TYPE, TOPIC, Certificate, read_columns, read_measurements
+from .study import ABSENT, Study, Window
+
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Release:
+    """One published release."""
+
+    certificate: Certificate
+    message: Message
+
+    @property
+    def measurements(self) -> pa.Table:
+        """Noisy answers: query, value, variance, standard_error."""
+        return read_measurements(self.message.parts)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An unbiased answer from noisy measurements, and beside it the panel's own.
+
+    standard_error, interval: of the privacy noise alone; panel: the answer of the synthetic
+    rows, which padding, clamping and repairs may bias.
+    """
+
+    release: str
+    query: str
+    period: str
+    measure: str
+    value: float
+    standard_error: float
+    interval: tuple[float, float]
+    level: float
+    panel: float
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**self.__dict__, "interval": list(self.interval)}
+
+
+class Public:
+    """What a public log holds. Raises UserError, Inconsistent."""
+
+    def __init__(self, log: Log) -> None:
+        try:
+            self.messages = list(messages(log, TOPIC, "public log"))
+        except LogError as error:
+            raise UserError(f"public log: {error}") from None
+        if not self.messages:
+            raise UserError("public log: nothing is published yet; 'stream-dp run' begins it")
+
+    @cached_property
+    def study(self) -> Study:
+        head = self.messages[0].head
+        try:
+            if head.get("type") != STUDY_TYPE:
+                raise ValueError
+            return Study.model_validate(head["study"])
+        except (ValidationError, ValueError, KeyError):
+            raise Inconsistent("public log: it does not begin with a study's declaration") from None
+
+    @property
+    def head(self) -> str:
+        """The hash of the last message: keep it elsewhere to notice a restored log later."""
+        return self.messages[-1].hash
+
+    @cached_property
+    def releases(self) -> list[Release]:
+        try:
+            return [Release(Certificate.model_validate(m.head), m) for m in self.messages[1:]]
+        except ValidationError:
+            raise Inconsistent("public log: a certificate cannot be read") from None
+
+    def of(self, name: str) -> list[Release]:
+        """The releases of that name so far. Raises UserError where there are none."""
+        self.study.release(name)
+        found = [r for r in self.releases if r.certificate.release == name]
+        if not found:
+            raise UserError(f"release '{name}': nothing is published of it yet")
+        return found
+
+    def at(self, name: str, period: str | None) -> Release:
+        """The release at a period, or the last one."""
+        found = self.of(name)
+        if period is None:
+            return found[-1]
+        for release in found:
+            if release.certificate.period == period:
+                return release
+        first, last = found[0].certificate.period, found[-1].certificate.period
+        raise UserError(f"release '{name}': none at period '{period}'; it has {first} to {last}")
+
+    def panel(self, name: str, period: str | None = None) -> Panel:
+        """The synthetic panel up to a period, or up to the last one."""
+        last = self.at(name, period)
+        for number, panel in self._panels(name):
+            if number == last.certificate.number:
+                return panel
+        raise AssertionError("unreachable")
+
+    def _panels(self, name: str) -> Iterator[tuple[int, Panel]]:
+        """The panel as it grew: after each release, with its number."""
+        panel: Panel | None = None
+        for release in self.of(name):
+            held = release.certificate
+            columns, periods = read_columns(release.message.parts)
+            if (columns.shape[0], periods) != (held.rows, held.columns):
+                raise Inconsistent(f"{name} at {held.period}: not the columns of its certificate")
+            try:
+                panel = (
+                    Panel(columns, periods, held.values)
+                    if panel is None
+                    else panel.extended(columns, periods)
+                )
+            except ValueError as error:
+                raise Inconsistent(f"{name} at {held.period}: {error}") from None
+            yield held.number, panel
+
+    def verify(self) -> list[str]:
+        """What holds, one line each: the chain was checked on reading. Raises Inconsistent."""
+        study, spent = self.study, self.study.rho * 0
+        if self.messages[0].head.get("study_hash") != study.hash:
+            raise Inconsistent("public log: the study's declaration does not have its hash")
+        for release in self.releases:
+            held = release.certificate
+            spent += held.rho
+            if held.study_hash != study.hash:
+                raise Inconsistent(f"{held.release} at {held.period}: of another study")
+            if spent != held.rho_spent or spent > study.rho:
+                raise Inconsistent(f"{held.release} at {held.period}: its budget does not add up")
+        lines = [
+            f"chain: {len(self.messages)} messages, every hash and part as its manifest says",
+            f"budget: {spent} of {study.rho} spent, as the certificates say",
+        ]
+        for name in dict.fromkeys(r.certificate.release for r in self.releases):
+            count = sum(1 for _ in self._panels(name))
+            lines.append(f"{name}: {count} releases, every panel a prefix of the next")
+        return lines
+
+    def estimate(
+        self, name: str, query: str, period: str | None = None, *, count: bool = False
+    ) -> Estimate:
+        """The answer to a query in words (query.py) at a period, as a share or a count."""
+        release = self.at(name, period)
+        held = release.certificate
+        asked = parse(query, held.attribute, held.values)
+        table = release.measurements
+        values = table["value"].to_numpy().astype(float)
+        variances = table["standard_error"].to_numpy() ** 2
+        panel = self.panel(name, held.period)
+        if isinstance(asked, WindowQuery):
+            chosen = self._window(asked, release)
+            value, variance = float(values[chosen].sum()), float(variances[chosen].sum())
+            own = float(asked.mask[panel.codes(asked.width)].mean()) if panel.rows else 0.0
+            people = (float(values.sum()), float(variances.sum()), variance)
+        else:
+            value, variance = self._total(asked, release, values, variances)
+            own = float((panel.symbols.sum(axis=1) >= asked.least).mean()) if panel.rows else 0.0
+            people = (*self._people(name), 0.0)
+        if count:
+            own *= panel.rows
+        else:
+            value, variance = _share(value, variance, people, self.study.size)
+        error = math.sqrt(variance)
+        reach = NormalDist().inv_cdf((1 + LEVEL) / 2) * error
+        interval = (value - reach, value + reach)
+        measure = "count" if count else "share"
+        return Estimate(name, asked.text, held.period, measure, value, error, interval, LEVEL, own)
+
+    @staticmethod
+    def _window(query: WindowQuery, release: Release) -> NDArray[np.bool_]:
+        width = release.certificate.parameters.get("width")
+        if width is None:
+            raise UserError(f"query '{query.text}': ask a cumulative release 'total at-least B'")
+        if query.width > width:
+            raise UserError(
+                f"query '{query.text}': looks at {query.width} periods and the release at {width};"
+                " the exported panel can be asked, without a guarantee on the error"
+            )
+        return query.over(len(release.certificate.values) ** width)
+
+    @staticmethod
+    def _total(
+        query: TotalQuery, release: Release, values: NDArray[Any], variances: NDArray[Any]
+    ) -> tuple[float, float]:
+        held = release.certificate
+        if held.kind != "cumulative":
+            raise UserError(f"query '{query.text}': ask a window release for a pattern instead")
+        if not 1 <= query.least <= held.horizon:
+            raise UserError(f"query '{query.text}': ask for 1 to {held.horizon} periods")
+        if query.least > held.number:
+            return 0.0, 0.0
+        return float(values[query.least - 1]), float(variances[query.least - 1])
+
+    def _people(self, name: str) -> tuple[float, float]:
+        """The noisy number of people of a cumulative release and its variance; nan if unknown."""
+        table = self.of(name)[0].measurements
+        if table["query"][-1].as_py() != "people":
+            return math.nan, math.nan
+        return table["value"][-1].as_py(), table["standard_error"][-1].as_py() ** 2
+
+    def queries(self, name: str) -> list[str]:
+        """Examples of what can be asked of a release, and the values it knows."""
+        declared = self.study.release(name)
+        attribute = self.study.attributes[declared.attribute]
+        if not isinstance(declared, Window):
+            top = self.study.periods.count
+            return [f"total at-least {b}" for b in dict.fromkeys((1, min(3, top), top))]
+        known = [v for v in attribute.symbols if v != ABSENT]
+        value, width = known[-1], declared.width
+        return [
+            "pattern " + " ".join([str(value)] * width),
+            f"pattern {value}" + " ?" * (width - 1),
+            f"at-least 1 of last {width} {declared.attribute}={value}",
+            f"consecutive {min(2, width)} of last {width} {declared.attribute}={value}",
+        ]
+
+
+def _share(
+    value: float, variance: float, people: tuple[float, float, float], size: int | None
+) -> tuple[float, float]:
+    """Value and variance over the number of people: public, or noisy (to first order).
+
+    people: the noisy number, its variance, its covariance with the value.
+    """
+    if size is not None:
+        return value / size, variance / size**2
+    n, n_variance, covariance = people
+    if math.isnan(n):
+        raise UserError("share: the number of people is private and not measured; ask for --count")
+    if n <= 0:
+        raise UserError("share: the noisy number of people is not positive; ask for --count")
+    share = value / n
+    spread = variance + share**2 * n_variance - 2 * share * covariance
+    return share, max(0.0, spread) / n**2
