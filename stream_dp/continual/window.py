@@ -13,6 +13,7 @@ while it defines neighbours by replacement: at its noise the replace_one cost is
 from __future__ import annotations
 
 import math
+import shlex
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
@@ -146,7 +147,7 @@ class FixedWindow:
     def query(self, code: int) -> str:
         """The pattern of a bin, in the words of a query."""
         digits = [code // self.q**i % self.q for i in reversed(range(self.width))]
-        return "pattern " + " ".join(str(self.values[d]) for d in digits)
+        return "pattern " + shlex.join(str(self.values[d]) for d in digits)
 
     def dump(self, state: State) -> bytes:
         """The rows are in the released panel, so only the period is kept."""
