@@ -1,0 +1,49 @@
+"""Checks of repeated studies. Each is also shown, where it is used, to reject what is wrong.
+
+Errors are arrays (repetitions, ...). A right one fails a check at `z` standard errors with odds
+of about 2e-9 for z = 6, so that noise of the operating system can be tested as well.
+"""
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from stream_dp.privacy.noise import Draw, Source
+
+SMALL, RIGHT, LARGE = Fraction(95, 100), Fraction(1), Fraction(105, 100)
+
+
+class Scaled:
+    """A source whose noise has `scale` times the standard deviation that was demanded."""
+
+    simulated = True
+
+    def __init__(self, source: Source, scale: Fraction) -> None:
+        self._source, self._scale = source, scale
+
+    def draw(self, demand: Sequence[tuple[Fraction, int]]) -> Draw:
+        return self._source.draw([(variance * self._scale**2, size) for variance, size in demand])
+
+
+def spread_is(errors: np.ndarray, variance: float, z: float = 6) -> bool:
+    """Is the mean square of all entries the variance? Repetitions are independent, entries may
+    depend on each other."""
+    squares = (errors.reshape(len(errors), -1) ** 2 / variance).mean(axis=1)
+    return bool(abs(squares.mean() - 1) < z * squares.std() / len(errors) ** 0.5)
+
+
+def unbiased(errors: np.ndarray, z: float = 6) -> bool:
+    """Is the mean of every entry 0?"""
+    return bool((np.abs(errors.mean(axis=0)) <= z * errors.std(axis=0) / len(errors) ** 0.5).all())
+
+
+def uncorrelated(here: np.ndarray, there: np.ndarray, z: float = 6) -> bool:
+    """Is the mean product of paired errors 0?"""
+    products = (here * there).reshape(len(here), -1).mean(axis=1)
+    return bool(abs(products.mean()) < z * products.std() / len(products) ** 0.5)
+
+
+def sds(errors: np.ndarray) -> np.ndarray:
+    """Root mean square at every time, of errors (repetitions, times, bins)."""
+    return (errors.astype(float) ** 2).mean(axis=(0, 2)) ** 0.5

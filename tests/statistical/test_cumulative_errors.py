@@ -1,0 +1,106 @@
+"""Bun24, Algorithm 2: the noisy S_b at t has variance popcount(t - b + 1) times a node's."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+from spread import LARGE, RIGHT, SMALL, Scaled, spread_is, unbiased
+
+from stream_dp.continual import Cumulative
+from stream_dp.privacy.noise import Seeded, System
+
+T = 12
+PEOPLE = 400
+MECHANISM = Cumulative(T, Fraction(1, 20), "replace_one", PEOPLE)
+CELLS = [(b, t) for t in range(1, T + 1) for b in range(1, t + 1)]
+POPCOUNT = np.array([(t - b + 1).bit_count() for b, t in CELLS])
+EVENTS = (np.random.default_rng(5).random((PEOPLE, T)) < 0.3).astype(np.int64)
+
+
+def repeat(mechanism, source, repetitions):
+    """Errors of the raw and of the released S_b at t, (repetitions, cells), in noise units.
+
+    Divided by the sd of counter b's nodes, so that the variance ought to be popcount.
+    """
+    totals = EVENTS.cumsum(axis=1)
+    truth = np.array([(totals[:, t - 1] >= b).sum() for b, t in CELLS])
+    unit = np.array([float(mechanism.variances[b - 1]) ** 0.5 for b, _ in CELLS])
+    rises = [
+        np.append(np.bincount(totals[EVENTS[:, t] == 1, t], minlength=T + 1)[1:], PEOPLE)
+        for t in range(T)
+    ]
+    raw, released = np.zeros((2, repetitions, len(CELLS)))
+    for r in range(repetitions):
+        state, seen, kept = mechanism.init(), [], []
+        for t in range(1, T + 1):
+            state, step = mechanism.step(state, rises[t - 1], source.draw(mechanism.demand(t)))
+            seen.append(step.measurements.values[:t])
+            kept.append(state.sums[1 : t + 1])
+        raw[r], released[r] = np.concatenate(seen) - truth, np.concatenate(kept) - truth
+    return raw / unit, released / unit
+
+
+def proportional(errors):
+    """Is the variance of each class of cells its number of nodes, popcount 1, 2 and 3?"""
+    return [spread_is(errors[:, nodes == POPCOUNT], nodes) for nodes in (1, 2, 3)]
+
+
+def every_cell(errors, alarm=1e-9):
+    """Is the sum of squares of every single (b, t) that of popcount(t - b + 1) nodes?"""
+    statistic = (errors**2).sum(axis=0) / POPCOUNT
+    low, high = chi2.ppf([alarm, 1 - alarm], len(errors))
+    return bool(((low < statistic) & (statistic < high)).all())
+
+
+@pytest.fixture(scope="module")
+def system():
+    return repeat(MECHANISM, System(), 500)
+
+
+@pytest.fixture(scope="module")
+def seeded():
+    scales = enumerate((SMALL, RIGHT, LARGE))
+    return {s: repeat(MECHANISM, Scaled(Seeded(21 + i), s), 3000)[0] for i, s in scales}
+
+
+def test_variance_is_popcount_nodes_for_every_cell(system):
+    raw, _ = system
+    assert proportional(raw) == [True] * 3
+    assert every_cell(raw)
+    assert unbiased(raw)
+
+
+def test_a_scale_5_percent_off_is_rejected_in_every_class(seeded):
+    assert proportional(seeded[RIGHT]) == [True] * 3
+    assert every_cell(seeded[RIGHT])
+    for wrong in (SMALL, LARGE):
+        assert proportional(seeded[wrong]) == [False] * 3
+
+
+def test_another_law_than_popcount_is_rejected(seeded):
+    """As many nodes as levels, or one node always."""
+    levels = np.array([(t - b + 1).bit_length() for b, t in CELLS])
+    assert not every_cell(seeded[RIGHT] / np.sqrt(levels / POPCOUNT))
+    assert not every_cell(seeded[RIGHT] / np.sqrt(1 / POPCOUNT))
+
+
+def test_the_error_bound_holds_before_and_after_the_clamp(system):
+    raw, released = system
+    unit = np.array([float(MECHANISM.variances[b - 1]) ** 0.5 for b, _ in CELLS])
+    largest = np.abs(raw * unit).max(axis=1)
+    assert (largest > MECHANISM.error_bound).mean() <= 0.05
+    assert (np.abs(released * unit).max(axis=1) <= largest + 1e-9).all()
+    assert (released**2).mean() < (raw**2).mean()
+
+
+@pytest.mark.parametrize("scale", [SMALL, RIGHT, LARGE])
+def test_a_measured_number_of_people_has_its_declared_variance(scale):
+    sized = Cumulative(T, Fraction(1), "add_remove", None, Fraction(1, 200))
+    assert sized.size_variance == 100
+    source, counts = Scaled(Seeded(25), scale), np.append(np.zeros(T, np.int64), PEOPLE)
+    rows = [
+        sized.step(sized.init(), counts, source.draw(sized.demand(1)))[1].columns.shape[0]
+        for _ in range(6000)
+    ]
+    assert spread_is(np.array(rows)[:, None] - PEOPLE, 100, z=4) is (scale == RIGHT)

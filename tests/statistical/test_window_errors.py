@@ -1,0 +1,178 @@
+"""Bun24, Section 5.1: the all-ones study, T = 12, k = 3, rho = .005, add_remove, n = 25,000.
+
+Every bin has variance s2 at every time, siblings are uncorrelated, the largest error stays below
+lambda of Theorem 3.2. The scale is checked both ways: noise 5% off is rejected.
+"""
+
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from spread import LARGE, RIGHT, SMALL, Scaled, sds, spread_is, unbiased, uncorrelated
+
+from stream_dp.continual import FixedWindow
+from stream_dp.panel import window_codes
+from stream_dp.privacy.noise import Seeded, System
+
+ALL_ONES = FixedWindow((0, 1), 3, 12, Fraction(1, 200), "add_remove")
+TERNARY = FixedWindow(("a", "b", "c"), 2, 7, Fraction(6, 1000), "add_remove")
+N = 25_000
+WIDTHS = {3: 31.6, 2: 44.7, 1: 63.2}
+
+
+class Repeated(NamedTuple):
+    """errors: debiased counts minus truth, (repetitions, releases, bins); shares: of the last bin,
+    not debiased; repaired: in how many repetitions a count fell below 0."""
+
+    errors: np.ndarray
+    shares: np.ndarray
+    repaired: int
+
+
+def repeat(mechanism, truth, source, repetitions):
+    """truth: (T, bins) true histograms, read from t = k on."""
+    width, overlaps = mechanism.width, mechanism.q ** (mechanism.width - 1)
+    errors = np.zeros((repetitions, mechanism.releases, mechanism.bins), np.int64)
+    shares, repaired = np.zeros((repetitions, mechanism.releases)), 0
+    for r in range(repetitions):
+        state, below = mechanism.init(), 0
+        for t in range(1, mechanism.horizon + 1):
+            state, step = mechanism.step(state, truth[t - 1], source.draw(mechanism.demand(t)))
+            if step is None:
+                continue
+            if t == width:
+                codes = window_codes(step.columns, mechanism.q)
+            else:
+                codes = codes % overlaps * mechanism.q + step.columns[:, 0]
+            histogram = np.bincount(codes, minlength=mechanism.bins)
+            errors[r, t - width] = histogram - mechanism.padding - truth[t - 1]
+            shares[r, t - width] = histogram[-1] / len(codes)
+            below += step.notes["cells_below_zero"]
+        repaired += below > 0
+    return Repeated(errors, shares, repaired)
+
+
+def all_ones(n, source, repetitions):
+    truth = np.zeros((12, 8), np.int64)
+    truth[:, -1] = n
+    return repeat(ALL_ONES, truth, source, repetitions)
+
+
+def queries(errors, width):
+    """Errors of the counts of every pattern of the last `width` of three symbols."""
+    return errors.reshape(*errors.shape[:2], -1, 2**width).sum(axis=2)
+
+
+def at_every_time(errors, width, tolerance):
+    """Is the sd of these queries what the paper's section 5.1 implies, at every t?"""
+    return bool((np.abs(sds(queries(errors, width)) - WIDTHS[width]) < tolerance).all())
+
+
+@pytest.fixture(scope="module")
+def system():
+    return all_ones(N, System(), 1000)
+
+
+@pytest.fixture(scope="module")
+def seeded():
+    """Fewer people, as many as tell nothing about the noise, and more repetitions."""
+    scales = enumerate((SMALL, RIGHT, LARGE))
+    return {s: all_ones(1000, Scaled(Seeded(11 + i), s), 4000).errors for i, s in scales}
+
+
+def test_the_parameters_of_the_study():
+    assert ALL_ONES.variance == 1000
+    assert ALL_ONES.error_bound == pytest.approx(129.9, abs=0.05)
+
+
+def test_bins_have_variance_s2_at_every_time(system):
+    assert spread_is(system.errors, 1000)
+    assert all(spread_is(system.errors[:, t], 1000) for t in range(10))
+    assert at_every_time(system.errors, 3, 1.5)
+
+
+@pytest.mark.parametrize(("width", "tolerance"), [(3, 0.5), (2, 1.0), (1, 2.0)])
+def test_shorter_windows_have_the_sd_of_their_bins_together_constant_in_time(
+    seeded, width, tolerance
+):
+    variance = 1000 * 2 ** (3 - width)
+    assert at_every_time(seeded[RIGHT], width, tolerance)
+    assert spread_is(queries(seeded[RIGHT], width), variance)
+    for wrong in (SMALL, LARGE):
+        assert not at_every_time(seeded[wrong], width, tolerance)
+        assert not spread_is(queries(seeded[wrong], width), variance)
+
+
+@pytest.mark.parametrize("width", [1, 2, 3])
+def test_shorter_windows_with_noise_of_the_system(system, width):
+    assert spread_is(queries(system.errors, width), 1000 * 2 ** (3 - width))
+
+
+def test_a_scale_5_percent_off_is_rejected_with_as_few_repetitions(seeded):
+    assert spread_is(seeded[RIGHT][:1000], 1000)
+    for wrong in (SMALL, LARGE):
+        assert not spread_is(seeded[wrong][:1000], 1000)
+        assert not at_every_time(seeded[wrong][:1000], 3, 1.5)
+
+
+def test_debiased_counts_are_unbiased_for_every_bin_and_time(system, seeded):
+    assert unbiased(system.errors)
+    assert unbiased(seeded[RIGHT], z=4)
+    assert not unbiased(system.errors + ALL_ONES.padding)
+    assert not unbiased(seeded[RIGHT] + 3, z=4)
+
+
+def test_undebiased_shares_are_off_by_what_the_padding_says(system):
+    """(n + n_pad) / (n + 2^k n_pad) - 1: -.033 in the paper, whose padding is a little smaller."""
+    pad = ALL_ONES.padding
+    expected = (N + pad) / (N + 8 * pad) - 1
+    assert expected == pytest.approx(-0.033, abs=1e-3)
+    assert unbiased(system.shares - 1 - expected)
+    assert not unbiased(system.shares - 1)
+    bound = 2 * ALL_ONES.error_bound / N * (1 + 8)
+    assert np.abs(system.shares - 1).max() < bound
+
+
+def test_errors_stay_below_lambda_and_counts_above_zero(system):
+    """Theorem 3.2 allows 5%; the union bound is loose, one repetition in 300 is what is seen."""
+    outside = (np.abs(system.errors) > ALL_ONES.error_bound).any(axis=(1, 2))
+    assert outside.mean() <= 0.05
+    assert system.repaired < 25
+    assert (2 * np.abs(system.errors) > ALL_ONES.error_bound).any(axis=(1, 2)).mean() > 0.05
+
+
+def test_siblings_are_uncorrelated(system, seeded):
+    for errors in (system.errors, seeded[RIGHT]):
+        assert uncorrelated(errors[:, :, 0::2], errors[:, :, 1::2])
+        assert all(uncorrelated(errors[:, t, 0::2], errors[:, t, 1::2]) for t in range(10))
+        parents = queries(errors, 2)[:, :-1]
+        assert not uncorrelated(errors[:, 1:, 0::2], parents)
+
+
+@pytest.mark.parametrize("scale", [SMALL, RIGHT, LARGE])
+def test_three_symbols_have_variance_s2_at_every_time_as_well(scale):
+    rng = np.random.default_rng(3)
+    people = rng.integers(0, 3, (300, 7))
+    truth = np.zeros((7, 9), np.int64)
+    for t in range(2, 8):
+        truth[t - 1] = np.bincount(window_codes(people[:, t - 2 : t], 3), minlength=9)
+    assert TERNARY.variance == 500
+    errors = repeat(TERNARY, truth, Scaled(Seeded(14), scale), 1500).errors
+    assert spread_is(errors, 500) is (scale == RIGHT)
+    if scale == RIGHT:
+        assert all(spread_is(errors[:, t], 500) for t in range(6))
+        assert unbiased(errors, z=4.5)
+        siblings = errors.reshape(1500, 6, 3, 3)
+        assert uncorrelated(siblings[..., 0], siblings[..., 1])
+        assert uncorrelated(siblings[..., 0], siblings[..., 2])
+
+
+@pytest.mark.slow
+def test_bin_sd_is_31_6_within_a_half_at_every_time_with_noise_of_the_system():
+    errors = all_ones(N, System(), 10_000).errors
+    assert at_every_time(errors, 3, 0.5)
+    assert at_every_time(errors, 2, 1.0)
+    assert at_every_time(errors, 1, 2.0)
+    for wrong in (SMALL, LARGE):
+        assert not at_every_time(all_ones(0, Scaled(System(), wrong), 10_000).errors, 3, 0.5)
