@@ -1,0 +1,110 @@
+"""Reports per second from bytes to counts, against json and a dict in the same run.
+
+    python tests/benchmarks/reports.py [PEOPLE]
+
+Both sides read the same JSON reports of a closing period, find each person's place, keep the
+last three symbols and the running total, and count both. Two periods: in the first everybody is
+new, in the second everybody is known.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections import Counter
+from fractions import Fraction
+
+import numpy as np
+
+from stream_dp.log.base import Stored
+from stream_dp.period import Periods
+from stream_dp.population import Population
+from stream_dp.report import Decoder
+from stream_dp.study import Attribute, Cumulative, Study, Window
+from stream_dp.study import Population as Declared
+
+BATCH = 10_000
+
+
+def study(size: int) -> Study:
+    return Study(
+        name="bench",
+        unit="person",
+        neighbours="replace_one",
+        rho=Fraction(1, 100),
+        delta=Fraction(1, 10**6),
+        periods=Periods(first="1", every="step", count=12),
+        population=Declared(size=size),
+        attributes={"poverty": Attribute(values=(0, 1), missing=0)},
+        releases=(
+            Window(kind="window", name="w", attribute="poverty", width=3, rho=Fraction(1, 200)),
+            Cumulative(
+                kind="cumulative", name="c", attribute="poverty", event=(1,), rho=Fraction(1, 200)
+            ),
+        ),
+    )
+
+
+def raw(size: int, period: int) -> list[Stored]:
+    symbols = np.random.default_rng(period).integers(0, 2, size)
+    order = np.random.default_rng(period).permutation(size)
+    return [
+        Stored(
+            0,
+            place,
+            0,
+            None,
+            b'{"person":"p%d","period":%d,"values":{"poverty":%d}}' % (i, period, symbols[i]),
+            (),
+        )
+        for place, i in enumerate(order)
+    ]
+
+
+class Baseline:
+    """The same work with json, a dict of people, and Counters."""
+
+    def __init__(self) -> None:
+        self.recent: dict[str, int] = {}
+        self.totals: dict[str, int] = {}
+
+    def period(self, records: list[Stored], size: int) -> tuple[list[int], list[int]]:
+        told: dict[str, int] = {}
+        for record in records:
+            report = json.loads(record.value or b"")
+            told[report["person"]] = report["values"]["poverty"]
+        rises: Counter[int] = Counter()
+        for person, symbol in told.items():
+            self.recent[person] = (self.recent.get(person, 0) * 2 + symbol) % 8
+            if symbol:
+                self.totals[person] = self.totals.get(person, 0) + 1
+                rises[self.totals[person]] += 1
+        bins = Counter(self.recent.values())
+        bins[0] += size - len(self.recent)
+        return [bins[b] for b in range(8)], [rises[b] for b in range(1, 13)]
+
+
+def main() -> None:
+    size = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
+    declared = study(size)
+    decoder, population, baseline = Decoder(declared, bytes(32)), Population(declared), Baseline()
+    print(f"{size} reports a period; reports per second")
+    print(f"{'period':<22}{'stream-dp':>12}{'json + dict':>14}{'ratio':>8}")
+    for period, words in ((1, "everybody is new"), (2, "everybody is known")):
+        records = raw(size, period)
+        start = time.perf_counter()
+        for first in range(0, size, BATCH):
+            population.fold(*decoder.decode(records[first : first + BATCH], period - 1))
+        counts = population.close().counts
+        ours = size / (time.perf_counter() - start)
+        start = time.perf_counter()
+        bins, rises = baseline.period(records, size)
+        theirs = size / (time.perf_counter() - start)
+        assert counts["w"].tolist() == bins
+        assert counts["c"][:-1].tolist() == rises
+        print(f"{words:<22}{ours:>12,.0f}{theirs:>14,.0f}{ours / theirs:>8.2f}")
+
+
+if __name__ == "__main__":
+    main()
