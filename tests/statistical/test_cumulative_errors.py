@@ -101,6 +101,6 @@ def test_a_measured_number_of_people_has_its_declared_variance(scale):
     source, counts = Scaled(Seeded(25), scale), np.append(np.zeros(T, np.int64), PEOPLE)
     rows = [
         sized.step(sized.init(), counts, source.draw(sized.demand(1)))[1].columns.shape[0]
-        for _ in range(6000)
+        for _ in range(20_000)
     ]
     assert spread_is(np.array(rows)[:, None] - PEOPLE, 100, z=4) is (scale == RIGHT)
