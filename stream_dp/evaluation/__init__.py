@@ -1,0 +1,1 @@
+"""Trials of declared mechanisms on known data. CONFIDENTIAL where the data are real."""

@@ -3,8 +3,8 @@
 For trials on simulated or past data. Noise comes from seeded generators, so nothing that this
 prints is private, and everything that it prints is CONFIDENTIAL where the panel is real.
 
-Repetitions are cut into chunks that do not depend on the number of processes, each repetition has
-its own seed, and chunks are added in order: the result is the same, to the bit, for any `jobs`.
+Each repetition has its own seed, and chunks of repetitions are added in order, whatever the number
+of processes: the result is the same, to the bit, for any `jobs`.
 Processes are spawned, so a script that calls this with jobs above 1 needs a __main__ guard.
 """
 
@@ -28,8 +28,8 @@ from ..errors import UserError
 from ..panel import Symbols
 from ..study import Cumulative as DeclaredCumulative
 from ..study import Release, Study
-from .report import WARNING, Cells, Errors, Evaluation, Line
-from .table import plain_table
+from .report import Cells, Errors, Evaluation, Line
+from .table import WARNING, plain_table
 from .trial import Plan, Trial, cumulative_plan, window_plan
 
 Truth = Mapping[str, Symbols]
@@ -69,13 +69,12 @@ class Sweep:
     def table(self) -> str:
         head = ["release", "rho", "theory", "raw RMSE", "panel RMSE", "undebiased RMSE"]
         grid = []
-        for evaluation in self.evaluations:
-            for errors in evaluation.releases:
+        for same in zip(*(evaluation.releases for evaluation in self.evaluations), strict=True):
+            for errors in same:
                 held = {c.answer: f"{c.rmse:.1f}" for c in errors.cells}
-                found = [held["raw"], held["panel"], held.get("undebiased", "-")]
-                theory = f"{errors.cells[0].theory:.1f}"
-                grid.append([errors.release, f"{float(Fraction(errors.rho)):g}", theory, *found])
-        grid.sort(key=lambda line: [e.release for e in self.evaluations[0].releases].index(line[0]))
+                line = [errors.release, f"{float(Fraction(errors.rho)):g}"]
+                line += [f"{errors.cells[0].theory:.1f}", held["raw"], held["panel"]]
+                grid.append([*line, held.get("undebiased", "-")])
         return f"{WARNING}\nRMSE over all cells, in people\n\n{plain_table(head, grid)}"
 
 
@@ -250,6 +249,7 @@ def _errors(release: Release, plan: Plan, done: Trial) -> Errors:
     cells = tuple(
         Cells(
             answer=answer,
+            number=plan.cells,
             rmse=float(np.sqrt(done.cell_squares[a] / (n * plan.cells))),
             worst=float(done.cell_worst[:, a].max()),
             theory=plan.cell_theory,

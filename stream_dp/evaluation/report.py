@@ -12,17 +12,9 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
-from scipy.stats import chi2, norm
 
-from .table import text_table
-
-WARNING = (
-    "CONFIDENTIAL: computed from true data, not protected by any noise. "
-    "The noise is simulated; nothing here is a release."
-)
-# Standard errors are checked where noise is far from degenerate: a discrete Gaussian of smaller
-# variance has heavier tails than the chi-square test below allows for.
-LEAST_VARIANCE = 1.0
+from .agreement import disagreements
+from .table import WARNING, table
 
 
 @dataclass(frozen=True)
@@ -69,10 +61,12 @@ class Line:
 class Cells:
     """One answer over all cells of a release: bins and periods, or every b <= t.
 
-    within: the share of repetitions whose worst cell stayed within the release's error bound.
+    within: the share of repetitions whose worst cell stayed within the release's error bound;
+    number: how many cells there are.
     """
 
     answer: str
+    number: int
     rmse: float
     worst: float
     theory: float
@@ -128,8 +122,9 @@ class Evaluation:
     def disagreements(self, chance: float = 1e-4) -> list[str]:
         """Where raw answers are not unbiased with the variance that theory says; normally none.
 
-        Each cell's mean and mean square are held against their normal and chi-square laws; the
-        chance that a correct mechanism is blamed at all is at most `chance` (union bound).
+        Each cell's mean and mean square are held against their normal and chi-square laws, and
+        so is the mean square of all bins of a window, whose noise is independent; the chance that
+        a correct mechanism is blamed at all is about `chance` at most (union bound).
         """
         return disagreements(self, chance)
 
@@ -183,62 +178,6 @@ def summary(found: Evaluation) -> list[dict[str, Any]]:
                 _row(errors, line.query, line.kind, line.answer, truth, rmse, bias, worst, theory)
             )
     return rows
-
-
-def disagreements(found: Evaluation, chance: float) -> list[str]:
-    tested = [
-        (errors, line, i)
-        for errors in found.releases
-        for line in errors.lines
-        if line.answer == "raw" and line.theory is not None
-        for i in range(len(line.periods))
-        if line.theory[i] ** 2 >= LEAST_VARIANCE
-    ]
-    if not tested:
-        return []
-    tail, n = chance / (4 * len(tested)), found.repetitions
-    low, high = chi2.ppf(tail, n) / n, chi2.isf(tail, n) / n
-    reach = float(norm.isf(tail)) / math.sqrt(n)
-    faults = []
-    for errors, line, i in tested:
-        assert line.theory is not None
-        where = f"{errors.release}, {line.query}, period {found.periods[line.periods[i] - 1]}"
-        square, bias = (line.rmse[i] / line.theory[i]) ** 2, line.bias[i] / line.theory[i]
-        if not low <= square <= high:
-            faults.append(f"{where}: RMSE is {math.sqrt(square):.3f} times the theory")
-        if abs(bias) > reach:
-            faults.append(f"{where}: biased by {bias:+.3f} standard deviations")
-    return faults
-
-
-def table(found: Evaluation) -> str:
-    blocks = [
-        f"{WARNING}\nstudy {found.study}: {found.people} people, {len(found.periods)} periods, "
-        f"{found.neighbours}, {found.repetitions} repetitions, seed {found.seed}\n"
-        "errors in people, root mean square over repetitions and periods; bias and worst: the "
-        "largest of any period"
-    ]
-    for errors in found.releases:
-        held = [row for row in summary(found) if row["release"] == errors.release]
-        if sum(row["kind"] == "bin" for row in held) > 48:
-            held = [row for row in held if row["kind"] != "bin"]
-        blocks.append(f"{_heading(errors)}\n{text_table(held)}")
-    faults = found.disagreements()
-    note = "raw answers agree with theory, cell by cell, as far as these repetitions can tell"
-    blocks.append("\n".join(["raw answers DISAGREE with theory:", *faults]) if faults else note)
-    return "\n\n".join(blocks)
-
-
-def _heading(errors: Errors) -> str:
-    what = f"{errors.release} ({errors.kind}"
-    what += f", width {errors.width}, padding {errors.padding}" if errors.width else ""
-    kept = ", ".join(f"{c.answer} {c.within:.1%}" for c in errors.cells if c.answer != "undebiased")
-    word = "some count fell below zero" if errors.kind == "window" else "sums were made monotone"
-    return (
-        f"{what}, rho {errors.rho}): error bound {errors.bound:.1f} in every cell with probability "
-        f"{1 - errors.failure:g}; kept in: {kept} of the repetitions; {word} in "
-        f"{errors.repaired:.1%}"
-    )
 
 
 def _row(

@@ -1,12 +1,52 @@
-"""Rows of an evaluation as a text table: one line a query, its answers side by side.
+"""An evaluation as text: a table a release, one line a query, its answers side by side.
 
-Confidential like the rows that it prints.
+CONFIDENTIAL like the numbers that it prints; the first line says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .report import Errors, Evaluation
+
+WARNING = (
+    "CONFIDENTIAL: computed from true data, not protected by any noise. "
+    "The noise is simulated; nothing here is a release."
+)
+# A window's bins are listed one by one up to this number.
+MOST_BINS = 48
+
+
+def table(found: Evaluation) -> str:
+    blocks = [
+        f"{WARNING}\nstudy {found.study}: {found.people} people, {len(found.periods)} periods, "
+        f"{found.neighbours}, {found.repetitions} repetitions, seed {found.seed}\n"
+        "errors in people, root mean square over repetitions and periods; bias and worst: the "
+        "largest of any period"
+    ]
+    for errors in found.releases:
+        held = [row for row in found.rows() if row["release"] == errors.release]
+        if sum(row["kind"] == "bin" for row in held) > MOST_BINS:
+            held = [row for row in held if row["kind"] != "bin"]
+        blocks.append(f"{_heading(errors)}\n{text_table(held)}")
+    faults = found.disagreements()
+    note = "raw answers agree with theory, cell by cell, as far as these repetitions can tell"
+    blocks.append("\n".join(["raw answers DISAGREE with theory:", *faults]) if faults else note)
+    return "\n\n".join(blocks)
+
+
+def _heading(errors: Errors) -> str:
+    what = f"{errors.release} ({errors.kind}"
+    what += f", width {errors.width}, padding {errors.padding}" if errors.width else ""
+    kept = ", ".join(f"{c.answer} {c.within:.1%}" for c in errors.cells if c.answer != "undebiased")
+    word = "some count fell below zero" if errors.kind == "window" else "sums were made monotone"
+    return (
+        f"{what}, rho {errors.rho}): error bound {errors.bound:.1f} in every cell with probability "
+        f"{1 - errors.failure:g}; kept in: {kept} of the repetitions; {word} in "
+        f"{errors.repaired:.1%}"
+    )
 
 
 def text_table(rows: Sequence[dict[str, Any]]) -> str:

@@ -1,0 +1,61 @@
+"""Do raw answers have the variance that theory says? A test of an evaluation, cell by cell.
+
+Confidential like the evaluation.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from scipy.stats import chi2, norm
+
+if TYPE_CHECKING:
+    from .report import Evaluation
+
+# Standard errors are checked where noise is far from degenerate: a discrete Gaussian of smaller
+# variance has heavier tails than the chi-square test below allows for.
+LEAST_VARIANCE = 1.0
+
+
+def disagreements(found: Evaluation, chance: float) -> list[str]:
+    tested = [
+        (errors, line, i)
+        for errors in found.releases
+        for line in errors.lines
+        if line.answer == "raw" and line.theory is not None
+        for i in range(len(line.periods))
+        if line.theory[i] ** 2 >= LEAST_VARIANCE
+    ]
+    windows = [
+        (errors, cells)
+        for errors in found.releases
+        for cells in errors.cells
+        if errors.kind == "window" and cells.answer == "raw" and cells.theory**2 >= LEAST_VARIANCE
+    ]
+    if not tested and not windows:
+        return []
+    tail, n = chance / (4 * len(tested) + 2 * len(windows)), found.repetitions
+    low, high = _square_limits(tail, n)
+    reach = float(norm.isf(tail)) / math.sqrt(n)
+    faults = []
+    for errors, cells in windows:
+        square = (cells.rmse / cells.theory) ** 2
+        least, most = _square_limits(tail, n * cells.number)
+        if not least <= square <= most:
+            ratio = math.sqrt(square)
+            faults.append(f"{errors.release}, every pattern: RMSE is {ratio:.3f} times the theory")
+    for errors, line, i in tested:
+        assert line.theory is not None
+        where = f"{errors.release}, {line.query}, period {found.periods[line.periods[i] - 1]}"
+        square, bias = (line.rmse[i] / line.theory[i]) ** 2, line.bias[i] / line.theory[i]
+        if not low <= square <= high:
+            faults.append(f"{where}: RMSE is {math.sqrt(square):.3f} times the theory")
+        if abs(bias) > reach:
+            faults.append(f"{where}: biased by {bias:+.3f} standard deviations")
+    return faults
+
+
+def _square_limits(tail: float, freedom: int) -> tuple[float, float]:
+    """Where the mean of `freedom` squared standard normals lies, but for `tail` on each side."""
+    return chi2.ppf(tail, freedom) / freedom, chi2.isf(tail, freedom) / freedom

@@ -1,0 +1,58 @@
+"""Figures: files that are not empty, the same every time, and drawn only when asked for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from small_study import study, truth
+
+from stream_dp.evaluation import figures, repeat
+from stream_dp.evaluation.repeat import Sweep
+from stream_dp.evaluation.report import Evaluation
+
+
+@pytest.fixture(scope="module")
+def found() -> Evaluation:
+    return repeat.evaluate(study(), truth(), 20, jobs=1, progress=False)
+
+
+@pytest.fixture(scope="module")
+def swept() -> Sweep:
+    return repeat.sweep(study(), truth(), ["1/5", 1, 5], 10, jobs=1, progress=False)
+
+
+def test_every_figure_is_written(found: Evaluation, swept: Sweep, tmp_path: Path) -> None:
+    paths = figures.write(found, tmp_path / "new", ("svg", "png"))
+    paths += figures.write(swept, tmp_path / "new")
+    names = {path.name for path in paths}
+    assert {"pairs-shares.svg", "pairs-error-by-width.png", "totals-counts.svg"} <= names
+    assert "error-by-rho.svg" in names
+    assert all(path.stat().st_size > 5000 for path in paths)
+
+
+def test_figures_repeat_and_parse_as_svg(found: Evaluation) -> None:
+    first = figures.svg(found)
+    assert first == figures.svg(found)
+    assert all("<svg" in text for text in first.values())
+
+
+def test_every_figure_says_that_it_is_confidential(found: Evaluation, swept: Sweep) -> None:
+    for figure in (figures.draw(found) | figures.draw(swept)).values():
+        assert figure.get_supxlabel().startswith("CONFIDENTIAL")
+
+
+@pytest.mark.parametrize(("count", "width"), [(1, 1), (3, 3), (30, 2)])
+def test_short_and_long_horizons_are_drawn(count: int, width: int) -> None:
+    result = repeat.evaluate(study(300, count, width), truth(300, count), 4, jobs=1, progress=False)
+    assert len(figures.svg(result)) == 3
+
+
+def test_matplotlib_is_loaded_only_to_draw() -> None:
+    code = (
+        "import sys, stream_dp.evaluation.figures, stream_dp.evaluation.repeat\n"
+        "assert 'matplotlib' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
