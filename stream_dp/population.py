@@ -13,6 +13,7 @@ refused for good: so one person's coming or going swaps at most one other.
 from __future__ import annotations
 
 import io
+import zipfile
 from collections import Counter as Tally
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
@@ -106,19 +107,26 @@ class Population:
             # A batch may hold its odd reports last: order is by offset, not by place.
             if (np.diff(part.offset) < 0).any():
                 part = part.take(np.argsort(part.offset, kind="stable"))
-            held = self._waiting.setdefault(int(partition), [])
-            held.append(part)
-            self._compact(int(partition))
+            self._hold(int(partition), part)
 
-    def _compact(self, partition: int) -> None:
-        """Merge what waits in a partition when it has doubled, so that repeats use no memory."""
-        held = self._waiting[partition]
-        count = sum(map(len, held))
-        if count > 2 * self._merged.get(partition, 0) + _COMPACT:
-            kept = _latest(Cells.joined(held))
-            self._supersede(count - len(kept))
-            self._waiting[partition] = [kept]
+    def _hold(self, partition: int, cells: Cells) -> None:
+        """Let the cells of a partition wait; merge when they have doubled: repeats use no memory.
+
+        That happens at the same cell, however the partition was cut into batches.
+        """
+        held = self._waiting.setdefault(partition, [])
+        while len(cells):
+            limit = 2 * self._merged.get(partition, 0) + _COMPACT
+            room = limit - sum(map(len, held))
+            if len(cells) < room:
+                held.append(cells)
+                return
+            rows = np.arange(len(cells))
+            kept = _latest(Cells.joined([*held, cells.take(rows[:room])]))
+            self._supersede(limit - len(kept))
+            held[:] = [kept]
             self._merged[partition] = len(kept)
+            cells = cells.take(rows[room:])
 
     def _supersede(self, count: int) -> None:
         self.accounting.superseded += count
@@ -261,7 +269,7 @@ class Population:
         try:
             held = np.load(io.BytesIO(data), allow_pickle=False)
             head = msgspec.json.decode(held["head"].tobytes())
-        except (ValueError, OSError, KeyError, msgspec.DecodeError):
+        except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, msgspec.DecodeError):
             raise Inconsistent("snapshot: cannot be read; remove it to replay the input") from None
         if head["version"] != _VERSION or head["study"] != study.hash:
             raise Inconsistent("snapshot: of another version or study; remove it to replay")
