@@ -10,7 +10,7 @@ from collections import Counter as Tally
 from collections.abc import Callable, Sequence
 
 from stream_dp.errors import Inconsistent
-from stream_dp.log.base import Batch, Log, Positions, Record, Stored
+from stream_dp.log.base import MOST_BYTES, Batch, Log, Positions, Record, Stored
 from stream_dp.population import Population
 from stream_dp.report import REASONS, Cells, Decoder, Reason
 
@@ -18,6 +18,7 @@ from .journal import DEAD_LETTERS, REPORTS
 
 MARKER = "stream-dp-close"
 _BATCH = 10_000
+_MOST_LETTER = MOST_BYTES - 10_000  # of the rejected record, beside the headers
 
 
 def marker(number: int, partition: int) -> Record:
@@ -131,7 +132,8 @@ def _is_marker(record: Stored) -> bool:
 def _dead_letter(record: Stored, cells: dict[Reason, int]) -> Record:
     """The rejected record as it came, under the header names of Kafka Connect.
 
-    The message gives reasons, never the record's content.
+    The message gives reasons, never the record's content. A record that leaves no room for the
+    headers is cut short: the whole of it is where the headers say.
     """
     message = "; ".join(REASONS[reason] for reason in sorted(cells))
     counts = ",".join(f"{reason}={count}" for reason, count in sorted(cells.items()))
@@ -144,14 +146,18 @@ def _dead_letter(record: Stored, cells: dict[Reason, int]) -> Record:
         ("__connect.errors.exception.message", message.encode()),
         ("stream-dp-cells", counts.encode()),
     )
-    return Record(DEAD_LETTERS, record.value, place.encode(), headers, 0)
+    value = None if record.value is None else record.value[:_MOST_LETTER]
+    return Record(DEAD_LETTERS, value, place.encode(), headers, 0)
 
 
 def reasons_of(letters: Sequence[Stored]) -> dict[Reason, int]:
-    """Rejected cells by reason; a letter that was written again after a crash counts once."""
-    unique = {letter.key: dict(letter.headers).get("stream-dp-cells", b"") for letter in letters}
+    """Rejected cells by reason; a letter that was written again after a crash counts once.
+
+    A record may have two letters: one for what was unusable, one for what found no place.
+    """
+    unique = {(x.key, dict(x.headers).get("stream-dp-cells", b"")) for x in letters}
     total: Tally[str] = Tally()
-    for counts in unique.values():
+    for _, counts in unique:
         for item in counts.decode().split(","):
             reason, _, count = item.partition("=")
             total[reason] += int(count or 0)

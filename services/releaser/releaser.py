@@ -69,7 +69,8 @@ class Releaser:
             held = decision.lines(self.plan.study, entries)
             inputs = self._inputs(entries)
             hashes = [digest for e in entries for digest in e.published]
-            last, kept = entries[-1], [e.snapshot[0] for e in entries[-1:] if e.number]
+            last, kept = entries[-1], [e.snapshot[0] for e in entries[-2:] if e.number]
+            self.snapshots.keep(set(kept))
             del entries
             self.at("recovered")
             for number in range(last.number + 1, periods.count + 1):
@@ -180,10 +181,10 @@ class Releaser:
             population.close()
         try:
             self.log.read(REPORTS, inputs.positions, 1, 0)
-        except OutOfRange as error:
+        except OutOfRange:
             raise Inconsistent(
-                f"reports: {error}, where the journal has been: an older confidential log was"
-                " restored; bring back the newer one"
+                "reports: the topic ends before the last cut of the journal: an older confidential"
+                " log was restored; bring back the newer one"
             ) from None
         if last.number and population.accounting.as_dict() != last.message.head["accounting"]:
             raise Inconsistent(

@@ -79,7 +79,6 @@ class Snapshots:
                 if path.name not in names:
                     path.unlink()
             return
-        for found in self._fs.ls(self._root, detail=False):
-            name = found.rsplit("/", 1)[-1]
-            if name.startswith("period-") and name not in names:
+        for found in self._fs.glob(f"{self._root}/period-*"):
+            if found.rsplit("/", 1)[-1] not in names:
                 self._fs.rm_file(found)
