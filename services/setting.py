@@ -8,10 +8,12 @@ from pathlib import Path
 from stream_dp.client import Public
 from stream_dp.errors import UserError
 from stream_dp.log import Log, open_log
+from stream_dp.log.settings import from_environment
 from stream_dp.plan import Plan, plan
 from stream_dp.study import Run, Study
 from stream_dp.studyfile import load
 
+from .releaser.journal import REPORTS
 from .releaser.snapshots import Snapshots
 
 
@@ -34,10 +36,27 @@ class Setting:
 
     def log(self, *, readonly: bool = False) -> Log:
         """The confidential log."""
-        return open_log(self.run.log, self.base, readonly=readonly)
+        return open_log(
+            self.run.log,
+            self.base,
+            readonly=readonly,
+            kafka=self.run.kafka,
+            insecure=self.run.insecure,
+            replication=self.run.replication,
+            timed=(REPORTS,),
+        )
 
     def public(self, *, readonly: bool = False) -> Log:
-        return open_log(self.run.public, self.base, public=True, readonly=readonly)
+        own = self.run.kafka_public
+        return open_log(
+            self.run.public,
+            self.base,
+            public=True,
+            readonly=readonly,
+            kafka=self.run.kafka if own is None else own,
+            insecure=self.run.insecure,
+            replication=self.run.replication,
+        )
 
     @property
     def snapshots(self) -> Snapshots:
@@ -47,7 +66,9 @@ class Setting:
 def published(source: str) -> tuple[Public, Setting | None]:
     """What STUDY|PUBLIC names: its public log, and the study where a file was given."""
     if ":" in source and not Path(source).exists():
-        return Public(open_log(source, Path(), public=True, readonly=True)), None
+        kafka, insecure = from_environment(Path())
+        log = open_log(source, Path(), public=True, readonly=True, kafka=kafka, insecure=insecure)
+        return Public(log), None
     if Path(source).suffix in {".db", ".sqlite"}:
         raise UserError(f"{source}: name a public log as sqlite:{source}")
     setting = Setting.load(Path(source))

@@ -11,7 +11,7 @@ import json
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
@@ -149,6 +149,12 @@ class Run(_Declared):
     public: str = "sqlite:study-public.db"
     snapshots: str | None = None
     partitions: Annotated[int, Field(ge=1, le=1000)] = 1
+    replication: Annotated[int, Field(ge=1, le=10)] = 3
+    insecure: bool = False
+    kafka: dict[str, Any] = {}
+    kafka_public: dict[str, Any] | None = None
+    listen: str | None = None
+    listen_public: str | None = None
 
 
 class Population(_Declared):

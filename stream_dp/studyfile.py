@@ -49,7 +49,8 @@ def load(path: Path) -> tuple[Study, Run]:
     if lines:
         raise UserError(f"{path}: {line}" for line in lines)
     assert run is not None
-    overrides = {f: v for f in Run.model_fields if (v := os.environ.get(f"STREAM_DP_{f.upper()}"))}
+    plain = Run.model_fields.keys() - {"kafka", "kafka_public"}
+    overrides = {f: v for f in plain if (v := os.environ.get(f"STREAM_DP_{f.upper()}"))}
     checked = _section(Run, {**run.model_dump(), **overrides}, "environment STREAM_DP_*", lines)
     if checked is None:
         raise UserError(lines)

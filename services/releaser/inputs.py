@@ -62,8 +62,7 @@ class Inputs:
                     "reports: the topic ends before the cut of a closed period: records are gone;"
                     " restore the confidential log"
                 )
-            for part, start in behind.items():
-                self._take(batch, part, start, min(cut[part], batch.next[part]), replay)
+            self._take(batch, {p: min(cut[p], batch.next[p]) for p in behind}, replay)
 
     def fold_to_marker(self, number: int, timeout: float) -> bool:
         """Read on until every partition has a marker for `number` or later.
@@ -74,36 +73,33 @@ class Inputs:
         if not waiting:
             return True
         batch = self._log.read(REPORTS, waiting, _BATCH, timeout)
-        for part, start in waiting.items():
-            end = batch.next[part]
-            for record in batch.records:
-                if record.partition == part and (found := _closes(record)):
-                    self.marks[part] = max(self.marks[part], found)
-                    if found >= number:
-                        end = record.offset + 1
-                        break
-            self._take(batch, part, start, end, False)
+        ends = {p: batch.next[p] for p in waiting}
+        for record in batch.records:
+            found = _closes(record) if record.headers else 0
+            if found and record.offset < ends[record.partition]:
+                self.marks[record.partition] = max(self.marks[record.partition], found)
+                if found >= number:
+                    ends[record.partition] = record.offset + 1
+        self._take(batch, ends)
         return batch.at_end
 
     def fold_before(self, time: float, timeout: float) -> bool:
         """Read on among records appended before `time`; True where there are no more now."""
         batch = self._log.read(REPORTS, self.positions, _BATCH, timeout)
-        moved = False
-        for part, start in dict(self.positions).items():
-            later = (
-                r.offset for r in batch.records if r.partition == part and r.time >= time * 1000
-            )
-            end = min(next(later, batch.next[part]), batch.next[part])
-            moved |= end > start
-            self._take(batch, part, start, end, False)
+        ends = {p: batch.next[p] for p in self.positions}
+        for record in batch.records:
+            if record.time >= time * 1000:
+                ends[record.partition] = min(ends[record.partition], record.offset)
+        moved = any(end > self.positions[p] for p, end in ends.items())
+        self._take(batch, ends)
         return batch.at_end or not moved
 
-    def _take(self, batch: Batch, part: int, start: int, end: int, replay: bool) -> None:
-        """Decode and fold the records of one partition in start..end-1, and move there."""
+    def _take(self, batch: Batch, ends: Positions, replay: bool = False) -> None:
+        """Decode and fold the records of a batch below the end of each partition; move there."""
         taken = [
             r
             for r in batch.records
-            if r.partition == part and start <= r.offset < end and not _is_marker(r)
+            if r.offset < ends[r.partition] and not (r.headers and _is_marker(r))
         ]
         cells, rejected = self._decoder.decode(taken, self.population.period)
         self._at("read")
@@ -111,7 +107,7 @@ class Inputs:
             self._log.append(_dead_letter(taken[r.place], r.cells) for r in rejected)
             self._at("dead-letters")
         self.population.fold(cells, rejected)
-        self.positions[part] = end
+        self.positions.update(ends)
 
     def refuse(self, refused: Cells) -> None:
         """Dead letters for the cells of people who found no place, with their records."""

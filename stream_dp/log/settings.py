@@ -1,0 +1,85 @@
+"""Settings for a Kafka cluster: librdkafka's own names, secrets from the environment or files.
+
+No value that came from a secret is ever part of a message.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..errors import UserError
+
+FILE_VARIABLE = "STREAM_DP_KAFKA_SETTINGS"
+_RESERVED = {"bootstrap.servers", "group.id", "transactional.id", "isolation.level"}
+
+
+def connection(
+    servers: str, table: Mapping[str, Any], *, insecure: bool, base: Path
+) -> dict[str, str]:
+    """Settings to connect with. table: librdkafka's, a value or {env = ...} or {file = ...}.
+
+    Raises UserError: for a secret that is not there, and for a broker without authentication
+    unless insecure is said.
+    """
+    found = {"bootstrap.servers": servers}
+    problems = []
+    for name, value in table.items():
+        if name in _RESERVED:
+            problems.append(f"run.kafka.'{name}': is set by stream-dp itself; remove it")
+            continue
+        try:
+            found[name] = _value(value, base)
+        except UserError as error:
+            problems += [f"run.kafka.'{name}': {line}" for line in error.lines]
+    if problems:
+        raise UserError(problems)
+    if not insecure and not _authenticated(found):
+        raise UserError(
+            "kafka: this would talk to a broker without authentication; set security.protocol and"
+            " sasl.* or a client certificate under [run.kafka], or say insecure = true in [run]"
+            " (STREAM_DP_INSECURE=true) for a broker on this machine"
+        )
+    return found
+
+
+def from_environment(base: Path) -> tuple[dict[str, Any], bool]:
+    """For analysts without a study file: the table in a TOML file, and whether insecure is said."""
+    insecure = os.environ.get("STREAM_DP_INSECURE", "").lower() in {"1", "true", "yes"}
+    path = os.environ.get(FILE_VARIABLE)
+    if not path:
+        return {}, insecure
+    try:
+        return tomllib.loads((base / path).read_text("utf-8")), insecure
+    except (OSError, UnicodeDecodeError):
+        raise UserError(f"{FILE_VARIABLE}: {path} cannot be read") from None
+    except tomllib.TOMLDecodeError:
+        raise UserError(f"{FILE_VARIABLE}: {path} is not a TOML file") from None
+
+
+def _value(value: Any, base: Path) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (str, int)):
+        return str(value)
+    if isinstance(value, dict) and value.keys() == {"env"}:
+        name = str(value["env"])
+        if name not in os.environ:
+            raise UserError(f"environment variable {name} is not set")
+        return os.environ[name]
+    if isinstance(value, dict) and value.keys() == {"file"}:
+        path = base / str(value["file"])
+        try:
+            return path.read_text("utf-8").strip()
+        except (OSError, UnicodeDecodeError):
+            raise UserError(f"{path} cannot be read") from None
+    raise UserError("write a value, { env = 'NAME' } or { file = 'PATH' }")
+
+
+def _authenticated(settings: Mapping[str, str]) -> bool:
+    protocol = settings.get("security.protocol", "plaintext").lower()
+    certificate = any(k.startswith(("ssl.certificate", "ssl.keystore")) for k in settings)
+    return protocol.startswith("sasl") or (protocol == "ssl" and certificate)
