@@ -16,6 +16,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -76,6 +77,7 @@ class SqliteLog:
                 os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o644 if public else 0o600))
             self._db = self._connect(path.resolve().as_uri())
         try:
+            self._is_ours()
             if not readonly:
                 self._db.execute(f"PRAGMA journal_mode={'DELETE' if public else 'WAL'}")
                 self._db.execute(f"PRAGMA synchronous={'EXTRA' if public else 'FULL'}")
@@ -84,6 +86,9 @@ class SqliteLog:
         except sqlite3.DatabaseError as error:
             self._db.close()
             raise LogError(f"{path}: not a log of stream-dp ({error})") from None
+        except LogError:
+            self._db.close()
+            raise
         if found is None or found[0] != _VERSION:
             self._db.close()
             raise LogError(f"{path}: not a log of a version that this code reads")
@@ -96,6 +101,13 @@ class SqliteLog:
             )
         except sqlite3.Error as error:
             raise LogError(f"{self._path}: cannot be opened ({error})") from None
+
+    def _is_ours(self) -> None:
+        """Raises LogError for another program's database, before anything of it is changed."""
+        columns = {row[1] for row in self._db.execute("PRAGMA table_info(log)")}
+        empty = self._db.execute("SELECT 1 FROM sqlite_master").fetchone() is None
+        if not empty and not {"version", "identity"} <= columns:
+            raise LogError(f"{self._path}: not a log of stream-dp")
 
     def _prepare(self) -> None:
         if self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'log'").fetchone():
@@ -125,15 +137,19 @@ class SqliteLog:
             with self._transaction():
                 self._db.executemany("INSERT OR IGNORE INTO topics VALUES (?, ?)", missing)
 
+    def _select(self, query: str, *given: object) -> list[Any]:
+        try:
+            return self._db.execute(query, given).fetchall()
+        except sqlite3.Error as error:
+            raise LogError(f"{self._path}: cannot be read ({error})") from None
+
     def _known(self, topic: str) -> int:
         """The topic's number of partitions; 0 where it does not exist."""
         if topic not in self._partitions:
-            row = self._db.execute(
-                "SELECT partitions FROM topics WHERE name = ?", (topic,)
-            ).fetchone()
-            if row is None:
+            rows = self._select("SELECT partitions FROM topics WHERE name = ?", topic)
+            if not rows:
                 return 0
-            self._partitions[topic] = int(row[0])
+            self._partitions[topic] = int(rows[0][0])
         return self._partitions[topic]
 
     def _count(self, topic: str) -> int:
@@ -146,13 +162,13 @@ class SqliteLog:
         query = "SELECT min(place) FROM records WHERE topic = ? AND part = ?"
         first = {}
         for part in range(self._count(topic)):
-            (found,) = self._db.execute(query, (topic, part)).fetchone()
+            ((found,),) = self._select(query, topic, part)
             first[part] = 0 if found is None else int(found)
         return TopicInfo(self._identity, len(first), first)
 
     def _end(self, topic: str, part: int) -> int:
         query = "SELECT max(place) FROM records WHERE topic = ? AND part = ?"
-        (last,) = self._db.execute(query, (topic, part)).fetchone()
+        ((last,),) = self._select(query, topic, part)
         return 0 if last is None else int(last) + 1
 
     def cut(self, topic: str, time: float) -> Positions:
@@ -160,7 +176,7 @@ class SqliteLog:
         query = "SELECT min(place) FROM records WHERE topic = ? AND part = ? AND time >= ?"
         found: Positions = {}
         for part in range(self._count(topic)):
-            (place,) = self._db.execute(query, (topic, part, round(time * 1000))).fetchone()
+            ((place,),) = self._select(query, topic, part, round(time * 1000))
             found[part] = self._end(topic, part) if place is None else int(place)
         return found
 
@@ -184,11 +200,11 @@ class SqliteLog:
         after, at_end = dict(positions), True
         for part in sorted(positions):
             room = limit - len(records)
-            rows = self._db.execute(
+            rows = self._select(
                 "SELECT part, place, time, key, value, headers FROM records "
                 "WHERE topic = ? AND part = ? AND place >= ? ORDER BY place LIMIT ?",
-                (topic, part, positions[part], room),
-            ).fetchall()
+                topic, part, positions[part], room,
+            )  # fmt: skip
             if len(rows) == room:
                 at_end = False
             if rows:
@@ -215,7 +231,8 @@ class SqliteLog:
             end = ends.get((record.topic, part))
             if end is None:
                 end = ends[record.topic, part] = self._last(record.topic, part)
-            size = len(record.value or b"") + sum(len(v) for _, v in record.headers)
+            size = sum(len(x or b"") for x in (record.value, record.key))
+            size += sum(len(value) for _, value in record.headers)
             if size > MOST_BYTES:
                 raise LogError(f"{self._path}: a record of {size} bytes is over {MOST_BYTES}")
             end[0] += 1
@@ -226,12 +243,13 @@ class SqliteLog:
 
     def _last(self, topic: str, part: int) -> list[int]:
         """Place and time of a partition's last record; -1 and 0 before the first."""
-        row = self._db.execute(
+        rows = self._select(
             "SELECT place, time FROM records WHERE topic = ? AND part = ? "
             "ORDER BY place DESC LIMIT 1",
-            (topic, part),
-        ).fetchone()
-        return [-1, 0] if row is None else [int(row[0]), int(row[1])]
+            topic,
+            part,
+        )
+        return [int(rows[0][0]), int(rows[0][1])] if rows else [-1, 0]
 
     def _partition(self, record: Record) -> int:
         count = self._count(record.topic)
