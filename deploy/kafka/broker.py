@@ -1,0 +1,178 @@
+"""One Apache Kafka broker on loopback, for tests and for trying out. Not for production.
+
+    python deploy/kafka/broker.py start [FOLDER]     prints host:port
+    python deploy/kafka/broker.py stop [FOLDER]
+
+Needs Java 17 or newer and Maven, nothing else of ours. Jars come from Maven Central once, into
+FOLDER/libs; the data lie in FOLDER/data. Ports are free ones; the broker is stopped by its own
+process id.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+FOLDER = HERE.parent.parent / ".kafka"
+NEEDS = "sudo apt-get install --yes openjdk-17-jre-headless maven"
+
+_PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=PLAINTEXT
+log.dirs={data}
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=4
+group.initial.rebalance.delay.ms=0
+auto.create.topics.enable=false
+"""
+
+
+class Missing(Exception):
+    """A program that is needed is not installed."""
+
+
+class Broker:
+    """A broker whose jars, data and process id lie in `folder`."""
+
+    def __init__(self, folder: Path, libs: Path | None = None) -> None:
+        self.folder, self.libs = folder.resolve(), (libs or folder / "libs").resolve()
+        self._port = self.folder / "port"
+        self._pid = self.folder / "pid"
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self._port.read_text()}"
+
+    def start(self, wait: float = 60) -> str:
+        """Fetch what is missing, start, and wait until connections are taken."""
+        for program in ("java", "mvn"):
+            if shutil.which(program) is None:
+                raise Missing(f"{program} is not installed; {NEEDS}")
+        self._fetch()
+        if not self._port.exists():
+            self._format()
+        with (self.folder / "broker.log").open("ab") as log:
+            process = subprocess.Popen(
+                [*self._java(), "-Xmx768m", "kafka.Kafka", str(self.folder / "server.properties")],
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        self._pid.write_text(str(process.pid))
+        deadline = time.monotonic() + wait
+        while time.monotonic() < deadline:
+            if process.poll() is not None:
+                raise RuntimeError(f"the broker has ended; see {self.folder / 'broker.log'}")
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", int(self._port.read_text()))) == 0:
+                    return self.address
+            time.sleep(0.2)
+        raise RuntimeError(f"the broker does not answer; see {self.folder / 'broker.log'}")
+
+    def stop(self, how: signal.Signals = signal.SIGTERM, wait: float = 30) -> None:
+        """End the broker that this folder started; SIGKILL is a crash."""
+        if not self._pid.exists():
+            return
+        pid = int(self._pid.read_text())
+        self._pid.unlink()
+        try:
+            os.kill(pid, how)
+        except ProcessLookupError:
+            return
+        deadline = time.monotonic() + wait
+        while time.monotonic() < deadline and _alive(pid):
+            time.sleep(0.05)
+        if _alive(pid):
+            os.kill(pid, signal.SIGKILL)
+
+    def _java(self) -> list[str]:
+        return ["java", "-cp", f"{self.libs}/*"]
+
+    def _fetch(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        done = self.libs / "complete"
+        if done.exists():
+            return
+        subprocess.run(
+            [
+                *("mvn", "--quiet", "--batch-mode", "--file", str(HERE / "pom.xml")),
+                *("dependency:copy-dependencies", "-DincludeScope=runtime"),
+                f"-DoutputDirectory={self.libs}",
+            ],
+            check=True,
+            stdout=sys.stderr,
+        )
+        done.touch()
+
+    def _format(self) -> None:
+        port, controller = _free(), _free()
+        properties = self.folder / "server.properties"
+        data = self.folder / "data"
+        text = _PROPERTIES.format(port=port, controller=controller, data=data)
+        properties.write_text(text)
+        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[:22]
+        command = [*self._java(), "kafka.tools.StorageTool", "format", "-t", cluster]
+        subprocess.run(
+            [*command, "-c", str(properties)],
+            check=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        self._port.write_text(str(port))
+
+
+def _free() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _alive(pid: int) -> bool:
+    try:
+        if os.waitpid(pid, os.WNOHANG)[0] == pid:
+            return False
+    except ChildProcessError:
+        pass
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def main() -> int:
+    if len(sys.argv) not in {2, 3} or sys.argv[1] not in {"start", "stop"}:
+        print(f"usage: {sys.argv[0]} start|stop [FOLDER]", file=sys.stderr)
+        return 2
+    broker = Broker(Path(sys.argv[2]) if len(sys.argv) == 3 else FOLDER)
+    try:
+        if sys.argv[1] == "start":
+            print(broker.start())
+        else:
+            broker.stop()
+    except (Missing, RuntimeError, subprocess.CalledProcessError) as error:
+        print(f"broker: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
