@@ -91,6 +91,16 @@ def test_monotone_along_a_fine_grid():
     assert all(a < b for a, b in pairwise(values))
 
 
+@pytest.mark.parametrize(
+    ("rho", "delta"), [("1", "1e-400"), ("1e-400", "1e-6"), ("1e30", "1e-6"), ("1e30", "1e-400")]
+)
+def test_numbers_that_no_float_holds_have_an_epsilon_too(rho, delta):
+    """A study file may declare them; rho + 2 sqrt(rho ln(1/delta)) of Bun, Steinke 2016 bounds."""
+    r, exponent = Decimal(rho), -Decimal(delta).log10()
+    simple = r + 2 * (r * exponent * Decimal(10).ln()).sqrt()
+    assert 0 <= epsilon(Fraction(rho), Fraction(delta)) <= simple + Decimal("1e-6")
+
+
 def test_six_decimals_rounded_up():
     assert epsilon(Fraction(1, 2), MILLIONTH).as_tuple().exponent == -6
 
