@@ -16,6 +16,8 @@ from scipy.special import log_ndtr
 
 from stream_dp.privacy.zcdp import epsilon, gaussian_rho
 
+dp.enable_features("contrib")
+
 RHOS = [Fraction(r) for r in ("1e-6", "1/1000", "0.005", "0.05", "0.5", "1", "10", "1000")]
 DELTAS = [Fraction(d) for d in ("1e-12", "1e-6", "0.01", "0.5")]
 MILLIONTH = Fraction(1, 10**6)
