@@ -1,0 +1,301 @@
+"""A small study to which everything happens that can happen to reports, and ways to run it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from stream_dp.services.releaser import journal
+from stream_dp.services.releaser.inputs import marker, reasons_of
+from stream_dp.services.releaser.journal import DEAD_LETTERS, JOURNAL, REPORTS, Entry
+from stream_dp.services.releaser.releaser import Releaser
+from stream_dp.services.releaser.snapshots import Snapshots
+
+from stream_dp.log.base import Record
+from stream_dp.log.sqlite import SqliteLog
+from stream_dp.plan import plan
+from stream_dp.privacy.noise import Draw
+from stream_dp.release import TOPIC, read_measurements
+from stream_dp.studyfile import load
+
+PERIODS, PARTITIONS, SIZE = 5, 2, 32
+LABELS = [f"2021-{month:02d}" for month in range(1, PERIODS + 1)]
+PEOPLE = [f"person-{i:02d}" for i in range(40)]
+
+MARKER = 'close = "marker"'
+SCHEDULE = 'close = "schedule"\nzone = "UTC"\nat = 06:00:00\ngrace = "3d"\ndelay = "1h"'
+
+
+def declaration(
+    close: str = MARKER, neighbours: str = "replace_one", size: int | None = SIZE, rho: str = "0.5"
+) -> str:
+    """The study file."""
+    population = f"[study.population]\nsize = {size}" if size is not None else ""
+    share = "size_share = 0.2" if neighbours == "add_remove" else ""
+    return f"""
+[study]
+name = "small"
+unit = "person"
+neighbours = "{neighbours}"
+rho = {rho}
+delta = 1e-6
+
+[study.periods]
+first = "2021-01"
+every = "month"
+count = {PERIODS}
+{close}
+
+{population}
+
+[attributes.poverty]
+values = [0, 1]
+missing = 0
+
+[attributes.work]
+values = ["yes", "no"]
+missing = "absent"
+
+[[releases]]
+name = "pairs"
+kind = "window"
+attribute = "poverty"
+width = 2
+rho = 0.2
+
+[[releases]]
+name = "working"
+kind = "cumulative"
+attribute = "work"
+event = ["yes"]
+rho = 0.2
+{share}
+
+[run]
+log = "sqlite:small.db"
+public = "sqlite:small-public.db"
+partitions = {PARTITIONS}
+"""
+
+
+def report(partition: int, person: object, period: object, values: object) -> Record:
+    data = {"person": person, "period": period, "values": values}
+    return raw(partition, json.dumps(data).encode())
+
+
+def raw(partition: int, data: bytes | None) -> Record:
+    return Record(REPORTS, data, None, (), partition)
+
+
+def markers(number: int) -> list[Record]:
+    return [marker(number, p) for p in range(PARTITIONS)]
+
+
+def reports_of(number: int, late: bool = True) -> list[Record]:
+    """What comes while period `number` is open: of all kinds, in both partitions."""
+    rng, label = np.random.default_rng(number), LABELS[number - 1]
+    sent: list[Record] = []
+    # Some people appear late, so the last ones find no place.
+    for i, person in enumerate(PEOPLE[: 22 + 6 * number]):
+        work = ["yes", "no"][int(rng.integers(2))]
+        values = {"poverty": int(rng.integers(2)), "work": work}
+        sent.append(report(i % 2, person, label, values))
+    again = [report(int(rng.integers(2)), p, label, {"poverty": 1}) for p in PEOPLE[:6]]
+    cleared = [report(1, p, label, {"work": None}) for p in PEOPLE[4:8]]
+    partly = [report(i % 2, p, label, {"poverty": 7, "work": "yes"}) for i, p in enumerate(PEOPLE)]
+    ahead = [
+        report(i % 2, p, later, {"poverty": 1})
+        for later in LABELS[number:]
+        for i, p in enumerate(PEOPLE[8:11])
+    ]
+    closed = LABELS[: number - 1] if late else []
+    behind = [report(0, p, label, {"poverty": 1}) for label in closed for p in "ab"]
+    unusable = [
+        raw(0, b"\xff not JSON"),
+        raw(1, None),
+        raw(0, b'{"person": "x", "period": "2021-01"}'),
+        report(1, "", label, {"poverty": 1}),
+        report(0, "x", "1999-01", {"poverty": 1}),
+        report(1, "x", label, {"wealth": 3, "poverty": 1.5}),
+    ]
+    return [*sent, *again, *cleared, *partly[-12:], *ahead, *behind, *unusable]
+
+
+def script() -> list[list[Record]]:
+    """The whole input, a list for each period: its reports, its markers, and some too late."""
+    return [
+        [*reports_of(n), *markers(n), *(report(0, p, LABELS[n - 1], {"poverty": 0}) for p in "cd")]
+        for n in range(1, PERIODS + 1)
+    ]
+
+
+class Noiseless:
+    """No noise, so that measurements are the true counts; coins differ from draw to draw.
+
+    drew: called with the period's number at every draw of the cumulative release.
+    """
+
+    simulated = True
+
+    def __init__(self, drew: Callable[[int], None] = lambda number: None) -> None:
+        self._drew = drew
+
+    def draw(self, demand: Sequence[tuple[Any, int]]) -> Draw:
+        sizes = [size for _, size in demand]
+        if sizes and set(sizes) == {1}:
+            self._drew(len(sizes))
+        coins = np.random.default_rng(int.from_bytes(os.urandom(16), "big"))
+        return Draw(tuple(np.zeros(size, np.int64) for size in sizes), coins)
+
+
+@dataclass
+class Clock:
+    """A clock that stands still until it is set."""
+
+    now: float = 1_600_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class Place:
+    """A folder in which the study runs."""
+
+    folder: Path
+    text: str = field(default_factory=declaration)
+    clock: Callable[[], float] = field(default_factory=Clock)
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if not self.file.exists():
+            self.file.write_text(self.text)
+
+    @property
+    def file(self) -> Path:
+        return self.folder / "small.toml"
+
+    @property
+    def db(self) -> Path:
+        return self.folder / "small.db"
+
+    @property
+    def public_db(self) -> Path:
+        return self.folder / "small-public.db"
+
+    @property
+    def snapshots(self) -> Path:
+        return self.folder / "small-snapshots"
+
+    @property
+    def public_source(self) -> str:
+        return f"sqlite:{self.public_db}"
+
+    def copy(self, folder: Path) -> Place:
+        shutil.copytree(self.folder, folder)
+        return Place(folder, self.text, self.clock)
+
+    def log(self, **how: Any) -> closing[SqliteLog]:
+        return closing(SqliteLog(self.db, clock=self.clock, **how))
+
+    def public(self, **how: Any) -> closing[SqliteLog]:
+        return closing(SqliteLog(self.public_db, public=True, clock=self.clock, **how))
+
+    @contextmanager
+    def releaser(self, **how: Any) -> Iterator[Releaser]:
+        study, run = load(self.file)
+        with self.log() as log, self.public() as public:
+            snapshots = Snapshots("small-snapshots", self.folder)
+            how = {"source": Noiseless(), "clock": self.clock, **how}
+            yield Releaser(plan(study), log, public, snapshots, run.partitions, **how)
+
+    def run(self, **how: Any) -> bool:
+        """Run in this process until nothing is left to do."""
+        with self.releaser(**how) as releaser:
+            return releaser.run(until_idle=True)
+
+    def send(self, records: Sequence[Record]) -> None:
+        with self.log() as log:
+            log.create({REPORTS: PARTITIONS})
+            log.append(records)
+
+    def entries(self) -> list[Entry]:
+        if not self.db.exists():
+            return []
+        with self.log() as log:
+            log.create({JOURNAL: 1})
+            return journal.read(log)
+
+    def rows(self, topic: str) -> list[tuple[Any, ...]]:
+        """Everything a topic holds, in order."""
+        return rows(self.public_db if topic == TOPIC else self.db, topic)
+
+    def published(self) -> list[tuple[Any, ...]]:
+        """What an analyst can read now, without the right to write."""
+        return rows(self.public_db, TOPIC, "mode=ro")
+
+    def reasons(self) -> dict[str, int]:
+        with self.log() as log:
+            return dict(reasons_of(log.read(DEAD_LETTERS, {0: 0}, 1_000_000, 0).records))
+
+    def edit(self, statement: str, *values: Any, public: bool = False) -> None:
+        """Change a log's file behind its back."""
+        with closing(sqlite3.connect(self.public_db if public else self.db)) as db, db:
+            assert db.execute(statement, values).rowcount, "nothing was changed"
+
+
+def rows(path: Path, topic: str, how: str = "mode=rw") -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(f"{path.resolve().as_uri()}?{how}", uri=True)) as db:
+        return db.execute(
+            "SELECT part, place, time, key, value, headers FROM records WHERE topic = ?"
+            " ORDER BY part, place",
+            (topic,),
+        ).fetchall()
+
+
+def decided(entries: Sequence[Entry]) -> list[dict[str, Any]]:
+    """All that each decision takes from the input; the same for the same input."""
+    return [
+        {
+            "number": entry.number,
+            "cut": entry.cut,
+            "marks": entry.marks,
+            "accounting": entry.message.head.get("accounting"),
+            "population": entry.message.head.get("snapshot"),
+            "charges": entry.charges,
+            "counts": counts(entry),
+        }
+        for entry in entries
+    ]
+
+
+def counts(entry: Entry) -> dict[str, list[int]]:
+    """The true counts of an entry that was made without noise, by release."""
+    from stream_dp.log.message import parts_of
+
+    found = {}
+    for name in ("pairs", "working"):
+        key = f"/{name}".encode()
+        sent = [r for r in entry.public_records() if (r.key or b"").endswith(key)]
+        if sent:
+            found[name] = read_measurements(parts_of(sent))["value"].to_pylist()
+    return found
+
+
+def fixed_secret(size: int) -> bytes:
+    return bytes(range(1, size + 1))
+
+
+def secrets_fixed(patch: Any) -> None:
+    """The same keys in every run, so that the same people find a place."""
+    for module in ("stream_dp.log.sqlite", "stream_dp.services.releaser.releaser"):
+        patch.setattr(f"{module}.secret", fixed_secret)
+    patch.setattr("stream_dp.privacy.noise.secret", fixed_secret)

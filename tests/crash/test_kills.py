@@ -1,0 +1,216 @@
+"""The releaser is killed without warning, anywhere: nothing is lost, changed or decided twice."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crash.small import PERIODS, Place, decided, script
+from crash.victim import Victim, check, die, in_memory
+from stream_dp.services.releaser.releaser import Releaser
+
+from stream_dp.log.sqlite import SqliteLog
+
+STEPS = (
+    "owned",
+    "begun",
+    "recovered",
+    "read",
+    "dead-letters",
+    "cut",
+    "drawn",
+    "closed",
+    "refused",
+    "snapshot",
+    "commit",
+    "committed",
+    "publish",
+    "published",
+    "cleaned",
+)
+
+
+@pytest.fixture(scope="module")
+def memory() -> Iterator[Path]:
+    with in_memory() as folder:
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def sent(memory: Path) -> Place:
+    """A place to which everything has been sent and where nothing has run."""
+    place = Place(memory / "sent")
+    for records in script():
+        place.send(records)
+    return place
+
+
+@pytest.fixture(scope="module")
+def calm(sent: Place, memory: Path) -> Victim:
+    """A run that nothing interrupts."""
+    victim = Victim(sent.copy(memory / "calm"))
+    assert victim.run()
+    return victim
+
+
+@pytest.fixture(scope="module")
+def expected(calm: Victim) -> list[dict[str, Any]]:
+    return decided(calm.place.entries())
+
+
+@pytest.fixture(scope="module")
+def calls(calm: Victim) -> Counter[str]:
+    """How often each step is called in a run that nothing interrupts."""
+    return Counter(line for line in calm.trace() if " " not in line)
+
+
+@pytest.fixture
+def fresh(sent: Place, memory: Path) -> Iterator[Iterator[Victim]]:
+    """Victims, each in a new copy of the place."""
+    with in_memory() as folder:
+        yield (Victim(sent.copy(folder / str(i))) for i in count())
+
+
+def test_an_uninterrupted_run_is_sound(calm: Victim, expected: list[dict[str, Any]]) -> None:
+    check(calm, expected)
+    assert [entry["number"] for entry in expected] == list(range(PERIODS + 1))
+    rejected = expected[-1]["accounting"]["rejected"]
+    assert set(rejected) == {
+        "attribute", "full", "late", "period", "person", "unreadable", "value"
+    }  # fmt: skip
+    assert expected[2]["accounting"]["pending"] > 0
+    assert expected[2]["accounting"]["superseded"] > 0
+
+
+def test_every_step_is_known(calls: Counter[str]) -> None:
+    assert set(calls) == set(STEPS)
+    assert calls["committed"] == PERIODS
+    assert calls["published"] == PERIODS + 1
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_kill_at_a_step(
+    step: str, fresh: Iterator[Victim], calls: Counter[str], expected: list[dict[str, Any]]
+) -> None:
+    for call in range(calls[step]):
+        victim = next(fresh)
+        assert not victim.run_to(call, step)
+        assert victim.run()
+        check(victim, expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", STEPS)
+def test_two_kills(
+    step: str, fresh: Iterator[Victim], calls: Counter[str], expected: list[dict[str, Any]]
+) -> None:
+    for call in range(calls[step]):
+        for again in range(0, 40, 2):
+            victim = next(fresh)
+            assert not victim.run_to(call, step)
+            while not victim.run_to(again if victim.kills == 1 else 1_000):
+                pass
+            check(victim, expected)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_kills_at_random_steps_until_the_horizon(
+    seed: int, fresh: Iterator[Victim], expected: list[dict[str, Any]]
+) -> None:
+    victim, rng = next(fresh), random.Random(seed)
+    while not victim.run_to(rng.randrange(25)):
+        assert victim.kills < 200
+    assert victim.kills > 2
+    check(victim, expected)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_kills_while_reports_still_come(seed: int, expected: list[dict[str, Any]]) -> None:
+    rng = random.Random(seed)
+    with in_memory() as folder:
+        victim = Victim(Place(folder / "growing"))
+        for records in script():
+            middle = rng.randrange(len(records))
+            for part in (records[:middle], records[middle:]):
+                victim.place.send(part)
+                while not victim.run_to(rng.randrange(20)):
+                    pass
+        check(victim, expected)
+
+
+def test_kills_at_random_times(fresh: Iterator[Victim], expected: list[dict[str, Any]]) -> None:
+    rng, kills = random.Random(0), 0
+    start = time.monotonic()
+    assert next(fresh).run()
+    usual = time.monotonic() - start
+    while kills < 50:
+        victim = next(fresh)
+        while not victim.run_for(rng.uniform(0, usual)):
+            pass
+        check(victim, expected)
+        kills += victim.kills
+
+
+def dying_inside(step: str, call: int, operations: int) -> Callable[[str, Releaser], None]:
+    """Die in the transaction after a call (from 0) of a step, at an operation of the database."""
+    calls, done = count(), count(1)
+
+    def at(name: str, releaser: Releaser) -> None:
+        if name == step and next(calls) == call:
+            log = releaser.log if step == "commit" else releaser.public
+            assert isinstance(log, SqliteLog)
+            log._db.set_progress_handler(lambda: next(done) >= operations and die(), 1)
+
+    return at
+
+
+@pytest.mark.parametrize("step", ["commit", "publish"])
+def test_kills_between_the_operations_of_a_transaction(
+    step: str, fresh: Iterator[Victim], calls: Counter[str], expected: list[dict[str, Any]]
+) -> None:
+    rng, kills = random.Random(step), 0
+    while kills < 20:
+        victim = next(fresh)
+        victim.run(dying_inside(step, rng.randrange(calls[step]), rng.randrange(1, 300)))
+        assert victim.run()
+        check(victim, expected)
+        kills += victim.kills
+
+
+@pytest.mark.parametrize("step", ["commit", "publish"])
+def test_kills_while_a_transaction_reaches_the_disk(
+    step: str, sent: Place, calls: Counter[str], expected: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    """On a real disk, where a commit waits; the moment is any within it."""
+    rng = random.Random(step)
+    for i in range(10):
+        victim = Victim(sent.copy(tmp_path / str(i)))
+        call = rng.randrange(calls[step])
+        reader, writer = os.pipe()
+        reached = count()
+
+        def at(
+            name: str, _: Releaser, call: int = call, out: int = writer, n: Iterator[int] = reached
+        ) -> None:
+            if name == step and next(n) == call:
+                os.write(out, b".")
+
+        child = victim.start(at)
+        os.close(writer)
+        os.read(reader, 1)
+        os.close(reader)
+        time.sleep(rng.uniform(0, 0.006))
+        with suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        victim.wait(child)
+        assert victim.run()
+        check(victim, expected)

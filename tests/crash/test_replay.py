@@ -1,0 +1,251 @@
+"""The state at a cut follows from the input below it: from a snapshot, a replay, in any order."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+from crash.small import (
+    PARTITIONS,
+    PERIODS,
+    Place,
+    counts,
+    decided,
+    markers,
+    report,
+    reports_of,
+    script,
+    secrets_fixed,
+)
+from crash.victim import Victim, check, in_memory
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stream_dp.log.base import Record, Stored
+from stream_dp.population import Population
+from stream_dp.report import Decoder
+from stream_dp.studyfile import load
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _secrets() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        secrets_fixed(patch)
+        yield
+
+
+@pytest.fixture
+def places() -> Iterator[Iterator[Place]]:
+    with in_memory() as folder:
+        yield (Place(folder / str(i)) for i in count())
+
+
+@pytest.fixture(scope="module")
+def expected() -> list[dict[str, Any]]:
+    with in_memory() as folder:
+        place = Place(folder / "calm")
+        for records in script():
+            place.send(records)
+        assert place.run()
+        return decided(place.entries())
+
+
+def lose_all(place: Place) -> None:
+    shutil.rmtree(place.snapshots, ignore_errors=True)
+
+
+def lose_latest(place: Place) -> None:
+    for entry in place.entries()[-1:]:
+        if entry.number:
+            (place.snapshots / entry.snapshot[0]).unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("lose", [lose_all, lose_latest])
+def test_lost_snapshots_are_replayed_from_the_input(
+    lose: Any, places: Iterator[Place], expected: list[dict[str, Any]]
+) -> None:
+    for call in range(2, 60, 3):
+        victim = Victim(next(places))
+        for records in script():
+            victim.place.send(records)
+        finished = victim.run_to(call)
+        lose(victim.place)
+        assert victim.run()
+        if not finished:
+            check(victim, expected, snapshots_lost=True)
+
+
+def test_a_run_a_period_with_no_snapshot_ever(
+    places: Iterator[Place], expected: list[dict[str, Any]]
+) -> None:
+    place = next(places)
+    for records in script():
+        place.send(records)
+        place.run()
+        lose_all(place)
+    assert place.run()
+    assert decided(place.entries()) == expected
+
+
+def test_a_snapshot_of_long_ago_does_not_stay(places: Iterator[Place]) -> None:
+    place = next(places)
+    for records in script():
+        place.send(records)
+    committed = count(1)
+
+    def at(step: str) -> None:
+        if step == "committed" and next(committed) == PERIODS:
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        place.run(at=at)
+    assert len(list(place.snapshots.iterdir())) == 3
+    assert place.run()
+    assert len(list(place.snapshots.iterdir())) == 2
+
+
+def in_time() -> list[list[Record]]:
+    """Reports by period, none of them late."""
+    return [reports_of(n, late=False) for n in range(1, PERIODS + 1)]
+
+
+def test_sent_first_and_closed_afterwards_or_period_by_period(places: Iterator[Place]) -> None:
+    first, gradual, stopped = next(places), next(places), next(places)
+    for records in in_time():
+        first.send(records)
+    first.send(markers(PERIODS))
+    assert first.run()
+    for number, records in enumerate(in_time(), 1):
+        gradual.send([*records, *markers(number)])
+        assert gradual.run() == (number == PERIODS)
+    victim = Victim(stopped)
+    for number, records in enumerate(in_time(), 1):
+        stopped.send([*records, *markers(number)])
+        victim.run_to(5 * number)
+    assert victim.run()
+    found = [[counts(e) for e in p.entries()] for p in (first, gradual, stopped)]
+    assert found[0] == found[1] == found[2]
+    last = [p.entries()[-1].message.head["accounting"] for p in (first, gradual, stopped)]
+    assert last[0] == last[1] == last[2]
+    assert [p.reasons() for p in (first, gradual, stopped)] == [last[0]["rejected"]] * 3
+
+
+@settings(max_examples=15)
+@given(st.lists(st.tuples(st.integers(0, 1), st.integers(1, 40)), min_size=5, max_size=40))
+def test_any_interleaving_of_appends_is_decided_alike(pieces: list[tuple[int, int]]) -> None:
+    expected = _shuffled_run([])
+    assert _shuffled_run(pieces) == expected
+
+
+def _shuffled_run(pieces: list[tuple[int, int]]) -> list[dict[str, Any]]:
+    """What is decided when the partitions grow in pieces, and the releaser runs in between."""
+    lines = [[r for part in script() for r in part if r.partition == p] for p in range(PARTITIONS)]
+    with in_memory() as folder:
+        place = Place(folder / "place")
+        for number, (partition, size) in enumerate(pieces):
+            if lines[partition]:
+                place.send(lines[partition][:size])
+                del lines[partition][:size]
+            if number % 4 == 3:
+                place.run()
+        place.send(lines[1])
+        place.send(lines[0])
+        assert place.run()
+        return decided(place.entries())
+
+
+def stored(records: list[Record]) -> list[list[Stored]]:
+    """The records as a log holds them, by partition."""
+    held: list[list[Stored]] = [[] for _ in range(PARTITIONS)]
+    for r in records:
+        assert r.partition is not None
+        here = held[r.partition]
+        here.append(Stored(r.partition, len(here), 0, r.key, r.value, r.headers))
+    return held
+
+
+WAITING = [r for part in in_time() for r in part]
+
+
+@pytest.mark.parametrize("compact", [3, 50, 1 << 20])
+@settings(max_examples=25)
+@given(sizes=st.lists(st.integers(1, 60), min_size=1, max_size=60), first=st.integers(0, 1))
+def test_any_batches_make_the_same_state(
+    compact: int, sizes: list[int], first: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Also with merging of what waits at many moments, or never."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("stream_dp.population._COMPACT", compact)
+        assert _state(sizes, first) == _state([1_000], 0)
+
+
+def _state(sizes: list[int], first: int) -> list[bytes]:
+    """Snapshots after the reading of all input in batches, and after each close."""
+    with in_memory() as folder:
+        study, _ = load(Place(folder / "place").file)
+    population, decoder = Population(study), Decoder(study, bytes(32))
+    held = stored(WAITING)
+    for number in range(1_000):
+        partition = (first + number) % PARTITIONS
+        size = sizes[number % len(sizes)]
+        batch, held[partition] = held[partition][:size], held[partition][size:]
+        population.fold(*decoder.decode(batch, population.period))
+        if not any(held):
+            break
+    states = []
+    for _ in range(PERIODS):
+        file = io.BytesIO()
+        population.save(file)
+        states.append(file.getvalue())
+        population.close()
+    return states
+
+
+def test_a_person_in_two_partitions(places: Iterator[Place]) -> None:
+    """The value in the higher partition wins, whichever came first."""
+    for order in (1, -1):
+        place = next(places)
+        told = [
+            report(0, "p", "2021-01", {"work": "no"}),
+            report(1, "p", "2021-01", {"work": "yes"}),
+        ]
+        for one in told[::order]:
+            place.send([one])
+        place.send(markers(PERIODS))
+        assert place.run()
+        assert counts(place.entries()[1]) == {"working": [1]}
+        assert place.entries()[-1].message.head["accounting"]["superseded"] == 1
+
+
+def test_small_batches_read_the_same(
+    places: Iterator[Place], expected: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for size in (1, 7):
+        monkeypatch.setattr("stream_dp.services.releaser.inputs._BATCH", size)
+        place = next(places)
+        for records in script():
+            place.send(records)
+        assert place.run()
+        lose_all(place)
+        assert decided(place.entries()) == expected
+        assert place.run()
+
+
+def test_a_snapshot_is_enough_where_the_input_is_gone(
+    places: Iterator[Place], expected: list[dict[str, Any]]
+) -> None:
+    place = next(places)
+    for number, records in enumerate(script(), 1):
+        place.send(records)
+        assert place.run() == (number == PERIODS)
+        for partition, offset in place.entries()[-1].cut.items():
+            place.edit(
+                "DELETE FROM records WHERE topic = 'reports' AND part = ? AND place < ? - 1",
+                partition,
+                offset,
+            )
+    assert decided(place.entries()) == expected
