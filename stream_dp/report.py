@@ -226,7 +226,7 @@ class Decoder:
         name = _text(person)
         if name is None or not 0 < len(name) <= _LONGEST_ID:
             return EMPTY, Tally({"person": len(values)})
-        number = self._periods.get(_text(period) or "", 0)
+        number = 0 if _text(period) is None else self._periods.get(period, 0)
         if number <= closed:
             return EMPTY, Tally({"late" if number else "period": len(values)})
         reasons: Tally[Reason] = Tally()
