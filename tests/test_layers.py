@@ -1,0 +1,207 @@
+"""Who may import whom, read from the sources; and the library without its extras."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+LIBRARY = ROOT / "stream_dp"
+SERVICES = ROOT / "services"
+
+
+def sources():
+    """Module names and files, services under the name that they are installed as."""
+    for path in sorted(LIBRARY.rglob("*.py")):
+        yield _name("stream_dp", path.relative_to(LIBRARY)), path
+    for path in sorted(SERVICES.rglob("*.py")):
+        yield _name("stream_dp.services", path.relative_to(SERVICES)), path
+
+
+def _name(root, path):
+    parts = [root, *path.with_suffix("").parts]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+FILES = dict(sources())
+
+
+def _package(name):
+    return name if FILES[name].name == "__init__.py" else name.rpartition(".")[0]
+
+
+def imports(name, *, top=False):
+    """What a module imports, anywhere in it, or at its top: full names of modules."""
+    tree = ast.parse(FILES[name].read_text("utf-8"))
+    found = set()
+    for node in tree.body if top else ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                start = _package(name).split(".")
+                start = start[: len(start) - (node.level - 1)]
+                base = ".".join([*start, base]) if base else ".".join(start)
+            found |= {f"{base}.{alias.name}" for alias in node.names} | {base}
+    # `from x import name`: the name is a module or something in x.
+    return {f for f in found if f in FILES or not f.startswith("stream_dp")}
+
+
+def ours(name):
+    return {f for f in imports(name) if f.startswith("stream_dp")} - {"stream_dp"}
+
+
+def foreign(name):
+    return {f.split(".")[0] for f in imports(name) if not f.startswith("stream_dp")}
+
+
+def modules(prefix):
+    return [name for name in FILES if name == prefix or name.startswith(f"{prefix}.")]
+
+
+def allowed(name, *prefixes):
+    """Whatever of ours a module imports and may not."""
+    return {
+        found
+        for found in ours(name)
+        if not any(found == p or found.startswith(f"{p}.") for p in prefixes)
+    }
+
+
+def reached(name):
+    """Everything of ours that is loaded with a module, itself included."""
+    seen, todo = set(), [name]
+    while todo:
+        one = todo.pop()
+        if one not in seen:
+            seen.add(one)
+            todo += ours(one)
+            todo += [one.rpartition(".")[0]] if one.rpartition(".")[0] in FILES else []
+    return seen
+
+
+RULES = {
+    "stream_dp.privacy": ["stream_dp.privacy"],
+    "stream_dp.errors": [],
+    "stream_dp.period": [],
+    "stream_dp.study": ["stream_dp.period", "stream_dp.errors"],
+    "stream_dp.panel": [],
+    "stream_dp.continual": [
+        "stream_dp.continual",
+        "stream_dp.privacy",
+        "stream_dp.study",
+        "stream_dp.panel",
+        "stream_dp.errors",
+    ],
+    "stream_dp.batch": [
+        "stream_dp.batch",
+        "stream_dp.privacy",
+        "stream_dp.study",
+        "stream_dp.panel",
+        "stream_dp.errors",
+    ],
+    "stream_dp.log": ["stream_dp.log", "stream_dp.errors", "stream_dp.privacy.noise"],
+    "stream_dp.query": ["stream_dp.errors"],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"), [(n, rule) for rule in RULES for n in modules(rule)], ids=lambda x: x
+)
+def test_lower_layers_know_nothing_above_them(name, rule):
+    assert allowed(name, *RULES[rule]) == set()
+
+
+@pytest.mark.parametrize("name", modules("stream_dp"))
+def test_only_services_tie_things_together(name):
+    if not name.startswith("stream_dp.services"):
+        assert not [f for f in ours(name) if f.startswith("stream_dp.services")]
+
+
+def test_logs_know_bytes_not_studies():
+    for name in modules("stream_dp.log"):
+        assert "stream_dp.study" not in reached(name), name
+
+
+def test_only_noise_touches_entropy():
+    for name, path in FILES.items():
+        if name == "stream_dp.privacy.noise":
+            continue
+        assert not foreign(name) & {"random", "secrets", "opendp"}, name
+        assert "urandom" not in path.read_text("utf-8"), name
+
+
+CONFIDENTIAL = {
+    "stream_dp.evaluation",
+    "stream_dp.services",
+    "stream_dp.population",
+    "stream_dp.report",
+    "stream_dp.table",
+    "stream_dp.batch",
+}
+
+
+def test_the_client_needs_nothing_confidential():
+    loaded = reached("stream_dp.client")
+    assert not {n for n in loaded for c in CONFIDENTIAL if n == c or n.startswith(f"{c}.")}
+    for name in loaded:
+        assert not foreign(name) & {"jax", "matplotlib"}, name
+
+
+COMMANDS = {"stream_dp.services.operator", "stream_dp.services.demo"}
+
+
+def test_nothing_but_the_commands_imports_evaluation():
+    for name in FILES:
+        if name.startswith("stream_dp.evaluation") or name in COMMANDS:
+            continue
+        assert not [f for f in ours(name) if f.startswith("stream_dp.evaluation")], name
+    # And only when it is asked to evaluate.
+    top = imports("stream_dp.services.operator", top=True)
+    assert not [f for f in top if f.startswith("stream_dp.evaluation")]
+
+
+EXTRAS = {
+    "matplotlib": ("stream_dp.evaluation.figures", "stream_dp.services"),
+    "confluent_kafka": ("stream_dp.log.kafka",),
+    "jax": ("stream_dp.batch", "stream_dp.services"),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_extras_are_imported_where_they_are_used(name):
+    for extra, homes in EXTRAS.items():
+        if extra in foreign(name):
+            assert name.startswith(homes), name
+
+
+def test_the_library_and_its_command_work_without_the_extras():
+    without = """
+import sys, importlib
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("matplotlib", "jax", "confluent_kafka"):
+            raise ImportError(f"{name} is not installed")
+sys.meta_path.insert(0, Refuse())
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+importlib.import_module("stream_dp.services.cli")._parser()
+"""
+    optional = ("stream_dp.evaluation.figures", "stream_dp.log.kafka", "stream_dp.batch")
+    names = [n for n in FILES if not n.startswith((*optional, "stream_dp.services"))]
+    names += modules("stream_dp.services.releaser")
+    done = subprocess.run([sys.executable, "-c", without, *names], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_command_does_not_load_plotting():
+    code = "import stream_dp.services.cli as c, sys; c._parser(); print(*sorted(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    loaded = set(done.stdout.split())
+    assert "stream_dp.services.operator" in loaded
+    assert not {n for n in loaded if n.split(".")[0] in EXTRAS}
+    assert "stream_dp.evaluation.repeat" not in loaded

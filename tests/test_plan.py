@@ -1,0 +1,129 @@
+"""The plan: exact sums of every charge, printed and refused before any report is read."""
+
+import json
+from fractions import Fraction
+
+import pytest
+
+from stream_dp.continual import mechanism
+from stream_dp.errors import UserError
+from stream_dp.plan import plan
+from stream_dp.study import Study
+from stream_dp.studyfile import parse
+
+
+def make(neighbours="replace_one", rho="1/3", **changed):
+    replace = neighbours != "add_remove"
+    raw = {
+        "study": {
+            "name": "planned",
+            "unit": "household",
+            "neighbours": neighbours,
+            "rho": rho,
+            "delta": "1/1000000",
+            "periods": {"first": "2021-01", "every": "month", "count": 7},
+            "population": {"size": 100} if replace else {},
+        },
+        "attributes": {
+            "poverty": {"values": [0, 1], "missing": 0},
+            "work": {"values": ["no", "part", "full"], "missing": "absent"},
+        },
+        "releases": [
+            {"name": "w", "kind": "window", "attribute": "poverty", "width": 3, "rho": "1/7"},
+            {"name": "v", "kind": "window", "attribute": "work", "width": 1, "rho": "1/21"},
+            {"name": "c", "kind": "cumulative", "attribute": "work", "event": ["no"], "rho": "1/11"}
+            | ({} if replace else {"size_share": "1/9"}),
+        ],
+    }
+    return parse({**raw, **changed})
+
+
+RELATIONS = ["replace_one", "replace_in_place", "add_remove"]
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+def test_charges_add_up_exactly_to_what_each_release_declares(neighbours):
+    study = make(neighbours)
+    made = plan(study)
+    for planned, declared in zip(made.releases, study.releases, strict=True):
+        assert len(planned.charges) == 7
+        assert sum(planned.charges) == declared.rho
+        assert all(isinstance(c, Fraction) and c >= 0 for c in planned.charges)
+        assert planned.charges == mechanism(study, declared).charges
+    assert made.total == Fraction(1, 7) + Fraction(1, 21) + Fraction(1, 11)
+
+
+def test_charges_of_a_period_are_those_that_are_paid():
+    made = plan(make())
+    found = [made.charges(number) for number in range(1, 8)]
+    assert [[c.release for c in charges] for charges in found[:3]] == [
+        ["v", "c"],
+        ["v", "c"],
+        ["w", "v", "c"],
+    ]
+    assert all(c.period == number for number, cs in enumerate(found, 1) for c in cs)
+    assert all(c.rho > 0 for charges in found for c in charges)
+    assert sum(c.rho for charges in found for c in charges) == made.total
+
+
+def test_a_plan_that_just_fits_is_taken_and_one_above_is_refused():
+    study = make()
+    exact = plan(study).total
+    fields = {name: getattr(study, name) for name in Study.model_fields}
+    assert plan(Study(**{**fields, "rho": exact})).total == exact
+    with pytest.raises(UserError, match=r"releases: .* at period 7: would spend"):
+        plan(Study(**{**fields, "rho": exact - Fraction(1, 10**30)}))
+
+
+def test_a_file_whose_releases_do_not_fit_is_refused():
+    with pytest.raises(UserError, match="their rhos add up to"):
+        make(rho="1/4")
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+def test_the_plan_for_machines(neighbours):
+    study = make(neighbours)
+    held = json.loads(json.dumps(plan(study).as_dict()))
+    assert held["study_hash"] == study.hash
+    assert (held["unit"], held["neighbours"]) == ("household", neighbours)
+    assert held["periods"] == list(study.periods.labels)
+    total = Fraction(0)
+    for released, declared in zip(held["releases"], study.releases, strict=True):
+        charges = [Fraction(x) for x in released["charges"].values()]
+        assert list(released["charges"]) == held["periods"]
+        assert sum(charges) == Fraction(released["rho"]) == declared.rho
+        assert released["noise_standard_deviation"] > 0
+        assert released["error_bound"] > released["noise_standard_deviation"]
+        total += sum(charges)
+    assert Fraction(held["rho_planned"]) == total
+    assert Fraction(held["rho_total"]) == Fraction(1, 3)
+    assert Fraction(held["delta"]) == Fraction(1, 10**6)
+    assert float(held["epsilon_planned"]) < float(held["epsilon_total"])
+    assert ("late_entry" in held["releases"][0]) == (neighbours == "add_remove")
+    sized = [r for r in held["releases"] if "noise_standard_deviation_of_n" in r]
+    assert [r["name"] for r in sized] == (["c"] if neighbours == "add_remove" else [])
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+def test_the_plan_in_words(neighbours):
+    made = plan(make(neighbours))
+    text = made.text()
+    for word in (
+        "study planned: 7 periods, 2021-01 to 2021-07",
+        "guarantee: All releases of the study together are rho-zCDP where one household",
+        "release w (window)",
+        "release c (cumulative)",
+        f"total rho: {made.total} = ",
+        "is not planned for",
+        "at delta = 1e-06: eps = ",
+    ):
+        assert word in text
+    assert ("invariants: none" in text) == (neighbours == "add_remove")
+    assert ("the number of households, declared as 100" in text) == (neighbours != "add_remove")
+    for label in made.study.periods.labels:
+        assert text.count(f"    {label} ") == 3
+
+
+def test_nothing_is_left_unplanned_where_the_releases_take_everything():
+    study = make(rho=str(Fraction(1, 7) + Fraction(1, 21) + Fraction(1, 11)))
+    assert "is not planned for" not in plan(study).text()
