@@ -15,7 +15,8 @@ from stream_dp import __version__
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.base import Fenced, LogError, Unknown
 
-BAD_INPUT, UNKNOWN, INCONSISTENT = 2, 3, 4
+# A service manager may start again after UNKNOWN, and must not after FENCED or INCONSISTENT.
+BAD_INPUT, FENCED, INCONSISTENT, UNKNOWN = 2, 3, 4, 5
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(error.lines, INCONSISTENT)
     except UserError as error:
         return _fail(error.lines, BAD_INPUT)
-    except (Fenced, Unknown) as error:
+    except Fenced as error:
+        return _fail([str(error)], FENCED)
+    except Unknown as error:
         return _fail([str(error)], UNKNOWN)
     except LogError as error:
         return _fail([str(error)], BAD_INPUT)
@@ -84,6 +87,9 @@ def _parser() -> argparse.ArgumentParser:
     added.add_argument("study", type=Path, metavar="STUDY.toml")
 
     added = command("check", operator.check, "validate a study file and print the plan")
+    added.add_argument("study", type=Path, metavar="STUDY.toml")
+
+    added = command("topics", operator.topics, "make the topics, or check those there are")
     added.add_argument("study", type=Path, metavar="STUDY.toml")
 
     added = command("send", operator.send, "send tables of reports")

@@ -7,7 +7,9 @@ import json
 import signal
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, closing
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from tqdm import tqdm
 
 from stream_dp.errors import UserError
 from stream_dp.log.base import Log, LogError, Record, Stored
+from stream_dp.log.message import iso
 from stream_dp.plan import plan
 from stream_dp.population import Population
 from stream_dp.report import REASONS, Decoder
@@ -30,6 +33,7 @@ from .releaser import journal
 from .releaser.inputs import marker, reasons_of
 from .releaser.journal import DEAD_LETTERS, REPORTS
 from .releaser.releaser import Releaser
+from .releaser.releaser import topics as topics_of
 from .setting import Setting
 
 
@@ -64,23 +68,30 @@ def layout(options: argparse.Namespace) -> Layout:
 def send(options: argparse.Namespace) -> Output:
     setting = Setting.load(options.study)
     how = layout(options)
-    log = setting.log()
-    log.create({REPORTS: setting.run.partitions})
-    sent: dict[str, int] = {}
-    for path in options.files:
-        sent[str(path)] = 0
-        for batch in encoded(path, setting.study, how):
-            log.append(Record(REPORTS, value, key.encode()) for key, value in batch)
-            sent[str(path)] += len(batch)
+    sent = {str(path): deliver(setting, path, how) for path in options.files}
     text = [f"{path}: {count} reports sent" for path, count in sent.items()]
     return Output({"sent": sent}, "\n".join(text))
 
 
-def encoded(path: Path, study: Study, how: Layout) -> Iterator[list[tuple[str, bytes]]]:
+def deliver(setting: Setting, path: Path, how: Layout, *, quiet: bool = False) -> int:
+    """Send the reports of a table; how many they were."""
+    log = setting.log()
+    log.create({REPORTS: setting.run.partitions})
+    count = 0
+    for batch in encoded(path, setting.study, how, quiet=quiet):
+        log.append(Record(REPORTS, value, key.encode()) for key, value in batch)
+        count += len(batch)
+    return count
+
+
+def encoded(
+    path: Path, study: Study, how: Layout, *, quiet: bool = False
+) -> Iterator[list[tuple[str, bytes]]]:
     """Reports of a table as (person, JSON) in batches, with a progress bar on a terminal."""
     encode = msgspec.json.encode
     total = None if not path.is_file() else rows(path) * _passes(path, study, how)
-    with tqdm(total=total, desc=path.name, unit=" rows", disable=None, leave=False) as bar:
+    shown = True if quiet else None
+    with tqdm(total=total, desc=path.name, unit=" rows", disable=shown, leave=False) as bar:
         for batch in reports(path, study, how):
             yield [
                 (person, encode({"person": person, "period": period, "values": values}))
@@ -104,11 +115,30 @@ def close(options: argparse.Namespace) -> Output:
             f"period '{options.period}': not one of the study's, {periods.labels[0]} to"
             f" {periods.labels[-1]}"
         )
+    mark(setting, number)
+    text = f"{options.period} is closed to reports from here on; 'stream-dp run' releases it"
+    return Output({"closed": options.period}, text)
+
+
+def mark(setting: Setting, number: int) -> None:
+    """Close every open period up to this one, in every partition of the reports."""
     log = setting.log()
     log.create({REPORTS: setting.run.partitions})
     log.append(marker(number, p) for p in range(log.describe(REPORTS).partitions))
-    text = f"{options.period} is closed to reports from here on; 'stream-dp run' releases it"
-    return Output({"closed": options.period}, text)
+
+
+def topics(options: argparse.Namespace) -> Output:
+    setting = Setting.load(options.study)
+    private, public = topics_of(setting.run.partitions)
+    lines, problems = [], []
+    with closing(setting.log()) as log, closing(setting.public()) as published:
+        for held, wanted in ((log, private), (published, public)):
+            held.create(wanted)
+            problems += held.faults(wanted)
+            lines += [f"{name}: as it must be" for name in wanted]
+    if problems:
+        raise UserError(problems)
+    return Output({"topics": [*private, *public]}, "\n".join(lines))
 
 
 def run(options: argparse.Namespace) -> Output:
@@ -116,18 +146,41 @@ def run(options: argparse.Namespace) -> Output:
     stop = threading.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda *_: stop.set())
-    stream = sys.stderr if options.json else sys.stdout
-    releaser = Releaser(
+    tell = _tell_json if options.json else lambda line: print(line, flush=True)
+    process = releaser(setting, tell=tell, stop=stop)
+    with ExitStack() as stack:
+        stack.callback(process.public.close)
+        stack.callback(process.log.close)
+        for address, public in ((setting.run.listen, False), (setting.run.listen_public, True)):
+            if address is not None:
+                from .releaser.listen import listening
+
+                stack.enter_context(listening(address, process.facts, public=public))
+        done = process.run(until_idle=options.until_idle)
+    return Output({"horizon_reached": done}, "")
+
+
+def _tell_json(line: str) -> None:
+    """A line for the operator as JSON, on standard error; never a count or a value."""
+    held = {"time": iso(time.time()), "message": line}
+    print(json.dumps(held), file=sys.stderr, flush=True)
+
+
+def releaser(
+    setting: Setting,
+    tell: Callable[[str], None] = lambda line: None,
+    stop: threading.Event | None = None,
+) -> Releaser:
+    """The releaser of a study, on the logs that its file names."""
+    return Releaser(
         setting.plan,
         setting.log(),
         setting.public(),
         setting.snapshots,
         setting.run.partitions,
-        tell=lambda line: print(line, file=stream, flush=True),
-        stop=stop,
+        tell=tell,
+        stop=stop or threading.Event(),
     )
-    done = releaser.run(until_idle=options.until_idle)
-    return Output({"horizon_reached": done}, "")
 
 
 def status(options: argparse.Namespace) -> Output:

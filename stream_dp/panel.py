@@ -48,11 +48,13 @@ class Panel:
     def table(self) -> pa.Table:
         """A column of values for each period, and a running row number, for export."""
         columns: dict[str, pa.Array] = {"row": pa.array(np.arange(self.rows))}
-        values = np.array(self.values, dtype=object)
-        mixed = len({type(v) for v in self.values}) > 1
+        whole = all(isinstance(value, int) for value in self.values)
+        values = pa.array(
+            self.values if whole else [str(v) for v in self.values],
+            pa.int64() if whole else pa.string(),
+        )
         for period, column in zip(self.periods, self.symbols.T, strict=True):
-            found = values[column]
-            columns[period] = pa.array([str(v) for v in found] if mixed else found)
+            columns[period] = values.take(pa.array(column, pa.uint8()))
         return pa.table(columns)
 
 

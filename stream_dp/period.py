@@ -66,6 +66,15 @@ class Schedule(BaseModel):
             raise ValueError("not a time zone; write one like 'Europe/Lisbon' or 'UTC'") from None
         return zone
 
+    @field_validator("at", mode="before")
+    @classmethod
+    def _time_of_day(cls, given: object) -> object:
+        if isinstance(given, str) and re.fullmatch(r"\d{2}:\d{2}(:\d{2})?", given):
+            return given
+        if isinstance(given, time) and given.tzinfo is None:
+            return given
+        raise ValueError("write a time of day such as 06:00:00; the zone stands in 'zone'")
+
     @field_validator("grace", "delay")
     @classmethod
     def _length(cls, text: str) -> str:

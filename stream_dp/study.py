@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
@@ -20,17 +21,22 @@ from .period import Periods
 
 ABSENT = "absent"
 MOST_BINS = 1 << 20
+MOST_TOTALS = 500  # periods of a cumulative release: its state and its plan grow with their square
 
 Neighbours = Literal["add_remove", "replace_one", "replace_in_place"]
 
 
 def _fraction(value: object) -> Fraction:
+    fault = "write a number such as 0.005, or a fraction such as '1/200'"
     if isinstance(value, bool) or not isinstance(value, (int, str, Decimal, Fraction)):
-        raise ValueError("write a number such as 0.005, or a fraction such as '1/200'")
+        raise ValueError(fault)
+    # Powers of ten are kept small: 1e99999999 would be a fraction of a hundred million digits.
+    if not re.fullmatch(r"-?\d{1,400}(/\d{1,400})?|-?\d*\.?\d{1,60}([eE][+-]?\d{1,3})?", str(value)):
+        raise ValueError(fault)
     try:
         return Fraction(value)
-    except (ValueError, ZeroDivisionError, OverflowError):
-        raise ValueError("write a number such as 0.005, or a fraction such as '1/200'") from None
+    except (ValueError, ZeroDivisionError):
+        raise ValueError(fault) from None
 
 
 def _positive(value: object) -> Fraction:
@@ -50,7 +56,8 @@ def _probability(value: object) -> Fraction:
 _exact = PlainSerializer(str, return_type=str)
 Rho = Annotated[Fraction, BeforeValidator(_positive), _exact]
 Probability = Annotated[Fraction, BeforeValidator(_probability), _exact]
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+Name = Annotated[str, Field(pattern=f"^{NAME}$")]
 Symbol = (
     Annotated[int, Field(strict=True)]
     | Annotated[str, Field(strict=True, max_length=64, pattern=r"^[^|?=\x00-\x1f]+$")]
@@ -161,8 +168,8 @@ class Population(_Declared):
     size: Annotated[int, Field(ge=1, le=10**9, strict=True)] | None = None
 
 
-class Study(_Declared):
-    """A whole declaration. `studyfile.parse` checks one; the public log holds it as JSON."""
+class Head(_Declared):
+    """The plain keys of [study]."""
 
     name: Name
     description: str = ""
@@ -170,6 +177,11 @@ class Study(_Declared):
     neighbours: Neighbours
     rho: Rho
     delta: Probability
+
+
+class Study(Head):
+    """A whole declaration. `studyfile.parse` checks one; the public log holds it as JSON."""
+
     periods: Periods
     population: Population = Population()
     attributes: dict[Name, Attribute]

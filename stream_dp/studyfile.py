@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from decimal import Decimal
 from fractions import Fraction
@@ -13,8 +14,21 @@ from pydantic import BaseModel, ValidationError
 
 from .errors import UserError
 from .period import Periods
-from .study import MOST_BINS, Attribute, Cumulative, Population, Release, Run, Study, Window
+from .study import (
+    MOST_BINS,
+    MOST_TOTALS,
+    NAME,
+    Attribute,
+    Cumulative,
+    Head,
+    Population,
+    Release,
+    Run,
+    Study,
+    Window,
+)
 
+_NAMES = "use letters, digits, '.', '_' and '-', at most 64"
 _KINDS: dict[str, type[Window] | type[Cumulative]] = {"window": Window, "cumulative": Cumulative}
 
 
@@ -24,7 +38,7 @@ def parse(raw: dict[str, Any]) -> Study:
     problems += _cross(parts)
     if problems:
         raise UserError(problems)
-    return Study(**parts)
+    return Study(**{key: parts[key] for key in Study.model_fields if key in parts})
 
 
 def load(path: Path) -> tuple[Study, Run]:
@@ -81,19 +95,25 @@ def _lines(error: ValidationError, where: str, model: type[BaseModel]) -> list[s
             text = f"unknown key; known here are {', '.join(model.model_fields)}"
         elif item["type"] == "missing":
             text = "is required"
+        elif item["type"] in {"model_type", "model_attributes_type", "dict_type"}:
+            text = "must be a table"
+        elif item["type"] == "literal_error" and place == ["close"]:
+            text = "must be 'marker' or 'schedule'"
         elif item["type"] == "string_pattern_mismatch":
-            text = "use letters, digits, '.', '_' and '-', at most 64"
+            text = _NAMES
             if "values" in place or "event" in place:
                 text = "use at most 64 characters, without '|', '?' and '='"
         found[key] = f"{found[key]}, or {text[:1].lower()}{text[1:]}" if key in found else text
-    return [f"{place}: {text}" for place, text in found.items()]
+    # What is wrong inside a list also leaves it short: the inner fault says more.
+    inner = {key.rpartition(".")[0] for key in found}
+    return [f"{place}: {text}" for place, text in found.items() if place not in inner]
 
 
 def _parts(raw: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Each section as its model where it is sound, and the faults of those that are not."""
     problems: list[str] = []
     parts: dict[str, Any] = {}
-    for key in raw.keys() - {"study", "attributes", "releases"}:
+    for key in sorted(raw.keys() - {"study", "attributes", "releases", "run"}):
         problems.append(f"{key}: unknown section; known are study, attributes, releases, run")
     head = dict(raw["study"]) if isinstance(raw.get("study"), dict) else {}
     for key, model in (("periods", Periods), ("population", Population)):
@@ -104,18 +124,19 @@ def _parts(raw: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
             if key == "periods" and isinstance(sub, dict):
                 sub = _nest_schedule(sub)
             parts[key] = _section(model, sub, f"study.{key}", problems)
-    names = ("name", "description", "unit", "neighbours", "rho", "delta")
-    declared, lines = _fields(head, names)
+    declared, lines = _fields(head)
     parts |= declared
     problems += lines
     attributes = raw.get("attributes")
     if not isinstance(attributes, dict) or not attributes:
         problems.append("attributes: declare at least one, as [attributes.NAME]")
         attributes = {}
+    parts["declared"] = set(attributes)
     parts["attributes"] = {
         name: found
         for name, sub in attributes.items()
-        if (found := _section(Attribute, sub, f"attributes.{name}", problems)) is not None
+        if _named(name, problems)
+        and (found := _section(Attribute, sub, f"attributes.{name}", problems)) is not None
     }
     releases = raw.get("releases")
     if not isinstance(releases, list) or not releases:
@@ -123,6 +144,13 @@ def _parts(raw: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         releases = []
     parts["releases"] = tuple(_release(sub, i, problems) for i, sub in enumerate(releases, 1))
     return parts, problems
+
+
+def _named(name: str, problems: list[str]) -> bool:
+    if re.fullmatch(NAME, name):
+        return True
+    problems.append(f"attributes.{name}: {_NAMES}")
+    return False
 
 
 def _nest_schedule(periods: dict[str, Any]) -> dict[str, Any]:
@@ -133,20 +161,23 @@ def _nest_schedule(periods: dict[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in periods.items() if k not in inner} | {"close": inner}
 
 
-def _fields(head: dict[str, Any], names: tuple[str, ...]) -> tuple[dict[str, Any], list[str]]:
-    """The plain keys of [study] and their faults, found with the other sections filled in."""
-    filled = {"periods": {"first": "1", "every": "step", "count": 1}, "attributes": {}}
+def _fields(head: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The plain keys of [study] that are sound, and the faults of the others."""
     try:
-        study = Study.model_validate({**filled, "releases": (), **head})
-        return {name: getattr(study, name) for name in names}, []
+        return dict(Head.model_validate(head)), []
     except ValidationError as error:
-        lines = _lines(error, "study", Study)
-        known = f"known here are {', '.join((*names, 'periods', 'population'))}"
+        wrong = {str(item["loc"][0]) for item in error.errors() if item["loc"]}
+        sample = {"name": "x", "unit": "x", "neighbours": "add_remove", "rho": 1, "delta": "1/2"}
+        sound = {key: head[key] for key in head.keys() & Head.model_fields.keys() - wrong}
+        checked = Head.model_validate({**sample, **sound})
+        known = f"known here are {', '.join((*Head.model_fields, 'periods', 'population'))}"
         lines = [
-            f"{x.split(': unknown key')[0]}: unknown key; {known}" if "unknown key" in x else x
-            for x in lines
+            f"{line.split(': unknown key')[0]}: unknown key; {known}"
+            if ": unknown key" in line
+            else line
+            for line in _lines(error, "study", Head)
         ]
-        return {"neighbours": head.get("neighbours")}, [
+        return {key: getattr(checked, key) for key in sound}, [
             "study.neighbours: is required: 'add_remove', 'replace_one' or 'replace_in_place';"
             " it decides what is protected, so there is no default"
             if line == "study.neighbours: is required"
@@ -180,9 +211,9 @@ def _cross(parts: dict[str, Any]) -> list[str]:
             problems.append(f"{where}.name: '{release.name}' stands there twice")
         seen.add(release.name)
         asked = attributes.get(release.attribute)
-        if asked is None:
+        if asked is None and release.attribute not in parts["declared"]:
             problems.append(f"{where}.attribute: no attribute '{release.attribute}' is declared")
-        elif not asked.problems(""):
+        elif asked is not None and not asked.problems(""):
             problems += _against(release, asked, parts, where)
         problems += _size_rules(release, parts, where)
     total = parts.get("rho")
@@ -198,12 +229,15 @@ def _cross(parts: dict[str, Any]) -> list[str]:
 def _against(
     release: Release, attribute: Attribute, parts: dict[str, Any], where: str
 ) -> list[str]:
+    periods: Periods | None = parts.get("periods")
+    horizon = periods.count if periods is not None else 1
     if isinstance(release, Cumulative):
         unknown = [value for value in release.event if value not in attribute.codes]
+        if horizon > MOST_TOTALS:
+            return [f"{where}: at most {MOST_TOTALS} periods are supported, not {horizon}"]
         return [f"{where}.event: {unknown[0]!r} is no value of the attribute"] if unknown else []
-    periods: Periods | None = parts.get("periods")
-    if periods is not None and release.width > periods.count:
-        return [f"{where}.width: {release.width} periods is over the horizon of {periods.count}"]
+    if periods is not None and release.width > horizon:
+        return [f"{where}.width: {release.width} periods is over the horizon of {horizon}"]
     bins = len(attribute.symbols) ** release.width
     if bins > MOST_BINS:
         return [f"{where}.width: {bins} patterns to count; at most {MOST_BINS} are supported"]

@@ -14,6 +14,7 @@ from stream_dp.log.base import MOST_BYTES, Batch, Log, Positions, Record, Stored
 from stream_dp.population import Population
 from stream_dp.report import REASONS, Cells, Decoder, Reason
 
+from .facts import Facts
 from .journal import DEAD_LETTERS, REPORTS
 
 MARKER = "stream-dp-close"
@@ -47,11 +48,12 @@ class Inputs:
         population: Population,
         positions: Positions,
         marks: dict[int, int],
+        facts: Facts,
         at: Callable[[str], None],
     ) -> None:
         self._log, self._decoder, self.population = log, decoder, population
         self.positions, self.marks = dict(positions), dict(marks)
-        self._at = at
+        self._facts, self._at = facts, at
 
     def fold_to(self, cut: Positions, *, replay: bool = False) -> None:
         """Take in everything below a cut that is known. replay: its dead letters exist."""
@@ -108,6 +110,7 @@ class Inputs:
             self._at("dead-letters")
         self.population.fold(cells, rejected)
         self.positions.update(ends)
+        self._facts.count(len(taken), self.population.accounting.as_dict())
 
     def refuse(self, refused: Cells) -> None:
         """Dead letters for the cells of people who found no place, with their records."""

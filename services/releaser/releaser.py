@@ -12,8 +12,9 @@ import time as time_module
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from fractions import Fraction
 
-from stream_dp.errors import Inconsistent
+from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.base import Log, OutOfRange, Positions, Writer
 from stream_dp.log.message import iso, messages
 from stream_dp.plan import Plan
@@ -23,11 +24,17 @@ from stream_dp.release import TOPIC
 from stream_dp.report import Decoder
 
 from . import decision, journal
+from .facts import Facts
 from .inputs import Inputs
 from .journal import DEAD_LETTERS, JOURNAL, REPORTS, Entry
 from .snapshots import Snapshots
 
 _POLL = 0.5
+
+
+def topics(partitions: int) -> tuple[dict[str, int], dict[str, int]]:
+    """The confidential topics and the public ones, with their numbers of partitions."""
+    return {REPORTS: partitions, DEAD_LETTERS: 1, JOURNAL: 1}, {TOPIC: 1}
 
 
 @dataclass
@@ -48,6 +55,10 @@ class Releaser:
     tell: Callable[[str], None] = lambda line: None
     at: Callable[[str], None] = lambda name: None
     stop: threading.Event = field(default_factory=threading.Event)
+    facts: Facts = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.facts = Facts(self.plan.study)
 
     def run(self, *, until_idle: bool = False) -> bool:
         """Work until the horizon, a stop, or (until_idle) until nothing more can be done.
@@ -56,8 +67,7 @@ class Releaser:
         """
         periods = self.plan.study.periods
         with ExitStack() as stack:
-            self.log.create({REPORTS: self.partitions, DEAD_LETTERS: 1, JOURNAL: 1})
-            self.public.create({TOPIC: 1})
+            self._topics()
             writer = stack.enter_context(self.log.own("releaser"))
             publisher = stack.enter_context(self.public.own("releaser"))
             self.at("owned")
@@ -72,8 +82,10 @@ class Releaser:
             last, kept = entries[-1], [e.snapshot[0] for e in entries[-2:] if e.number]
             self.snapshots.keep(set(kept))
             del entries
+            self.facts.ready = True
             self.at("recovered")
             for number in range(last.number + 1, periods.count + 1):
+                self.facts.open_period = number
                 cut = self._cut(number, inputs, until_idle)
                 if cut is None:
                     return False
@@ -107,6 +119,15 @@ class Releaser:
             self.tell("the horizon is reached: every period is released")
             return True
 
+    def _topics(self) -> None:
+        """Make the topics that are missing, and refuse to run on wrong ones."""
+        private, public = topics(self.partitions)
+        self.log.create(private)
+        self.public.create(public)
+        problems = self.log.faults(private) + self.public.faults(public)
+        if problems:
+            raise UserError(problems)
+
     def _begin(self, writer: Writer) -> list[Entry]:
         """The journal, begun if it is new and nothing is published."""
         entries = journal.read(self.log)
@@ -136,7 +157,14 @@ class Releaser:
             if left < len(entry.published):
                 raise Inconsistent("public log: it ends in the middle of a period's releases")
             left -= len(entry.published)
+            self._show(entry)
         return []
+
+    def _show(self, entry: Entry) -> None:
+        """Let the public metrics follow what is published."""
+        time = self.plan.study.periods.release_time(entry.number) if entry.number else None
+        rho = sum((c.rho for c in entry.charges), Fraction(0))
+        self.facts.publish(len(entry.published), rho, time)
 
     def _publish(self, entry: Entry, publisher: Writer, until_idle: bool) -> bool:
         """Copy an entry's records to the public log, at the scheduled time or later."""
@@ -150,6 +178,7 @@ class Releaser:
                 return False
         self.at("publish")
         publisher.commit(entry.public_records())
+        self._show(entry)
         self.at("published")
         if entry.number:
             self.tell(f"published {periods.labels[entry.number - 1]}")
@@ -169,7 +198,9 @@ class Releaser:
         study, last = self.plan.study, entries[-1]
         start, population = self._latest_snapshot(entries)
         key = bytes.fromhex(entries[0].message.head["key"])
-        inputs = Inputs(self.log, Decoder(study, key), population, start.cut, last.marks, self.at)
+        inputs = Inputs(
+            self.log, Decoder(study, key), population, start.cut, last.marks, self.facts, self.at
+        )
         first = self.log.describe(REPORTS).first
         if any(first[p] > position for p, position in start.cut.items()):
             raise Inconsistent(

@@ -111,19 +111,34 @@ def pack(version: int, period: int, **arrays: NDArray[np.int64]) -> bytes:
     return msgspec.msgpack.encode(Packed(version, period, held))
 
 
-def unpack(data: bytes, known: int) -> tuple[int, dict[str, NDArray[np.int64]]]:
-    """Period and arrays. Raises Inconsistent for bytes that this version cannot read."""
+def unpack(data: bytes, known: int, **shapes: tuple[int, ...]) -> tuple[int, dict[str, Counts]]:
+    """Period, and the arrays of these names and shapes.
+
+    Raises Inconsistent for bytes that are damaged, of another version or another mechanism.
+    """
     try:
-        held = msgspec.msgpack.decode(data, type=Packed)
+        raw = msgspec.msgpack.decode(data)
+        version = raw["version"]
+        if version != known:
+            raise Inconsistent(
+                f"journal: a mechanism's state has version {version}, this code reads {known};"
+                " run the version of stream-dp that wrote it, or a newer one"
+            )
+        held = msgspec.convert(raw, Packed)
         arrays = {
             k: np.frombuffer(raw, "<i8").astype(np.int64).reshape(shape)
             for k, (shape, raw) in held.arrays.items()
         }
-    except (msgspec.DecodeError, ValueError):
+    except (msgspec.DecodeError, ValueError, TypeError, KeyError):
         raise Inconsistent("journal: a mechanism's state is damaged; restore a backup") from None
-    if held.version != known:
-        raise Inconsistent(
-            f"journal: a mechanism's state has version {held.version}, this code reads {known}; "
-            "run the version of stream-dp that wrote it, or a newer one"
-        )
+    if {k: a.shape for k, a in arrays.items()} != shapes:
+        raise Inconsistent("journal: the state is another mechanism's; restore a backup")
     return held.period, arrays
+
+
+def fits(panel: Panel | None, period: int, rows: int) -> None:
+    """Raises Inconsistent unless the released panel is the one that a state was left with."""
+    if period == 0 and panel is None:
+        return
+    if panel is None or len(panel.periods) != period or panel.rows != rows:
+        raise Inconsistent("journal: the released panel and the mechanism's state do not fit")

@@ -26,7 +26,7 @@ from ..panel import Panel
 from ..privacy.noise import Draw
 from ..study import Cumulative as Declared
 from ..study import Neighbours, Study
-from .base import Counts, Demand, Measurements, Step, pack, shuffled, unpack
+from .base import Counts, Demand, Measurements, Step, fits, pack, shuffled, unpack
 from .counters import MOST_PREFIXES, Counter, path_costs, shares, tree, unit
 
 STATE_VERSION = 1
@@ -186,10 +186,13 @@ class Cumulative:
         )
 
     def load(self, data: bytes, panel: Panel | None) -> State:
-        period, held = unpack(data, STATE_VERSION)
-        totals = (
-            np.zeros(0, np.int64) if panel is None else panel.symbols.sum(axis=1, dtype=np.int64)
+        """Raises Inconsistent for bytes or a panel that are not this mechanism's."""
+        square = (self.horizon, self.horizon)
+        period, held = unpack(
+            data, STATE_VERSION, streams=square, noisy=square, sums=(self.horizon + 1,)
         )
+        fits(panel, period, int(held["sums"][0]))
+        totals = np.zeros(0, np.int64) if panel is None else panel.symbols.sum(1, dtype=np.int64)
         return State(period, held["streams"], held["noisy"], held["sums"], totals)
 
 

@@ -25,7 +25,7 @@ from ..panel import Panel
 from ..privacy.noise import Draw
 from ..privacy.zcdp import gaussian_rho
 from ..study import Neighbours, Study, Window
-from .base import Counts, Demand, Measurements, Step, pack, shuffled, unpack
+from .base import Counts, Demand, Measurements, Step, fits, pack, shuffled, unpack
 
 STATE_VERSION = 1
 
@@ -150,15 +150,15 @@ class FixedWindow:
         return "pattern " + shlex.join(str(self.values[d]) for d in digits)
 
     def dump(self, state: State) -> bytes:
-        """The rows are in the released panel, so only the period is kept."""
-        return pack(STATE_VERSION, state.period)
+        """The rows are in the released panel: only their number and the period are kept."""
+        rows = 0 if state.tails is None else state.tails.shape[0]
+        return pack(STATE_VERSION, state.period, rows=np.array(rows))
 
     def load(self, data: bytes, panel: Panel | None) -> State:
-        period, _ = unpack(data, STATE_VERSION)
-        if period < self.width:
-            return State(period, None)
-        assert panel is not None
-        return State(period, panel.codes(self.width - 1))
+        """Raises Inconsistent for bytes or a panel that are not this mechanism's."""
+        period, held = unpack(data, STATE_VERSION, rows=())
+        fits(panel, period if period >= self.width else 0, int(held["rows"]))
+        return State(period, None if panel is None else panel.codes(self.width - 1))
 
     def _first(
         self, noisy: Counts, coins: np.random.Generator

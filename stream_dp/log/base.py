@@ -94,6 +94,9 @@ class Log(Protocol):
     def create(self, topics: Mapping[str, int]) -> None:
         """Make the topics that do not exist, with that many partitions. Harmless to repeat."""
 
+    def faults(self, topics: Mapping[str, int]) -> list[str]:
+        """What is wrong with the topics, compared with what `create` would make; a line each."""
+
     def describe(self, topic: str) -> TopicInfo:
         """Raises LogError where the topic does not exist."""
 

@@ -24,7 +24,7 @@ from confluent_kafka import (
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec
 
 from .base import (
     MOST_BYTES,
@@ -137,6 +137,51 @@ class KafkaLog:
             "unclean.leader.election.enable": "false",
             "message.timestamp.type": "LogAppendTime" if topic in self._timed else "CreateTime",
         }
+
+    def faults(self, topics: Mapping[str, int]) -> list[str]:
+        known = self._cluster().topics
+        problems = [
+            f"kafka: no topic '{self.name(topic)}'"
+            for topic in topics
+            if self.name(topic) not in known
+        ]
+        for topic, count in topics.items():
+            if self.name(topic) in known:
+                found = known[self.name(topic)]
+                problems += self._misplaced(topic, count, found) + self._misconfigured(topic)
+        return problems
+
+    def _misplaced(self, topic: str, count: int, found: Any) -> list[str]:
+        """Wrong numbers of partitions or of copies of them."""
+        problems = []
+        if len(found.partitions) != count:
+            problems.append(
+                f"kafka: {self.name(topic)} has {len(found.partitions)} partitions, not {count}"
+            )
+        copies = min((len(p.replicas) for p in found.partitions.values()), default=0)
+        if copies < self._replication:
+            problems.append(
+                f"kafka: {self.name(topic)} has {copies} replicas, fewer than {self._replication};"
+                " say replication in [run] where that is meant"
+            )
+        return problems
+
+    def _misconfigured(self, topic: str) -> list[str]:
+        resource = ConfigResource(ConfigResource.Type.TOPIC, self.name(topic))
+        future = self._admin.describe_configs([resource], request_timeout=_ANSWER)[resource]
+        try:
+            settings = future.result(_ANSWER)
+        except KafkaException as error:
+            raise LogError(f"kafka: {self.name(topic)} cannot be checked: {_why(error)}") from None
+        problems = []
+        for name, wanted in self.config(topic).items():
+            held = settings[name].value if name in settings else None
+            enough = name == "min.insync.replicas" and int(held or 0) >= int(wanted)
+            # Reports may expire once they are in a snapshot; what is decided never may.
+            free = topic in self._timed and name.startswith("retention.")
+            if held != wanted and not enough and not free:
+                problems.append(f"kafka: {self.name(topic)} has {name} = {held}, not {wanted}")
+        return problems
 
     def _cluster(self) -> Any:
         try:

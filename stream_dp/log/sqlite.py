@@ -158,6 +158,13 @@ class SqliteLog:
             raise LogError(f"{self._path}: no topic '{topic}'")
         return count
 
+    def faults(self, topics: Mapping[str, int]) -> list[str]:
+        return [
+            f"{self._path}: topic '{name}' has {self._known(name)} partitions, not {count}"
+            for name, count in topics.items()
+            if self._known(name) != count
+        ]
+
     def describe(self, topic: str) -> TopicInfo:
         query = "SELECT min(place) FROM records WHERE topic = ? AND part = ?"
         first = {}

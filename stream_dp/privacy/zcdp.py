@@ -7,11 +7,11 @@ also when later steps are chosen adaptively.
 
 from __future__ import annotations
 
-import math
 from decimal import ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
+from functools import lru_cache
 
-from scipy.optimize import minimize_scalar
+_GOLDEN = Decimal("0.6180339887498949")
 
 
 def gaussian_rho(sensitivity2: Fraction | int, variance: Fraction) -> Fraction:
@@ -19,6 +19,7 @@ def gaussian_rho(sensitivity2: Fraction | int, variance: Fraction) -> Fraction:
     return Fraction(sensitivity2) / (2 * variance)
 
 
+@lru_cache(maxsize=1024)
 def epsilon(rho: Fraction, delta: Fraction) -> Decimal:
     """The eps of (eps, delta)-DP that rho-zCDP implies, rounded up to 6 decimals.
 
@@ -34,20 +35,25 @@ def epsilon(rho: Fraction, delta: Fraction) -> Decimal:
     if rho == 0:
         return Decimal(0)
 
-    def bound(log_excess: float) -> float:
-        a = 1 + math.exp(log_excess)
-        tail = -math.log(delta) + (a - 1) * math.log1p(-1 / a) - math.log(a)
-        return a * float(rho) + tail / (a - 1)
-
-    # The best alpha - 1 is near sqrt(ln(1/delta) / rho); the bracket is generous around it.
-    centre = 0.5 * math.log(max(-math.log(delta), 1e-9) / float(rho))
-    found = minimize_scalar(bound, bounds=(centre - 12, centre + 12), method="bounded")
-    alpha = Fraction(1 + math.exp(float(found.x)))
     with localcontext(prec=50):
-        a = _decimal(alpha)
-        tail = -_decimal(delta).ln() + (a - 1) * (1 - 1 / a).ln() - a.ln()
-        value = a * _decimal(rho) + tail / (a - 1)
-        return max(Decimal(0), value).quantize(Decimal("1e-6"), rounding=ROUND_CEILING)
+        r, log_delta = _decimal(rho), _decimal(delta).ln()
+
+        def bound(log_excess: Decimal) -> Decimal:
+            excess = log_excess.exp()
+            tail = -log_delta - excess * (1 + 1 / excess).ln() - (1 + excess).ln()
+            return (1 + excess) * r + tail / excess
+
+        # The best alpha - 1 is near sqrt(ln(1/delta) / rho): a golden-section search around it.
+        centre = (-log_delta / r).ln() / 2
+        low, high = centre - 12, centre + 12
+        for _ in range(60):
+            step = (high - low) * _GOLDEN
+            if bound(high - step) < bound(low + step):
+                high = low + step
+            else:
+                low = high - step
+        value = max(Decimal(0), bound((low + high) / 2))
+        return value.quantize(Decimal("1e-6"), rounding=ROUND_CEILING)
 
 
 def _decimal(value: Fraction) -> Decimal:

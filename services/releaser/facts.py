@@ -1,0 +1,41 @@
+"""What a running releaser can be asked about itself: confidential facts, and the public few."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from stream_dp.study import Study
+
+
+@dataclass
+class Facts:
+    """Set by the releaser's loop, read by its listeners.
+
+    published: index of the last public message; spent: rho of what is published; scheduled: the
+    last release's scheduled time, Unix seconds. These three are public; the rest is confidential.
+    """
+
+    study: Study
+    ready: bool = False
+    open_period: int = 0
+    records_read: int = 0
+    cells: dict[str, int] = field(default_factory=dict)
+    published: int = -1
+    spent: Fraction = Fraction(0)
+    scheduled: float | None = None
+
+    def count(self, records: int, accounting: Mapping[str, Any]) -> None:
+        """More records are read, and what became of all cells so far."""
+        self.records_read += records
+        rejected = {f"rejected {reason}": n for reason, n in accounting["rejected"].items()}
+        whole = {fate: n for fate, n in accounting.items() if fate != "rejected"}
+        self.cells = {**whole, **rejected}
+
+    def publish(self, messages: int, rho: Fraction, scheduled: float | None) -> None:
+        """More messages are public."""
+        self.published += messages
+        self.spent += rho
+        self.scheduled = scheduled
