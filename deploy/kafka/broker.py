@@ -1,10 +1,10 @@
 """One Apache Kafka broker on loopback, for tests and for trying out. Not for production.
 
-    python deploy/kafka/broker.py start [FOLDER]     prints host:port
+    python deploy/kafka/broker.py start [FOLDER [LIBS]]     prints host:port
     python deploy/kafka/broker.py stop [FOLDER]
 
 Needs Java 17 or newer and Maven, nothing else of ours. Jars come from Maven Central once, into
-FOLDER/libs; the data lie in FOLDER/data. Ports are free ones; the broker is stopped by its own
+LIBS (FOLDER/libs); the data lie in FOLDER/data. Ports are free ones; the broker is stopped by its own
 process id.
 """
 
@@ -159,10 +159,10 @@ def _alive(pid: int) -> bool:
 
 
 def main() -> int:
-    if len(sys.argv) not in {2, 3} or sys.argv[1] not in {"start", "stop"}:
-        print(f"usage: {sys.argv[0]} start|stop [FOLDER]", file=sys.stderr)
+    if len(sys.argv) not in {2, 3, 4} or sys.argv[1] not in {"start", "stop"}:
+        print(f"usage: {sys.argv[0]} start|stop [FOLDER [LIBS]]", file=sys.stderr)
         return 2
-    broker = Broker(Path(sys.argv[2]) if len(sys.argv) == 3 else FOLDER)
+    broker = Broker(*(Path(given) for given in sys.argv[2:])) if sys.argv[2:] else Broker(FOLDER)
     try:
         if sys.argv[1] == "start":
             print(broker.start())
