@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,12 +36,12 @@ class Layout:
 
 def rows(path: Path) -> int:
     """Rows of a table, for a progress bar; a CSV's lines are counted."""
-    if path.suffix == ".parquet":
-        return int(pyarrow.parquet.read_metadata(path).num_rows)
-    with path.open("rb") as file:
-        return max(
-            0, sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b"")) - 1
-        )
+    with _readable(path):
+        if path.suffix == ".parquet":
+            return int(pyarrow.parquet.read_metadata(path).num_rows)
+        with path.open("rb") as file:
+            lines = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
+            return max(0, lines - 1)
 
 
 def reports(path: Path, study: Study, layout: Layout) -> Iterator[list[Row]]:
@@ -51,10 +53,10 @@ def reports(path: Path, study: Study, layout: Layout) -> Iterator[list[Row]]:
     for batch in _batches(path):
         if plan is None:
             plan = _columns(path, batch.schema.names, study, layout)
-        people = _text(batch, layout.person)
+        people = _text(path, batch, layout.person)
         if layout.attribute is None:
-            periods = _text(batch, layout.period)
-            named = {attribute: _text(batch, name) for name, (_, attribute) in plan.items()}
+            periods = _text(path, batch, layout.period)
+            named = {attribute: _text(path, batch, name) for name, (_, attribute) in plan.items()}
             yield [
                 (person or "", period or "", values)
                 for i, (person, period) in enumerate(zip(people, periods, strict=True))
@@ -62,7 +64,7 @@ def reports(path: Path, study: Study, layout: Layout) -> Iterator[list[Row]]:
             ]
             continue
         for name, (period, attribute) in plan.items():
-            cells = zip(people, _text(batch, name), strict=True)
+            cells = zip(people, _text(path, batch, name), strict=True)
             yield [
                 (person or "", period, {attribute: value})
                 for person, value in cells
@@ -91,6 +93,10 @@ def _columns(
             problems.append(f"{path}: no column '{layout.period}'; name it with --period")
         found = {n: ("", a) for n, a in renamed.items() if a in study.attributes}
         hint = f"a column for an attribute ({', '.join(study.attributes)}), or --attribute (wide)"
+    used = Counter(renamed[n] for n in names if n in found)
+    keys = {layout.person} if layout.attribute else {layout.person, layout.period}
+    used += Counter(n for n in names if n in keys - used.keys())
+    problems += [f"{path}: '{n}' is there in {c} columns" for n, c in used.items() if c > 1]
     if not found and not problems:
         problems.append(f"{path}: nothing to send: give {hint}")
     if problems:
@@ -101,9 +107,10 @@ def _columns(
 def _batches(path: Path) -> Iterator[pa.RecordBatch]:
     if not path.is_file():
         raise UserError(f"{path}: no such file")
-    try:
+    with _readable(path):
         if path.suffix == ".parquet":
             with pyarrow.parquet.ParquetFile(path) as file:
+                yield _none(file.schema_arrow)
                 yield from file.iter_batches(batch_size=65_536)
         elif path.suffix == ".csv":
             with path.open(encoding="utf-8-sig", newline="") as lines:
@@ -115,24 +122,40 @@ def _batches(path: Path) -> Iterator[pa.RecordBatch]:
                 null_values=[""],
             )
             with pyarrow.csv.open_csv(path, convert_options=text) as reader:
+                yield _none(reader.schema)
                 yield from reader
         else:
             raise UserError(f"{path}: write tables as .csv or .parquet")
-    except (pa.ArrowInvalid, UnicodeDecodeError):
+
+
+def _none(schema: pa.Schema) -> pa.RecordBatch:
+    """A batch without rows, so that a table without rows has its header checked too."""
+    return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, UnicodeDecodeError, csv.Error, OSError):
         raise UserError(
             f"{path}: cannot be read as a table: check its header, its rows and that it is UTF-8;"
             " what stands before the fault may be sent already, and sending it again is harmless"
         ) from None
 
 
-def _text(batch: pa.RecordBatch, name: str) -> list[str | None]:
+def _text(path: Path, batch: pa.RecordBatch, name: str) -> list[str | None]:
     """A column as text; whole numbers that were stored as floats lose their '.0'."""
     column = batch.column(batch.schema.names.index(name))
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    if pa.types.is_floating(column.type):
-        column = pc.if_else(pc.is_nan(column), None, column)
-        whole = pc.all(pc.equal(pc.floor(column), column), min_count=0).as_py()
-        column = column.cast(pa.int64()) if whole else column
-    found: list[str | None] = column.cast(pa.string()).to_pylist()
+    try:
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        if pa.types.is_floating(column.type):
+            column = pc.if_else(pc.is_nan(column), None, column)
+            fits = pc.and_(pc.equal(pc.floor(column), column), pc.less(pc.abs(column), 1e15))
+            whole = pc.all(fits, min_count=0).as_py()
+            column = column.cast(pa.int64()) if whole else column
+        found: list[str | None] = column.cast(pa.string()).to_pylist()
+    except pa.ArrowException:
+        raise UserError(f"{path}: column '{name}' holds neither text nor numbers") from None
     return found
