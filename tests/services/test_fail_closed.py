@@ -296,7 +296,7 @@ def test_another_number_of_partitions(
     place: Place, refused: Callable[..., str], partitions: int
 ) -> None:
     place.edit("UPDATE topics SET partitions = ? WHERE name = 'reports'", partitions)
-    assert refused(code=2).endswith(f"topic 'reports' has {partitions} partitions, not 2")
+    assert f"'reports' has {partitions} partitions" in refused(code=2)
     text = place.file.read_text()
     place.file.write_text(text.replace("partitions = 2", f"partitions = {partitions}"))
     line = refused()
@@ -309,7 +309,7 @@ def test_another_number_of_partitions_in_the_study_file(
 ) -> None:
     text = place.file.read_text()
     place.file.write_text(text.replace("partitions = 2", "partitions = 7"))
-    assert refused(code=2).endswith("topic 'reports' has 2 partitions, not 7")
+    assert "'reports' has 2 partitions" in refused(code=2)
 
 
 @pytest.mark.parametrize(
