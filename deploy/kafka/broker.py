@@ -4,8 +4,8 @@
     python deploy/kafka/broker.py stop [FOLDER]
 
 Needs Java 17 or newer and Maven, nothing else of ours. Jars come from Maven Central once, into
-LIBS (FOLDER/libs); the data lie in FOLDER/data. Ports are free ones; the broker is stopped by its own
-process id.
+LIBS (FOLDER/libs); the data lie in FOLDER/data. Ports are free ones; the broker is stopped by
+its own process id.
 """
 
 from __future__ import annotations
