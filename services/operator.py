@@ -178,6 +178,7 @@ def releaser(
         setting.public(),
         setting.snapshots,
         setting.run.partitions,
+        str(setting.path),
         tell=tell,
         stop=stop or threading.Event(),
     )

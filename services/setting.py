@@ -19,16 +19,20 @@ from .releaser.snapshots import Snapshots
 
 @dataclass(frozen=True)
 class Setting:
-    """A study file, read and checked. base: the folder that its paths are relative to."""
+    """A study file, read and checked. What it names is relative to its folder."""
 
     study: Study
     run: Run
-    base: Path
+    path: Path
 
     @classmethod
     def load(cls, path: Path) -> Setting:
         study, run = load(path)
-        return cls(study, run, path.parent)
+        return cls(study, run, path)
+
+    @property
+    def base(self) -> Path:
+        return self.path.parent
 
     @property
     def plan(self) -> Plan:

@@ -41,8 +41,8 @@ def topics(partitions: int) -> tuple[dict[str, int], dict[str, int]]:
 class Releaser:
     """Runs a study on two logs.
 
-    at: called with the name of every step, for tests that stop there. tell: a line for the
-    operator, never a count. stop: set it to end at the next safe point.
+    file: the study's, for what it tells. tell: a line for the operator, never a count. at: called
+    with every step's name, for tests that stop there. stop: set it to end at the next safe point.
     """
 
     plan: Plan
@@ -50,6 +50,7 @@ class Releaser:
     public: Log
     snapshots: Snapshots
     partitions: int = 1
+    file: str = "STUDY.toml"
     source: Source = field(default_factory=System)
     clock: Callable[[], float] = time_module.time
     tell: Callable[[str], None] = lambda line: None
@@ -242,7 +243,7 @@ class Releaser:
                 if min(inputs.marks.values()) >= number:
                     return dict(inputs.positions)
                 idle = inputs.fold_to_marker(number, 0 if until_idle or not told else _POLL)
-                reason = f"{label} waits for: stream-dp close STUDY.toml {label}"
+                reason = f"{label} waits for: stream-dp close {self.file} {label}"
                 ready = min(inputs.marks.values()) >= number
             else:
                 if self.clock() >= time:
