@@ -1,0 +1,261 @@
+"""Releases: certificates, parts that fit a record, and reading them without this package."""
+
+import hashlib
+import json
+import math
+from fractions import Fraction
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from stream_dp import __version__
+from stream_dp.continual import Step, mechanism
+from stream_dp.continual.base import Measurements
+from stream_dp.log.base import MOST_BYTES
+from stream_dp.log.message import MOST_PART, START, message, parts_of, records
+from stream_dp.privacy.noise import Seeded, exact_variance
+from stream_dp.privacy.zcdp import epsilon
+from stream_dp.release import (
+    SEEDED_NOISE,
+    SYSTEM_NOISE,
+    Certificate,
+    certificate,
+    invariants_words,
+    parts,
+    read_columns,
+    read_measurements,
+    relation_words,
+)
+from stream_dp.studyfile import parse
+
+
+def make(neighbours="replace_one", values=(0, 1), width=3):
+    replace = neighbours != "add_remove"
+    return parse(
+        {
+            "study": {
+                "name": "released",
+                "unit": "household",
+                "neighbours": neighbours,
+                "rho": "1/10",
+                "delta": "1/1000000",
+                "periods": {"first": "2021-01", "every": "month", "count": 6},
+                "population": {"size": 500} if replace else {},
+            },
+            "attributes": {"poverty": {"values": list(values), "missing": values[0]}},
+            "releases": [
+                {
+                    "name": "quarters",
+                    "kind": "window",
+                    "attribute": "poverty",
+                    "width": width,
+                    "rho": "1/20",
+                },
+                {
+                    "name": "months",
+                    "kind": "cumulative",
+                    "attribute": "poverty",
+                    "event": [values[-1]],
+                    "rho": "1/20",
+                }
+                | ({} if replace else {"size_share": "1/10"}),
+            ],
+        }
+    )
+
+
+def stepped(study, release, periods):
+    """The step of a release's mechanism at a period, of a population without the event."""
+    made, source = mechanism(study, release), Seeded(7)
+    state = made.init()
+    for t in range(1, periods + 1):
+        if release.kind == "window":
+            counts = np.zeros(made.bins, np.int64)
+            counts[0] = 500
+        else:
+            counts = np.zeros(study.periods.count + 1, np.int64)
+            counts[-1] = 500
+        state, step = made.step(state, counts, source.draw(made.demand(t)))
+    return made, step
+
+
+@pytest.mark.parametrize("neighbours", ["replace_one", "replace_in_place", "add_remove"])
+@pytest.mark.parametrize(("place", "period"), [(0, 3), (0, 4), (1, 1), (1, 5)])
+def test_a_certificate_says_what_is_guaranteed(neighbours, place, period):
+    study = make(neighbours)
+    declared = study.releases[place]
+    made, step = stepped(study, declared, period)
+    spent = Fraction(3, 100)
+    found = certificate(study, declared, made, period, step, spent, simulated=False)
+    held = json.loads(json.dumps(found.model_dump(mode="json")))
+    months = [f"2021-0{i}" for i in range(1, period + 1)]
+    first = period == 3 and place == 0
+    assert held["type"] == "stream-dp.release"
+    assert (held["study"], held["study_hash"]) == ("released", study.hash)
+    assert (held["release"], held["kind"]) == (declared.name, declared.kind)
+    assert (held["period"], held["number"], held["horizon"]) == (months[-1], period, 6)
+    assert held["columns"] == (months[-3:] if first else months[-1:])
+    assert held["rows"] == step.columns.shape[0] > 0
+    assert (held["attribute"], held["values"]) == ("poverty", [0, 1])
+    assert held["mechanism"] == made.title
+    assert held["parameters"] == (
+        {"width": 3, "failure": "1/20"}
+        if place == 0
+        else {"event": [1], "failure": "1/20"}
+        | ({"size_share": "1/10"} if neighbours == "add_remove" else {})
+    )
+    assert (held["unit"], held["neighbours"]) == ("household", neighbours)
+    assert held["guarantee"] == relation_words(study)
+    assert held["invariants"] == invariants_words(study)
+    assert Fraction(held["rho"]) == made.charges[period - 1] > 0
+    assert Fraction(held["rho_spent"]) == spent
+    assert Fraction(held["rho_total"]) == Fraction(1, 10)
+    assert Fraction(held["delta"]) == Fraction(1, 10**6)
+    assert held["epsilon_spent"] == str(epsilon(spent, study.delta))
+    assert held["epsilon_total"] == str(epsilon(study.rho, study.delta))
+    assert held["padding"] == made.padding
+    assert Fraction(held["noise_variance"]) == made.worst_variance
+    assert held["noise"] == SYSTEM_NOISE
+    assert held["notes"] == step.notes
+    assert held["code_version"] == __version__
+    assert Certificate.model_validate(held) == found
+    simulated = certificate(study, declared, made, period, step, spent, simulated=True)
+    assert simulated.noise == SEEDED_NOISE
+    assert "NOT PRIVATE" in simulated.noise
+
+
+@pytest.mark.parametrize(
+    ("neighbours", "words"),
+    [
+        ("add_remove", "one household, with its whole history, is added or removed"),
+        ("replace_one", "one household's whole history is replaced by any other"),
+        ("replace_in_place", "one household's own attributes change, over the whole history"),
+    ],
+)
+def test_the_guarantee_in_words(neighbours, words):
+    study = make(neighbours)
+    assert words in relation_words(study)
+    assert "one household at a time, over all periods" in relation_words(study)
+    public = invariants_words(study)
+    assert public == (
+        "none"
+        if neighbours == "add_remove"
+        else "the number of households, declared as 500"
+    )  # fmt: skip
+
+
+def test_later_versions_may_say_more():
+    study = make()
+    made, step = stepped(study, study.releases[0], 3)
+    found = certificate(study, study.releases[0], made, 3, step, Fraction(0), True)
+    assert Certificate.model_validate({**found.model_dump(mode="json"), "more": 1}) == found
+
+
+# Sizes.
+
+
+def all_fit(step, labels):
+    """The parts of a step, checked to fit a record, also inside the journal."""
+    made = parts(step, labels)
+    sent = message(1, START, {"any": "head"}, made)
+    for record in records(
+        sent, "releases", kind="k", source="s", content="application/x", time=1e9
+    ):
+        assert len(record.value) + sum(len(v) for _, v in record.headers) <= MOST_BYTES
+        assert len(msgspec.msgpack.encode(record)) <= MOST_PART
+    return tuple(made)
+
+
+def step_of(columns, queries, variance=Fraction(7, 2)):
+    measured = Measurements(
+        queries, np.arange(len(queries), dtype=np.int64), (variance,) * len(queries)
+    )
+    return Step(columns, measured)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 299_999, 834_464, 834_465])
+@pytest.mark.parametrize("periods", [1, 3])
+def test_panels_of_any_size_come_back(rows, periods):
+    labels = tuple(f"2021-{i:02d}" for i in range(1, periods + 1))
+    columns = np.random.default_rng(1).integers(0, 250, (rows, periods), np.uint8)
+    made = all_fit(step_of(columns, ("pattern 1",)), labels)
+    found, periods_ = read_columns(made)
+    assert periods_ == labels
+    assert found.dtype == np.uint8
+    assert np.array_equal(found, columns)
+
+
+def test_three_hundred_thousand_rows_with_the_longest_values():
+    # 64 characters of 4 bytes each, and quotation marks that have to be quoted.
+    values = tuple(chr(0x1F600 + i) * 60 + "'\" \\" for i in range(4))
+    study = make(values=values, width=6)
+    declared = study.releases[0]
+    made = mechanism(study, declared)
+    counts = np.full(made.bins, 300_000 // made.bins, np.int64)
+    state = made.init()
+    for t in range(1, 7):
+        state, step = made.step(state, counts, Seeded(3).draw(made.demand(t)))
+    assert step.columns.shape[0] > 300_000
+    labels = tuple(study.periods.labels)
+    held = all_fit(step, labels)
+    assert len([name for name, _ in held if name.startswith("panel/")]) >= 3
+    assert len([name for name, _ in held if name.startswith("measurements/")]) > 5
+    columns, _ = read_columns(held)
+    assert np.array_equal(columns, step.columns)
+    table = read_measurements(held)
+    assert table["query"].to_pylist() == list(step.measurements.queries)
+    assert table["value"].to_pylist() == step.measurements.values.tolist()
+    told = certificate(study, declared, made, 6, step, Fraction(1, 20), False)
+    sent = message(6, "0" * 64, told.model_dump(mode="json"), held)
+    assert len(sent.manifest) < 50_000
+
+
+def test_measurements_hold_exact_variances_and_standard_errors():
+    variances = (Fraction(0), Fraction(1, 3), Fraction(10**9, 7))
+    measured = Measurements(("total at-least 1",) * 3, np.array([-5, 0, 2**62]), variances)
+    held = parts(Step(np.zeros((2, 1), np.uint8), measured), ("1",))
+    table = read_measurements(tuple(held))
+    assert table.schema.names == ["query", "value", "variance", "standard_error"]
+    assert table["value"].to_pylist() == [-5, 0, 2**62]
+    assert [Fraction(v) for v in table["variance"].to_pylist()] == list(variances)
+    errors = table["standard_error"].to_pylist()
+    assert errors[0] == 0
+    assert errors[1] == exact_variance(Fraction(1, 3)) ** 0.5 < (1 / 3) ** 0.5
+    assert math.isclose(errors[2], (10**9 / 7) ** 0.5, rel_tol=1e-6)
+
+
+def test_the_same_step_gives_the_same_bytes():
+    study = make()
+    made = [parts(stepped(study, study.releases[0], 3)[1], ("a", "b", "c")) for _ in range(2)]
+    assert made[0] == made[1]
+
+
+def test_a_release_can_be_read_with_arrow_and_json_alone():
+    study = make()
+    declared = study.releases[0]
+    made, step = stepped(study, declared, 3)
+    told = certificate(study, declared, made, 3, step, Fraction(1, 40), False)
+    sent = message(4, "ab" * 32, told.model_dump(mode="json"), parts(step, told.columns))
+    published = records(sent, "releases", kind="k", source="s", content="c", time=None)
+    *parts_, manifest = [record.value for record in published]
+
+    head = json.loads(manifest)
+    assert hashlib.sha256(manifest).hexdigest() == sent.hash
+    panels, answers = [], []
+    for listed, data in zip(head["parts"], parts_, strict=True):
+        assert hashlib.sha256(data).hexdigest() == listed["sha256"]
+        assert len(data) == listed["bytes"]
+        table = pa.ipc.open_stream(data).read_all()
+        (panels if listed["name"].startswith("panel/") else answers).append(table)
+    panel, answers = pa.concat_tables(panels), pa.concat_tables(answers)
+    assert panel.column_names == head["columns"] == ["2021-01", "2021-02", "2021-03"]
+    assert panel.num_rows == head["rows"]
+    assert max(panel["2021-01"].to_pylist()) < len(head["values"])
+    assert answers["query"].to_pylist()[:2] == ["pattern 0 0 0", "pattern 0 0 1"]
+    # Nobody has the event: the noisy numbers are near 500 and near 0, the panel has padding too.
+    noisy = answers["value"].to_pylist()
+    assert abs(noisy[0] - 500) < 6 * answers["standard_error"][0].as_py()
+    assert panel.num_rows == sum(max(0, v + head["padding"]) for v in noisy)
+    assert parts_of(published) == sent.parts
