@@ -1,0 +1,151 @@
+"""Runs of one study on different inputs, with noise coupled so that the noisy answers coincide."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from crash.small import Clock, Place, secrets_fixed
+from numpy.typing import NDArray
+from stream_dp.services.cli import main
+
+from stream_dp.continual import Cumulative, FixedWindow
+from stream_dp.log.base import Record
+from stream_dp.privacy.noise import Draw
+
+Vector = NDArray[np.int64]
+START = 1_609_459_200.0
+DAY = 86_400.0
+
+
+class Coupled:
+    """Noise that makes the measured answers equal to given ones; the same coins in every run.
+
+    measured: the true answers of this run, in the order of the draws; answers: the noisy ones
+    that it shall give. Without both, no noise.
+    """
+
+    simulated = True
+
+    def __init__(
+        self, measured: Sequence[Vector] | None = None, answers: Sequence[Vector] | None = None
+    ) -> None:
+        self._coins = np.random.default_rng(7)
+        self._noise: Iterator[Vector] | None = None
+        if measured is not None and answers is not None:
+            self._noise = (a - m for a, m in zip(answers, measured, strict=True))
+
+    def draw(self, demand: Sequence[tuple[Any, int]]) -> Draw:
+        sizes = [size for _, size in demand]
+        whole = np.zeros(sum(sizes), np.int64)
+        if self._noise is not None and sizes:
+            whole = next(self._noise)
+        return Draw(tuple(np.split(whole, np.cumsum(sizes)[:-1])) if sizes else (), self._coins)
+
+
+@contextmanager
+def recorded() -> Iterator[list[Vector]]:
+    """The true answers that the mechanisms measure, in order. Confidential."""
+    found: list[Vector] = []
+    window, cumulative = FixedWindow.measure, Cumulative.measure
+
+    def of_window(self: FixedWindow, t: int, counts: Vector) -> Vector:
+        measured = window(self, t, counts)
+        found.append(measured)
+        return measured
+
+    def of_cumulative(self: Cumulative, *given: Any) -> tuple[Vector, Vector]:
+        streams, measured = cumulative(self, *given)
+        found.append(measured)
+        return streams, measured
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FixedWindow, "measure", of_window)
+        patch.setattr(Cumulative, "measure", of_cumulative)
+        yield found
+
+
+def run(folder: Path, text: str, batches: Sequence[Sequence[Record]], source: Coupled) -> Place:
+    """Send batch after batch, at fixed times, and release after each; what it says in a file."""
+    clock = Clock(START)
+    place = Place(folder, text, clock)
+    said: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        secrets_fixed(patch)
+        for records in batches:
+            place.send(records)
+            clock.now += 31 * DAY
+            place.run(source=source, tell=said.append)
+        clock.now += 31 * DAY
+        assert place.run(source=source, tell=said.append)
+    (folder / "said").write_text("\n".join(said))
+    return place
+
+
+def measured(folder: Path, text: str, batches: Sequence[Sequence[Record]]) -> list[Vector]:
+    with recorded() as found:
+        run(folder, text, batches, Coupled())
+    return found
+
+
+def coupled(folder: Path, text: str, inputs: Sequence[Sequence[Sequence[Record]]]) -> list[Place]:
+    """A place for each input, all with the same noisy answers."""
+    truths = [measured(folder / f"truth-{i}", text, x) for i, x in enumerate(inputs)]
+    rng = np.random.default_rng(11)
+    answers = [m + rng.integers(-9, 10, m.shape) for m in truths[0]]
+    return [
+        run(folder / f"run-{i}", text, batches, Coupled(truth, answers))
+        for i, (batches, truth) in enumerate(zip(inputs, truths, strict=True))
+    ]
+
+
+COMMANDS = (
+    ["releases"],
+    ["releases", "--json"],
+    ["verify"],
+    ["verify", "--json"],
+    ["estimate"],
+    ["estimate", "pairs", "pattern 1 1"],
+    ["estimate", "pairs", "at-least 1 of last 2 poverty=1", "--json"],
+    ["estimate", "working", "total at-least 2", "--count"],
+    ["export", "pairs", "pairs.csv"],
+    ["export", "pairs", "pairs.parquet"],
+    ["export", "working", "working.csv", "--period", "2021-04"],
+)
+
+
+def public_side(place: Place, capsys: pytest.CaptureFixture[str]) -> dict[str, bytes | str]:
+    """Everything that an analyst can see, byte for byte, and what the releaser told."""
+    seen: dict[str, bytes | str] = {"file": place.public_db.read_bytes()}
+    seen["said"] = (place.folder / "said").read_text()
+    capsys.readouterr()
+    here = Path.cwd()
+    os.chdir(place.folder)
+    try:
+        for name, *options in COMMANDS:
+            assert main([name, "sqlite:small-public.db", *options]) == 0
+            out, error = capsys.readouterr()
+            seen[" ".join([name, *options])] = out + error
+        for path in Path().glob("*.csv"), Path().glob("*.parquet"):
+            seen |= {found.name: found.read_bytes() for found in path}
+    finally:
+        os.chdir(here)
+    return seen
+
+
+def of(person: str) -> Callable[[Record], bool]:
+    """Whether a record is a report of this person."""
+
+    def check(record: Record) -> bool:
+        try:
+            return bool(json.loads(record.value or b"")["person"] == person)
+        except (ValueError, KeyError, TypeError):
+            return False
+
+    return check

@@ -1,0 +1,168 @@
+"""Change everything about one person: nobody else is treated otherwise, but for one swap."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from crash.small import LABELS, PARTITIONS, PERIODS, Place, declaration
+from crash.victim import in_memory
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stream_dp.log.base import Stored
+from stream_dp.population import Population
+from stream_dp.report import Decoder
+from stream_dp.study import Study
+from stream_dp.studyfile import load
+
+X = "x"
+OTHERS = [f"other-{i}" for i in range(9)]
+
+Sent = tuple[int, int, int, bytes]  # period in which it comes, partition, place, the record
+
+
+def study(size: int | None) -> Study:
+    neighbours = "add_remove" if size is None else "replace_one"
+    with in_memory() as folder:
+        return load(Place(folder / "x", declaration(neighbours=neighbours, size=size)).file)[0]
+
+
+STUDIES = {size: study(size) for size in (None, 1, 4, 8, 9, 10, 20)}
+
+
+def encoded(person: object, period: object, values: object) -> bytes:
+    return json.dumps({"person": person, "period": period, "values": values}).encode()
+
+
+values = st.fixed_dictionaries(
+    {},
+    optional={
+        "poverty": st.sampled_from([0, 1, "1", None, 7, [1]]),
+        "work": st.sampled_from(["yes", "no", None, "maybe", 1.5]),
+        "wealth": st.just(1),
+    },
+)
+periods = st.sampled_from([*LABELS, "1999-01", 3])
+whole = st.builds(encoded, st.just(X), periods, values)
+record = whole | st.binary(max_size=6) | st.just(b'{"person": "x"}')
+sent = st.lists(
+    st.tuples(st.integers(1, PERIODS), st.integers(0, PARTITIONS - 1), st.integers(0, 30), record),
+    max_size=14,
+)
+
+
+def of_others(seed: int) -> list[Sent]:
+    """Reports of the others: some in two partitions, some late, some ahead, some unusable."""
+    rng = np.random.default_rng(seed)
+    found: list[Sent] = []
+    for person in OTHERS:
+        for number in range(int(rng.integers(1, 4)), PERIODS + 1):
+            told = {"poverty": int(rng.integers(3)), "work": ["yes", "no", None][rng.integers(3)]}
+            about = LABELS[min(PERIODS, max(1, number + int(rng.integers(-1, 3)))) - 1]
+            found.append((number, int(rng.integers(2)), 0, encoded(person, about, told)))
+    return found
+
+
+def treated(declared: Study, seed: int, own: Sequence[Sent]) -> tuple[list[Any], list[Any]]:
+    """After every close: everybody's state by id, and which records of others were rejected."""
+    population, decoder = Population(declared), Decoder(declared, b"k" * 32)
+    states, refusals = [], []
+    offsets = [0] * PARTITIONS
+    for number in range(1, PERIODS + 1):
+        for partition in range(PARTITIONS):
+            line = [(False, r[3]) for r in of_others(seed) if r[:2] == (number, partition)]
+            for when, where, place, data in own:
+                if (when, where) == (number, partition):
+                    line.insert(place, (True, data))
+            start = offsets[partition]
+            offsets[partition] += len(line)
+            batch = [Stored(partition, start + i, 0, None, r, ()) for i, (_, r) in enumerate(line)]
+            cells, rejected = decoder.decode(batch, population.period)
+            refusals += [(line[r.place][1], r.cells) for r in rejected if not line[r.place][0]]
+            population.fold(cells, rejected)
+        population.close()
+        states.append({person: state(population, decoder, person) for person in [X, *OTHERS]})
+    return states, sorted(refusals, key=repr)
+
+
+def state(population: Population, decoder: Decoder, person: str) -> Any:
+    """A person's recent symbols and running totals, None where there is no place for them."""
+    ((hi, lo),) = decoder.hashes([person])
+    (slot,) = population._find(np.array([hi]), np.array([lo]))
+    if slot < 0:
+        return None
+    columns = {**population._recent, **population._totals}
+    return {name: int(column[slot]) for name, column in columns.items()}
+
+
+@pytest.mark.parametrize("size", STUDIES)
+@settings(max_examples=30)
+@given(seed=st.integers(0, 5), one=sent, other=sent)
+def test_every_other_person_stays_as_they_are(
+    size: int | None, seed: int, one: list[Sent], other: list[Sent]
+) -> None:
+    declared = STUDIES[size]
+    (a, refused_a), (b, refused_b) = treated(declared, seed, one), treated(declared, seed, other)
+    assert refused_a == refused_b
+    swapped = set()
+    for first, second in zip(a, b, strict=True):
+        changed = [p for p in OTHERS if first[p] != second[p]]
+        for person in changed:
+            # Never another history: a place, or none.
+            assert (first[person] is None) != (second[person] is None)
+        swapped |= set(changed)
+        if size is not None:
+            held = [sum(x is not None for x in states.values()) for states in (first, second)]
+            assert max(held) <= size
+    assert len(swapped) <= (0 if size is None or size >= len(OTHERS) + 1 else 1)
+
+
+@settings(max_examples=30)
+@given(seed=st.integers(0, 5), own=sent)
+def test_who_is_refused_stays_refused(seed: int, own: list[Sent]) -> None:
+    states, _ = treated(STUDIES[4], seed, own)
+    for before, after in pairwise(states):
+        full = sum(x is not None for x in before.values()) == 4
+        for person in before:
+            assert before[person] is None or after[person] is not None
+            assert not full or (before[person] is None) == (after[person] is None)
+
+
+def test_a_swap_does_happen() -> None:
+    """The property above is not empty: one person's coming can take another one's place."""
+    own = [(1, 0, 0, encoded(X, LABELS[0], {"work": "yes"}))]
+    swaps = 0
+    for size in (1, 4, 8):
+        (with_x, _), (without, _) = (treated(STUDIES[size], 0, one) for one in (own, []))
+        swaps += sum(with_x[-1][p] != without[-1][p] for p in OTHERS)
+    assert swaps > 0
+
+
+@pytest.mark.parametrize("size", [4, 20])
+@settings(max_examples=20)
+@given(seed=st.integers(0, 3), one=sent, other=sent)
+def test_the_counts_move_by_one_history(
+    size: int, seed: int, one: list[Sent], other: list[Sent]
+) -> None:
+    """What replace_one promises: at every period the histograms differ by one person's move."""
+    for a, b in zip(*(closes(STUDIES[size], seed, own) for own in (one, other)), strict=True):
+        assert np.abs(a["pairs"] - b["pairs"]).sum() in (0, 2)
+        assert a["working"][-1] == b["working"][-1] == size
+        assert np.abs(a["working"] - b["working"]).max() <= 1
+
+
+def closes(declared: Study, seed: int, own: Sequence[Sent]) -> list[dict[str, Any]]:
+    population, decoder = Population(declared), Decoder(declared, b"k" * 32)
+    found, offset = [], 0
+    for number in range(1, PERIODS + 1):
+        records = [r for r in [*of_others(seed), *own] if r[0] == number]
+        batch = [Stored(r[1], offset + i, 0, None, r[3], ()) for i, r in enumerate(records)]
+        offset += len(batch)
+        population.fold(*decoder.decode(batch, population.period))
+        found.append(population.close().counts)
+    return found

@@ -1,0 +1,176 @@
+"""What analysts see is a function of noisy values: where those coincide, every byte does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crash.small import LABELS, MARKER, PEOPLE, SCHEDULE, declaration, raw, report, script
+from crash.victim import in_memory
+from noninterference.coupled import Coupled, Vector, coupled, of, public_side, run
+from stream_dp.services.releaser import journal
+
+from stream_dp.continual import Cumulative, FixedWindow
+from stream_dp.continual.base import Step
+from stream_dp.log.base import Record
+from stream_dp.privacy.noise import Draw
+
+Batches = list[list[Record]]
+X = PEOPLE[3]
+is_x = of(X)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with in_memory() as folder:
+        yield folder
+
+
+def removed(batches: Batches) -> Batches:
+    return [[r for r in batch if not is_x(r)] for batch in batches]
+
+
+def each(change: Callable[[Record], list[Record]]) -> Callable[[Batches], Batches]:
+    """Another record or several for each of the person's."""
+    return lambda batches: [
+        [new for r in batch for new in (change(r) if is_x(r) else [r])] for batch in batches
+    ]
+
+
+def told(record: Record, **values: Any) -> Record:
+    report = json.loads(record.value or b"")
+    return replace(record, value=json.dumps({**report, "values": values}).encode())
+
+
+def moved(batches: Batches, *, late: bool) -> Batches:
+    """The person's reports in reverse, last before the markers or after everything."""
+
+    def order(batch: list[Record]) -> list[Record]:
+        own, others = [r for r in batch if is_x(r)], [r for r in batch if not is_x(r)]
+        first_marker = next(i for i, r in enumerate(others) if r.headers)
+        place = len(others) if late else first_marker
+        return [*others[:place], *own[::-1], *others[place:]]
+
+    return [order(batch) for batch in batches]
+
+
+def flood(record: Record) -> list[Record]:
+    ahead = [report(n % 2, X, label, {"poverty": n % 2}) for n, label in enumerate(LABELS * 20)]
+    return [record, *ahead, *(raw(n % 2, b"\xff") for n in range(50))]
+
+
+CHANGES: dict[str, Callable[[Batches], Batches]] = {
+    "removed": removed,
+    "other values": each(lambda r: [told(r, poverty=1, work="yes")]),
+    "cleared": each(lambda r: [told(r, poverty=None, work=None)]),
+    "unknown values": each(lambda r: [told(r, poverty="poor", wealth=1)]),
+    "malformed": each(lambda r: [replace(r, value=b"{")]),
+    "empty": each(lambda r: [replace(r, value=None)]),
+    "duplicated": each(lambda r: [r, r, r]),
+    "in the other partition": each(lambda r: [replace(r, partition=1 - (r.partition or 0))]),
+    "in another order": lambda batches: moved(batches, late=False),
+    "late": lambda batches: moved(batches, late=True),
+    "many messages": each(flood),
+    "another person": each(
+        lambda r: [replace(r, value=(r.value or b"").replace(X.encode(), b"somebody"))]
+    ),
+    "nobody at all": lambda batches: [[r for r in batch if r.headers] for batch in batches],
+}
+
+RELATIONS = {
+    "replace_one": declaration(),
+    "add_remove": declaration(neighbours="add_remove", size=None),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_the_public_side_does_not_tell_inputs_apart(
+    relation: str, change: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    batches = script()
+    other = CHANGES[change](script())
+    assert other != batches
+    a, b = coupled(folder, RELATIONS[relation], [batches, other])
+    assert a.db.read_bytes() != b.db.read_bytes()
+    assert public_side(a, capsys) == public_side(b, capsys)
+
+
+@pytest.mark.parametrize("change", ["removed", "late", "many messages", "nobody at all"])
+def test_nor_where_the_calendar_closes(
+    change: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def unmarked(batches: Sequence[Sequence[Record]]) -> Batches:
+        return [[r for r in batch if not r.headers] for batch in batches]
+
+    text = declaration(SCHEDULE)
+    assert MARKER not in text
+    inputs = [unmarked(script()), unmarked(CHANGES[change](script()))]
+    a, b = coupled(folder, text, inputs)
+    assert public_side(a, capsys) == public_side(b, capsys)
+
+
+def test_the_noise_is_what_couples_them(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without the shift the same change is seen: the comparison can fail."""
+    inputs = [script(), removed(script())]
+    a, b = (run(folder / str(i), declaration(), x, Coupled()) for i, x in enumerate(inputs))
+    assert public_side(a, capsys) != public_side(b, capsys)
+
+
+def leak_in_a_note(patch: pytest.MonkeyPatch) -> None:
+    step = FixedWindow.step
+
+    def leaking(self: FixedWindow, state: Any, counts: Vector, draw: Draw) -> tuple[Any, Any]:
+        after, made = step(self, state, counts, draw)
+        if made is not None:
+            made = Step(made.columns, made.measurements, {**made.notes, "seen": int(counts[-1])})
+        return after, made
+
+    patch.setattr(FixedWindow, "step", leaking)
+
+
+def leak_in_the_coins(patch: pytest.MonkeyPatch) -> None:
+    step = Cumulative.step
+
+    def leaking(self: Cumulative, state: Any, counts: Vector, draw: Draw) -> tuple[Any, Step]:
+        draw.coins.random(int(counts[0]))
+        return step(self, state, counts, draw)
+
+    patch.setattr(Cumulative, "step", leaking)
+
+
+def leak_in_a_header(patch: pytest.MonkeyPatch) -> None:
+    """The position of the cut, in a record's headers."""
+    close = journal.close
+
+    def leaking(before: Any, number: int, cut: Any, *rest: Any) -> Any:
+        *middle, public, hashes = rest
+        seen = ("seen", str(cut[0]).encode())
+        public = [replace(r, headers=(*r.headers, seen)) for r in public]
+        return close(before, number, cut, *middle, public, hashes)
+
+    patch.setattr(journal, "close", leaking)
+
+
+@pytest.mark.parametrize(
+    ("leak", "change"),
+    [
+        (leak_in_a_note, "other values"),
+        (leak_in_the_coins, "removed"),
+        (leak_in_a_header, "duplicated"),
+    ],
+)
+def test_a_planted_leak_is_noticed(
+    leak: Callable[[pytest.MonkeyPatch], None],
+    change: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    leak(monkeypatch)
+    a, b = coupled(folder, declaration(), [script(), CHANGES[change](script())])
+    assert public_side(a, capsys) != public_side(b, capsys)
