@@ -6,6 +6,7 @@ Standard errors and intervals cover the privacy noise only, not the sampling of 
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -168,6 +169,8 @@ class Public:
         """The answer to a query in words (query.py) at a period, as a share or a count."""
         release = self.at(name, period)
         held = release.certificate
+        if held.kind == "cumulative" and query.split()[:1] != ["total"]:
+            raise UserError(f"query '{query}': ask a cumulative release 'total at-least B'")
         asked = parse(query, held.attribute, held.values)
         table = release.measurements
         values = table["value"].to_numpy().astype(float)
@@ -194,9 +197,7 @@ class Public:
 
     @staticmethod
     def _window(query: WindowQuery, release: Release) -> NDArray[np.bool_]:
-        width = release.certificate.parameters.get("width")
-        if width is None:
-            raise UserError(f"query '{query.text}': ask a cumulative release 'total at-least B'")
+        width: int = release.certificate.parameters["width"]
         if query.width > width:
             raise UserError(
                 f"query '{query.text}': looks at {query.width} periods and the release at {width};"
@@ -232,12 +233,13 @@ class Public:
             top = self.study.periods.count
             return [f"total at-least {b}" for b in dict.fromkeys((1, min(3, top), top))]
         known = [v for v in attribute.symbols if v != ABSENT]
-        value, width = known[-1], declared.width
+        value, width = shlex.quote(str(known[-1])), declared.width
+        what = shlex.quote(f"{declared.attribute}={known[-1]}")
         return [
-            "pattern " + " ".join([str(value)] * width),
+            "pattern " + " ".join([value] * width),
             f"pattern {value}" + " ?" * (width - 1),
-            f"at-least 1 of last {width} {declared.attribute}={value}",
-            f"consecutive {min(2, width)} of last {width} {declared.attribute}={value}",
+            f"at-least 1 of last {width} {what}",
+            f"consecutive {min(2, width)} of last {width} {what}",
         ]
 
 

@@ -28,7 +28,15 @@ TOPIC = "releases"
 STUDY_TYPE = "stream-dp.study"
 RELEASE_TYPE = "stream-dp.release"
 
-Exact = Annotated[Fraction, BeforeValidator(Fraction), PlainSerializer(str, return_type=str)]
+
+def _fraction(value: Any) -> Fraction:
+    try:
+        return Fraction(value)
+    except (TypeError, ArithmeticError):
+        raise ValueError("not a number") from None
+
+
+Exact = Annotated[Fraction, BeforeValidator(_fraction), PlainSerializer(str, return_type=str)]
 
 _RELATION = {
     "add_remove": "one {unit}, with its whole history, is added or removed",
