@@ -68,7 +68,7 @@ def _fail(lines: Sequence[str], code: int) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from stream_dp.services import analyst, demo, operator
+    from stream_dp.services import analyst, demo, operator, sending
 
     parser = _Parser("stream-dp", description="Continual release of private synthetic data.")
     parser.add_argument("--version", action="version", version=f"stream-dp {__version__}")
@@ -92,7 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     added = command("topics", operator.topics, "make the topics, or check those there are")
     added.add_argument("study", type=Path, metavar="STUDY.toml")
 
-    added = command("send", operator.send, "send tables of reports")
+    added = command("send", sending.send, "send tables of reports")
     added.add_argument("study", type=Path, metavar="STUDY.toml")
     added.add_argument("files", type=Path, nargs="+", metavar="FILE")
     _layout(added)

@@ -23,7 +23,7 @@ from stream_dp.panel import Symbols
 from stream_dp.study import Run
 from stream_dp.table import Layout
 
-from . import operator
+from . import operator, sending
 from .cli import Output
 from .setting import Setting
 
@@ -94,7 +94,7 @@ def _release(setting: Setting, table: Path) -> None:
             # The other months' columns are renamed to no period, and so left out.
             others = {name: "" for name in labels if name != label}
             how = Layout(PERSON, attribute=ATTRIBUTE, columns=others)
-            operator.deliver(setting, table, how, quiet=True)
+            sending.deliver(setting, table, how, quiet=True)
             operator.mark(setting, number)
             operator.releaser(setting).run(until_idle=True)
 

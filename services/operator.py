@@ -8,25 +8,16 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack, closing
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import msgspec
-import numpy as np
-from numpy.typing import NDArray
-from tqdm import tqdm
-
 from stream_dp.errors import UserError
-from stream_dp.log.base import Log, LogError, Record, Stored
+from stream_dp.log.base import Log, LogError, Stored
 from stream_dp.log.message import iso
-from stream_dp.plan import plan
-from stream_dp.population import Population
-from stream_dp.report import REASONS, Decoder
-from stream_dp.study import Study
-from stream_dp.table import Layout, reports, rows
+from stream_dp.report import REASONS
 
 from .cli import Output
 from .releaser import journal
@@ -34,6 +25,7 @@ from .releaser.inputs import marker, reasons_of
 from .releaser.journal import DEAD_LETTERS, REPORTS
 from .releaser.releaser import Releaser
 from .releaser.releaser import topics as topics_of
+from .sending import layout, truth
 from .setting import Setting
 
 
@@ -55,55 +47,6 @@ def check(options: argparse.Namespace) -> Output:
     return Output(made.as_dict(), made.text())
 
 
-def layout(options: argparse.Namespace) -> Layout:
-    columns: dict[str, str] = {}
-    for pair in (options.columns or "").split(",") if options.columns else []:
-        name, equals, meant = pair.partition("=")
-        if not equals:
-            raise UserError(f"--columns: write COL=NAME,COL=NAME, not '{pair}'")
-        columns[name] = meant
-    return Layout(options.person, options.period, options.attribute, columns)
-
-
-def send(options: argparse.Namespace) -> Output:
-    setting = Setting.load(options.study)
-    how = layout(options)
-    sent = {str(path): deliver(setting, path, how) for path in options.files}
-    text = [f"{path}: {count} reports sent" for path, count in sent.items()]
-    return Output({"sent": sent}, "\n".join(text))
-
-
-def deliver(setting: Setting, path: Path, how: Layout, *, quiet: bool = False) -> int:
-    """Send the reports of a table; how many they were."""
-    log = setting.log()
-    log.create({REPORTS: setting.run.partitions})
-    count = 0
-    for batch in encoded(path, setting.study, how, quiet=quiet):
-        log.append(Record(REPORTS, value, key.encode()) for key, value in batch)
-        count += len(batch)
-    return count
-
-
-def encoded(
-    path: Path, study: Study, how: Layout, *, quiet: bool = False
-) -> Iterator[list[tuple[str, bytes]]]:
-    """Reports of a table as (person, JSON) in batches, with a progress bar on a terminal."""
-    encode = msgspec.json.encode
-    total = None if not path.is_file() else rows(path) * _passes(path, study, how)
-    shown = True if quiet else None
-    with tqdm(total=total, desc=path.name, unit=" rows", disable=shown, leave=False) as bar:
-        for batch in reports(path, study, how):
-            yield [
-                (person, encode({"person": person, "period": period, "values": values}))
-                for person, period, values in batch
-            ]
-            bar.update(len(batch))
-
-
-def _passes(path: Path, study: Study, how: Layout) -> int:
-    return study.periods.count if how.attribute is not None else 1
-
-
 def close(options: argparse.Namespace) -> Output:
     setting = Setting.load(options.study)
     periods = setting.study.periods
@@ -122,9 +65,9 @@ def close(options: argparse.Namespace) -> Output:
 
 def mark(setting: Setting, number: int) -> None:
     """Close every open period up to this one, in every partition of the reports."""
-    log = setting.log()
-    log.create({REPORTS: setting.run.partitions})
-    log.append(marker(number, p) for p in range(log.describe(REPORTS).partitions))
+    with closing(setting.log()) as log:
+        log.create({REPORTS: setting.run.partitions})
+        log.append(marker(number, p) for p in range(log.describe(REPORTS).partitions))
 
 
 def topics(options: argparse.Namespace) -> Output:
@@ -282,37 +225,3 @@ def _keep(found: Any, text: str, out: Path) -> Iterable[Path]:
     (out / "evaluation.txt").write_text(text + "\n")
     (out / "evaluation.json").write_text(json.dumps(found.as_dict(), indent=1))
     return [out / "evaluation.txt", out / "evaluation.json", *drawn]
-
-
-def truth(study: Study, path: Path, how: Layout) -> dict[str, NDArray[np.uint8]]:
-    """A known panel by attribute, (people, periods), the missing rules applied.
-
-    The table goes through the decoder and the population, as reports do. People who enter late
-    under add_remove have the missing rule's symbol before.
-    """
-    made = plan(study)
-    decoder, population = Decoder(study, bytes(32)), Population(study)
-    offset = 0
-    for batch in encoded(path, study, how):
-        records = [Stored(0, offset + i, 0, None, value, ()) for i, (_, value) in enumerate(batch)]
-        population.fold(*decoder.decode(records, 0))
-        offset += len(batch)
-    columns: dict[str, list[NDArray[np.uint8]]] = {name: [] for name in study.attributes}
-    for _ in made.study.periods.labels:
-        for name, symbols in population.close().symbols.items():
-            columns[name].append(symbols)
-    if refused := dict(population.accounting.rejected):
-        reasons = ", ".join(f"{count} cells: {REASONS[r]}" for r, count in refused.items())
-        print(f"stream-dp: {path}: left out: {reasons}", file=sys.stderr)
-    if not population.accounting.accepted:
-        raise UserError(f"{path}: no value of it fits the study")
-    return {
-        name: np.stack(
-            [_filled(c, population.size, study.attributes[name].first_code) for c in found], axis=1
-        )
-        for name, found in columns.items()
-    }
-
-
-def _filled(column: NDArray[np.uint8], size: int, code: int) -> NDArray[np.uint8]:
-    return np.append(column, np.full(size - column.shape[0], code, np.uint8))

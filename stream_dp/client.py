@@ -72,6 +72,7 @@ class Public:
             self.messages = list(messages(log, TOPIC, "public log"))
         except LogError as error:
             raise UserError(f"public log: {error}") from None
+        self._whole: dict[str, Panel] = {}
         if not self.messages:
             raise UserError("public log: nothing is published yet; 'stream-dp run' begins it")
 
@@ -118,11 +119,10 @@ class Public:
 
     def panel(self, name: str, period: str | None = None) -> Panel:
         """The synthetic panel up to a period, or up to the last one."""
-        last = self.at(name, period)
-        for number, panel in self._panels(name):
-            if number == last.certificate.number:
-                return panel
-        raise AssertionError("unreachable")
+        last = self.at(name, period).certificate.period
+        if name not in self._whole:
+            *_, (_, self._whole[name]) = self._panels(name)
+        return self._whole[name].until(last)
 
     def _panels(self, name: str) -> Iterator[tuple[int, Panel]]:
         """The panel as it grew: after each release, with its number."""

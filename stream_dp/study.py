@@ -26,12 +26,18 @@ MOST_TOTALS = 500  # periods of a cumulative release: its state and its plan gro
 Neighbours = Literal["add_remove", "replace_one", "replace_in_place"]
 
 
+# Powers of ten are kept small: 1e99999999 would be a fraction of a hundred million digits.
+_NUMBER = r"-?\d{1,400}(/\d{1,400})?|-?\d*\.?\d{1,60}([eE][+-]?\d{1,3})?"
+
+
 def _fraction(value: object) -> Fraction:
     fault = "write a number such as 0.005, or a fraction such as '1/200'"
     if isinstance(value, bool) or not isinstance(value, (int, str, Decimal, Fraction)):
         raise ValueError(fault)
     # Powers of ten are kept small: 1e99999999 would be a fraction of a hundred million digits.
-    if not re.fullmatch(r"-?\d{1,400}(/\d{1,400})?|-?\d*\.?\d{1,60}([eE][+-]?\d{1,3})?", str(value)):
+    if not re.fullmatch(
+        r"-?\d{1,400}(/\d{1,400})?|-?\d*\.?\d{1,60}([eE][+-]?\d{1,3})?", str(value)
+    ):
         raise ValueError(fault)
     try:
         return Fraction(value)

@@ -164,7 +164,7 @@ class Cumulative:
         moved = int(np.abs(sums[1 : t + 1] - estimates).sum())
         column = _append(totals, sums[1:] - before[1:], draw.coins)
         after = State(t, streams, noisy, sums, totals + column)
-        notes = {"people_moved_by_monotonization": moved}
+        notes = {"moved_by_monotonization": moved}
         return after, Step(column[:, None].astype(np.uint8), measured, notes)
 
     def _decode(self, noisy: NDArray[np.int64], t: int) -> Counts:

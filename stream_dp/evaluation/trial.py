@@ -215,7 +215,7 @@ class CumulativePlan:
             panel = np.bincount(totals, minlength=t + 1)[::-1].cumsum()[::-1][1 : t + 1]
             answers = np.stack([step.measurements.values[:t], panel])
             errors[:, :t, t - 1] = answers - self.truth[:t, t - 1]
-            repaired |= step.notes["people_moved_by_monotonization"] > 0
+            repaired |= step.notes["moved_by_monotonization"] > 0
         worst = np.abs(errors)
         cell_squares = np.nansum(errors**2, axis=(1, 2))
         cell_worst = np.nanmax(worst, axis=(1, 2))[None]

@@ -87,7 +87,7 @@ def test_without_noise_the_panel_has_the_true_sums(horizon, seed):
     draws = [hand_made(mechanism.demand(t), rng, 0, 0) for t in range(1, horizon + 1)]
     for t, state, step, _ in released(mechanism, events, draws):
         assert np.array_equal(state.sums, at_least(events, t))
-        assert step.notes == {"people_moved_by_monotonization": 0}
+        assert step.notes == {"moved_by_monotonization": 0}
 
 
 @given(

@@ -1,0 +1,104 @@
+"""Tables of reports on their way in: `send`, and the known panel that `evaluate` compares with."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from stream_dp.errors import UserError
+from stream_dp.log.base import Record, Stored
+from stream_dp.population import Population
+from stream_dp.report import REASONS, Decoder
+from stream_dp.study import Study
+from stream_dp.table import Layout, reports, rows
+
+from .cli import Output
+from .releaser.journal import REPORTS
+from .setting import Setting
+
+
+def send(options: argparse.Namespace) -> Output:
+    setting = Setting.load(options.study)
+    how = layout(options)
+    sent = {str(path): deliver(setting, path, how) for path in options.files}
+    text = [f"{path}: {count} reports sent" for path, count in sent.items()]
+    return Output({"sent": sent}, "\n".join(text))
+
+
+def layout(options: argparse.Namespace) -> Layout:
+    columns: dict[str, str] = {}
+    for pair in (options.columns or "").split(",") if options.columns else []:
+        name, equals, meant = pair.partition("=")
+        if not equals:
+            raise UserError(f"--columns: write COL=NAME,COL=NAME, not '{pair}'")
+        columns[name] = meant
+    return Layout(options.person, options.period, options.attribute, columns)
+
+
+def deliver(setting: Setting, path: Path, how: Layout, *, quiet: bool = False) -> int:
+    """Send the reports of a table; how many they were."""
+    with closing(setting.log()) as log:
+        log.create({REPORTS: setting.run.partitions})
+        count = 0
+        for batch in encoded(path, setting.study, how, quiet=quiet):
+            log.append(Record(REPORTS, value, key.encode()) for key, value in batch)
+            count += len(batch)
+    return count
+
+
+def encoded(
+    path: Path, study: Study, how: Layout, *, quiet: bool = False
+) -> Iterator[list[tuple[str, bytes]]]:
+    """Reports of a table as (person, JSON) in batches, with a progress bar on a terminal."""
+    encode = msgspec.json.encode
+    # A wide table gives several reports a row; how many is known when it has been read.
+    total = rows(path) if path.is_file() and how.attribute is None else None
+    shown = True if quiet else None
+    with tqdm(total=total, desc=path.name, unit=" rows", disable=shown, leave=False) as bar:
+        for batch in reports(path, study, how):
+            yield [
+                (person, encode({"person": person, "period": period, "values": values}))
+                for person, period, values in batch
+            ]
+            bar.update(len(batch))
+
+
+def truth(study: Study, path: Path, how: Layout) -> dict[str, NDArray[np.uint8]]:
+    """A known panel by attribute, (people, periods), the missing rules applied.
+
+    The table goes through the decoder and the population, as reports do. People who enter late
+    under add_remove have the missing rule's symbol before.
+    """
+    decoder, population = Decoder(study, bytes(32)), Population(study)
+    offset = 0
+    for batch in encoded(path, study, how):
+        records = [Stored(0, offset + i, 0, None, value, ()) for i, (_, value) in enumerate(batch)]
+        population.fold(*decoder.decode(records, 0))
+        offset += len(batch)
+    columns: dict[str, list[NDArray[np.uint8]]] = {name: [] for name in study.attributes}
+    for _ in study.periods.labels:
+        for name, symbols in population.close().symbols.items():
+            columns[name].append(symbols)
+    if refused := dict(population.accounting.rejected):
+        reasons = ", ".join(f"{count} cells: {REASONS[r]}" for r, count in refused.items())
+        print(f"stream-dp: {path}: left out: {reasons}", file=sys.stderr)
+    if not population.accounting.accepted:
+        raise UserError(f"{path}: no value of it fits the study")
+    return {
+        name: np.stack(
+            [_filled(c, population.size, study.attributes[name].first_code) for c in found], axis=1
+        )
+        for name, found in columns.items()
+    }
+
+
+def _filled(column: NDArray[np.uint8], size: int, code: int) -> NDArray[np.uint8]:
+    return np.append(column, np.full(size - column.shape[0], code, np.uint8))
