@@ -11,6 +11,7 @@ its own process id.
 from __future__ import annotations
 
 import base64
+import hashlib
 import os
 import shutil
 import signal
@@ -65,7 +66,7 @@ class Broker:
         for program in ("java", "mvn"):
             if shutil.which(program) is None:
                 raise Missing(f"{program} is not installed; {NEEDS}")
-        self._fetch()
+        self.fetch()
         if not self._port.exists():
             self._format()
         with (self.folder / "broker.log").open("ab") as log:
@@ -106,10 +107,11 @@ class Broker:
     def _java(self) -> list[str]:
         return ["java", "-cp", f"{self.libs}/*"]
 
-    def _fetch(self) -> None:
+    def fetch(self) -> None:
+        """Have the jars that pom.xml names."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        done = self.libs / "complete"
-        if done.exists():
+        done, wanted = self.libs / "complete", hashlib.sha256((HERE / "pom.xml").read_bytes())
+        if done.exists() and done.read_text() == wanted.hexdigest():
             return
         subprocess.run(
             [
@@ -120,7 +122,7 @@ class Broker:
             check=True,
             stdout=sys.stderr,
         )
-        done.touch()
+        done.write_text(wanted.hexdigest())
 
     def _format(self) -> None:
         port, controller = _free(), _free()
