@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -105,11 +106,11 @@ def verify(options: argparse.Namespace) -> Output:
 
 
 def _against_journal(setting: Setting, public: Public) -> list[str]:
-    log = setting.log(readonly=True)
-    entries = journal.read(log)
-    if not entries:
-        raise Inconsistent("journal: it is empty, but the public log is not")
-    ledger = journal.check(entries, setting.plan, log.describe(journal.REPORTS))
+    with closing(setting.log(readonly=True)) as log:
+        entries = journal.read(log)
+        if not entries:
+            raise Inconsistent("journal: it is empty, but the public log is not")
+        ledger = journal.check(entries, setting.plan, log.describe(journal.REPORTS))
     journal.check_public(entries, public.messages)
     waiting = sum(len(entry.published) for entry in entries) - len(public.messages)
     return [

@@ -132,9 +132,9 @@ def status(options: argparse.Namespace) -> Output:
     made, study = setting.plan, setting.study
     labels = study.periods.labels
     try:
-        log = setting.log(readonly=True)
-        entries = journal.read(log)
-        ledger = journal.check(entries, made, log.describe(REPORTS)) if entries else None
+        with closing(setting.log(readonly=True)) as log:
+            entries = journal.read(log)
+            ledger = journal.check(entries, made, log.describe(REPORTS)) if entries else None
     except LogError:
         entries, ledger = [], None
     last = entries[-1] if entries else None
@@ -179,7 +179,8 @@ def status(options: argparse.Namespace) -> Output:
 def rejected(options: argparse.Namespace) -> Output:
     setting = Setting.load(options.study)
     try:
-        letters = _all(setting.log(readonly=True), DEAD_LETTERS)
+        with closing(setting.log(readonly=True)) as log:
+            letters = _all(log, DEAD_LETTERS)
     except LogError:
         letters = []
     found = reasons_of(letters)

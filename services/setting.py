@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,8 +73,10 @@ def published(source: str) -> tuple[Public, Setting | None]:
     if ":" in source and not Path(source).exists():
         kafka, insecure = from_environment(Path())
         log = open_log(source, Path(), public=True, readonly=True, kafka=kafka, insecure=insecure)
-        return Public(log), None
+        with closing(log):
+            return Public(log), None
     if Path(source).suffix in {".db", ".sqlite"}:
         raise UserError(f"{source}: name a public log as sqlite:{source}")
     setting = Setting.load(Path(source))
-    return Public(setting.public(readonly=True)), setting
+    with closing(setting.public(readonly=True)) as log:
+        return Public(log), setting
