@@ -609,6 +609,12 @@ def test_the_confidential_log_is_no_public_log(finished, stream_dp):
 # evaluate
 
 
+@pytest.fixture
+def _one_process(monkeypatch):
+    monkeypatch.setattr("stream_dp.evaluation.repeat._cores", lambda: 1)
+
+
+@pytest.mark.usefixtures("_one_process")
 def test_evaluate(study, stream_dp, as_json):
     table = study.parent / "reports.csv"
     held = as_json("evaluate", study, table, "--repetitions", "3")
