@@ -76,7 +76,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class TopicInfo:
-    """identity: of the log that holds the topic, never reused; first: first readable positions."""
+    """identity: of the topic or of the log that holds it, never reused; first: first positions."""
 
     identity: str
     partitions: int

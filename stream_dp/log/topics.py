@@ -1,0 +1,202 @@
+"""Topics on a Kafka cluster: making them, checking them, and where they begin and end."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time as clock_module
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from confluent_kafka import (
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec
+
+from ..errors import UserError
+from .base import LogError, Positions, TopicInfo
+
+ANSWER = 30.0  # seconds that a broker may take to answer
+BROKER_BYTES = 1_048_588  # the largest record that brokers take where nobody says otherwise
+_MOVING = {
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+}
+_AT_LEAST = {"min.insync.replicas", "max.message.bytes"}
+# Errors reach the caller through results; librdkafka's own log may name what it read.
+_QUIET = logging.getLogger("stream_dp.quiet")
+_QUIET.addHandler(logging.NullHandler())
+_QUIET.propagate = False
+_Client = TypeVar("_Client")
+
+
+def client(kind: Callable[[dict[str, Any]], _Client], settings: Mapping[str, Any]) -> _Client:
+    """A client of that kind. Raises UserError, which never quotes a setting's value."""
+    try:
+        return kind({**settings, "logger": _QUIET})
+    except (KafkaException, TypeError, ValueError) as error:
+        named = re.search(r'property:? "?([a-z][a-z0-9._]*)', str(error))
+        what = f"'{named[1]}'" if named else "security.protocol, sasl.* or ssl.*"
+        raise UserError(f"kafka: the client refuses the setting {what}") from None
+
+
+def why(error: KafkaException) -> str:
+    return str(error.args[0].str())
+
+
+class Topics:
+    """Topics `PREFIX.NAME`. timed: names of those whose records carry the broker's append time."""
+
+    def __init__(
+        self, prefix: str, settings: Mapping[str, Any], replication: int, timed: Iterable[str]
+    ) -> None:
+        self._prefix, self._replication, self._timed = prefix, replication, frozenset(timed)
+        self._admin: Any = client(AdminClient, settings)
+        self._known: dict[str, int] = {}
+
+    def name(self, topic: str) -> str:
+        return f"{self._prefix}.{topic}"
+
+    def create(self, topics: Mapping[str, int]) -> None:
+        known = self._cluster().topics
+        missing = [
+            NewTopic(
+                self.name(topic),
+                num_partitions=count,
+                replication_factor=self._replication,
+                config=self.config(topic),
+            )
+            for topic, count in topics.items()
+            if self.name(topic) not in known
+        ]
+        if not missing:
+            return
+        for future in self._admin.create_topics(missing, operation_timeout=ANSWER).values():
+            try:
+                future.result(ANSWER)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise LogError(f"kafka: a topic was not made: {why(error)}") from None
+        deadline = clock_module.monotonic() + ANSWER
+        while not all(self._led(topic) for topic in topics):
+            if clock_module.monotonic() > deadline:
+                raise LogError("kafka: the new topics do not appear")
+            clock_module.sleep(0.05)
+
+    def _led(self, topic: str) -> bool:
+        """Whether every partition has a leader."""
+        found = self._cluster().topics.get(self.name(topic))
+        return found is not None and all(p.leader >= 0 for p in found.partitions.values())
+
+    def config(self, topic: str) -> dict[str, str]:
+        """What a topic of ours must be set to: nothing is ever deleted or compacted."""
+        return {
+            "cleanup.policy": "delete",
+            "retention.ms": "-1",
+            "retention.bytes": "-1",
+            "max.message.bytes": str(BROKER_BYTES),
+            "min.insync.replicas": str(max(1, self._replication - 1)),
+            "unclean.leader.election.enable": "false",
+            "message.timestamp.type": "LogAppendTime" if topic in self._timed else "CreateTime",
+        }
+
+    def faults(self, topics: Mapping[str, int]) -> list[str]:
+        """What is wrong with the topics, compared with what `create` would make; a line each."""
+        known, problems = self._cluster().topics, list[str]()
+        for topic, count in topics.items():
+            found = known.get(self.name(topic))
+            if found is None:
+                problems.append(f"kafka: no topic '{self.name(topic)}'")
+                continue
+            copies = min((len(p.replicas) for p in found.partitions.values()), default=0)
+            problems += self._misplaced(topic, count, len(found.partitions), copies)
+            problems += self._misconfigured(topic, copies)
+        return problems
+
+    def _misplaced(self, topic: str, wanted: int, count: int, copies: int) -> list[str]:
+        name, problems = self.name(topic), []
+        if count != wanted:
+            problems.append(f"kafka: {name} has {count} partitions, not {wanted}")
+        if copies < self._replication:
+            problems.append(
+                f"kafka: {name} has {copies} replicas, fewer than {self._replication};"
+                " say replication in [run] where that is meant"
+            )
+        return problems
+
+    def _misconfigured(self, topic: str, copies: int) -> list[str]:
+        name = self.name(topic)
+        resource = ConfigResource(ConfigResource.Type.TOPIC, name)
+        future = self._admin.describe_configs([resource], request_timeout=ANSWER)[resource]
+        try:
+            settings = {key: found.value for key, found in future.result(ANSWER).items()}
+        except KafkaException as error:
+            raise LogError(f"kafka: {name} cannot be checked: {why(error)}") from None
+        problems = []
+        for key, wanted in self.config(topic).items():
+            held = settings.get(key)
+            enough = key in _AT_LEAST and int(held or 0) >= int(wanted)
+            # Reports may expire once they are in a snapshot; what is decided never may.
+            free = topic in self._timed and key.startswith("retention.")
+            if held != wanted and not enough and not free:
+                least = "at least " if key in _AT_LEAST else ""
+                problems.append(f"kafka: {name} has {key} = {held}, not {least}{wanted}")
+        if (needed := int(settings.get("min.insync.replicas") or 0)) > copies:
+            problems.append(
+                f"kafka: {name} has min.insync.replicas = {needed} and {copies} replicas, so"
+                " nothing can be written to it"
+            )
+        return problems
+
+    def _cluster(self) -> Any:
+        try:
+            return self._admin.list_topics(timeout=ANSWER)
+        except KafkaException as error:
+            raise LogError(f"kafka: the cluster does not answer: {why(error)}") from None
+
+    def partitions(self, topic: str) -> int:
+        """The topic's number of partitions, asked once."""
+        if topic not in self._known:
+            found = self._cluster().topics.get(self.name(topic))
+            if found is None or found.error is not None:
+                raise LogError(f"kafka: no topic '{self.name(topic)}'")
+            self._known[topic] = len(found.partitions)
+        return self._known[topic]
+
+    def describe(self, topic: str) -> TopicInfo:
+        name = self.name(topic)
+        self._known.pop(topic, None)
+        count = self.partitions(topic)
+        try:
+            described = self._admin.describe_topics(TopicCollection([name]))[name].result(ANSWER)
+        except KafkaException as error:
+            raise LogError(f"kafka: {name} cannot be described: {why(error)}") from None
+        identity = f"{self._cluster().cluster_id}/{described.topic_id}"
+        return TopicInfo(identity, count, self._offsets(topic, OffsetSpec.earliest()))
+
+    def cut(self, topic: str, time: float) -> Positions:
+        """The first position at or after a time, whether or not its transaction has ended."""
+        found = self._offsets(topic, OffsetSpec.for_timestamp(round(time * 1000)))
+        if min(found.values()) < 0:
+            ends = self._offsets(topic, OffsetSpec.latest())
+            found = {p: position if position >= 0 else ends[p] for p, position in found.items()}
+        return found
+
+    def _offsets(self, topic: str, spec: OffsetSpec) -> Positions:
+        asked = {TopicPartition(self.name(topic), p): spec for p in range(self.partitions(topic))}
+        how = {"isolation_level": IsolationLevel.READ_UNCOMMITTED, "request_timeout": ANSWER}
+        deadline = clock_module.monotonic() + ANSWER
+        while True:
+            futures = self._admin.list_offsets(asked, **how)
+            try:
+                return {place.partition: f.result(ANSWER).offset for place, f in futures.items()}
+            except KafkaException as error:
+                # A new topic, or one whose leader moves, has no leader for a moment.
+                if error.args[0].code() not in _MOVING or clock_module.monotonic() > deadline:
+                    raise LogError(f"kafka: no positions of {topic}: {why(error)}") from None
+                clock_module.sleep(0.1)
