@@ -10,7 +10,7 @@ from collections import Counter as Tally
 from collections.abc import Callable, Sequence
 
 from stream_dp.errors import Inconsistent
-from stream_dp.log.base import MOST_BYTES, Batch, Log, Positions, Record, Stored
+from stream_dp.log.base import MOST_BYTES, Batch, Log, OutOfRange, Positions, Record, Stored
 from stream_dp.population import Population
 from stream_dp.report import REASONS, Cells, Decoder, Reason
 
@@ -55,16 +55,32 @@ class Inputs:
         self.positions, self.marks = dict(positions), dict(marks)
         self._facts, self._at = facts, at
 
-    def fold_to(self, cut: Positions, *, replay: bool = False) -> None:
-        """Take in everything below a cut that is known. replay: its dead letters exist."""
+    def fold_to(self, cut: Positions, timeout: float = 0, *, replay: bool = False) -> bool:
+        """Take in everything below a cut that is known. replay: its dead letters exist.
+
+        False where a transaction of a sender is still open below the cut: what it holds belongs
+        to the period if it is committed, and so does what others sent after it began.
+        """
         while behind := {p: o for p, o in self.positions.items() if o < cut[p]}:
-            batch = self._log.read(REPORTS, behind, _BATCH, 0)
-            if batch.at_end and all(batch.next[p] < cut[p] for p in behind):
-                raise Inconsistent(
-                    "reports: the topic ends before the cut of a closed period: records are gone;"
-                    " restore the confidential log"
-                )
+            batch = self._log.read(REPORTS, behind, _BATCH, timeout)
             self._take(batch, {p: min(cut[p], batch.next[p]) for p in behind}, replay)
+            stuck = any(self.positions[p] < cut[p] for p in behind)
+            if stuck and batch.at_end and not batch.records:
+                if replay or self._beyond(cut):
+                    raise Inconsistent(
+                        "reports: the topic ends before the cut of a closed period: records are"
+                        " gone; restore the confidential log"
+                    )
+                return False
+        return True
+
+    def _beyond(self, cut: Positions) -> bool:
+        """Whether a cut lies beyond the end."""
+        try:
+            self._log.read(REPORTS, cut, 1, 0)
+        except OutOfRange:
+            return True
+        return False
 
     def fold_to_marker(self, number: int, timeout: float) -> bool:
         """Read on until every partition has a marker for `number` or later.

@@ -70,7 +70,7 @@ class Releaser:
         with ExitStack() as stack:
             self._topics()
             writer = stack.enter_context(self.log.own("releaser"))
-            publisher = stack.enter_context(self.public.own("releaser"))
+            publisher = stack.enter_context(self.public.own("publisher"))
             self.at("owned")
             entries = self._begin(writer)
             ledger = journal.check(entries, self.plan, self.log.describe(REPORTS))
@@ -236,8 +236,8 @@ class Releaser:
     def _cut(self, number: int, inputs: Inputs, until_idle: bool) -> Positions | None:
         """Read until period `number` can close; its cut, or None to stop before."""
         periods = self.plan.study.periods
-        label, told = periods.labels[number - 1], False
-        time = periods.close_time(number)
+        label, told = periods.labels[number - 1], ""
+        time, cut = periods.close_time(number), None
         while not self.stop.is_set():
             if time is None:
                 if min(inputs.marks.values()) >= number:
@@ -246,16 +246,20 @@ class Releaser:
                 reason = f"{label} waits for: stream-dp close {self.file} {label}"
                 ready = min(inputs.marks.values()) >= number
             else:
+                wait = 0 if until_idle or not told else _POLL
                 if self.clock() >= time:
-                    cut = self.log.cut(REPORTS, time)
-                    inputs.fold_to(cut)
-                    return cut
-                idle = inputs.fold_before(time, 0 if until_idle or not told else _POLL)
-                reason, ready = f"{label} closes at {iso(time)}", False
+                    cut = cut or self.log.cut(REPORTS, time)
+                    if inputs.fold_to(cut, wait):
+                        return cut
+                    idle, reason = True, f"{label} waits for transactions that senders hold open"
+                else:
+                    idle = inputs.fold_before(time, wait)
+                    reason = f"{label} closes at {iso(time)}"
+                ready = False
             if idle and not ready:
-                if not told:
+                if told != reason:
                     self.tell(reason)
-                    told = True
+                    told = reason
                 if until_idle:
                     return None
         return None
