@@ -56,6 +56,7 @@ class Broker:
         self.folder, self.libs = folder.resolve(), (libs or folder / "libs").resolve()
         self._port = self.folder / "port"
         self._pid = self.folder / "pid"
+        self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def address(self) -> str:
@@ -70,7 +71,7 @@ class Broker:
         if not self._port.exists():
             self._format()
         with (self.folder / "broker.log").open("ab") as log:
-            process = subprocess.Popen(
+            process = self._process = subprocess.Popen(
                 [*self._java(), "-Xmx768m", "kafka.Kafka", str(self.folder / "server.properties")],
                 stdout=log,
                 stderr=log,
@@ -103,6 +104,8 @@ class Broker:
             time.sleep(0.05)
         if _alive(pid):
             os.kill(pid, signal.SIGKILL)
+        if self._process is not None:
+            self._process.wait(wait)
 
     def _java(self) -> list[str]:
         return ["java", "-cp", f"{self.libs}/*"]
