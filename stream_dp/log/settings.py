@@ -7,14 +7,22 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
 
 FILE_VARIABLE = "STREAM_DP_KAFKA_SETTINGS"
-_RESERVED = {"bootstrap.servers", "group.id", "transactional.id", "isolation.level"}
+_RESERVED = {
+    "bootstrap.servers",
+    "metadata.broker.list",
+    "group.id",
+    "group.instance.id",
+    "transactional.id",
+    "isolation.level",
+}
+_OFF = {"0", "false", "f", "none"}
 
 
 def connection(
@@ -22,17 +30,17 @@ def connection(
 ) -> dict[str, str]:
     """Settings to connect with. table: librdkafka's, a value or {env = ...} or {file = ...}.
 
-    Raises UserError: for a secret that is not there, and for a broker without authentication
-    unless insecure is said.
+    Files are relative to `base`. Raises UserError: for a secret that is not there, and for a
+    broker without authentication unless insecure is said.
     """
     found = {"bootstrap.servers": servers}
     problems = []
-    for name, value in table.items():
+    for name, value in _flat(table):
         if name in _RESERVED:
             problems.append(f"run.kafka.'{name}': is set by stream-dp itself; remove it")
             continue
         try:
-            found[name] = _value(value, base)
+            found[name] = _placed(name, _value(value, base), base)
         except UserError as error:
             problems += [f"run.kafka.'{name}': {line}" for line in error.lines]
     if problems:
@@ -40,7 +48,8 @@ def connection(
     if not insecure and not _authenticated(found):
         raise UserError(
             "kafka: this would talk to a broker without authentication; set security.protocol and"
-            " sasl.* or a client certificate under [run.kafka], or say insecure = true in [run]"
+            " sasl.* or a client certificate under [run.kafka] (without a study file: in the file"
+            f" that {FILE_VARIABLE} names), or say insecure = true in [run]"
             " (STREAM_DP_INSECURE=true) for a broker on this machine"
         )
     return found
@@ -52,12 +61,41 @@ def from_environment(base: Path) -> tuple[dict[str, Any], bool]:
     path = os.environ.get(FILE_VARIABLE)
     if not path:
         return {}, insecure
+    file = base / path
     try:
-        return tomllib.loads((base / path).read_text("utf-8")), insecure
+        return _absolute(tomllib.loads(file.read_text("utf-8")), file.parent), insecure
     except (OSError, UnicodeDecodeError):
         raise UserError(f"{FILE_VARIABLE}: {path} cannot be read") from None
     except tomllib.TOMLDecodeError:
         raise UserError(f"{FILE_VARIABLE}: {path} is not a TOML file") from None
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Settings by their whole names: in TOML, a name with dots and without quotes is tables."""
+    for name, value in table.items():
+        if isinstance(value, dict) and not value.keys() <= {"env", "file"}:
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def _absolute(table: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """The table with its files named from the root."""
+    found = dict[str, Any]()
+    for name, value in _flat(table):
+        if isinstance(value, dict) and isinstance(value.get("file"), str):
+            value = {"file": str((folder / value["file"]).absolute())}
+        elif isinstance(value, str):
+            value = _placed(name, value, folder)
+        found[name] = value
+    return found
+
+
+def _placed(name: str, value: str, folder: Path) -> str:
+    """A setting that names a file, from the root; 'probe' is librdkafka's own word."""
+    if name.endswith(".location") and value != "probe":
+        return str((folder / value).absolute())
+    return value
 
 
 def _value(value: Any, base: Path) -> str:
@@ -80,6 +118,10 @@ def _value(value: Any, base: Path) -> str:
 
 
 def _authenticated(settings: Mapping[str, str]) -> bool:
+    """Whether this side says who it is and, where certificates are used, checks the other's."""
     protocol = settings.get("security.protocol", "plaintext").lower()
     certificate = any(k.startswith(("ssl.certificate", "ssl.keystore")) for k in settings)
+    unchecked = settings.get("enable.ssl.certificate.verification", "true").lower() in _OFF
+    if "ssl" in protocol and unchecked:
+        return False
     return protocol.startswith("sasl") or (protocol == "ssl" and certificate)
