@@ -134,6 +134,25 @@ def test_sent_first_and_closed_afterwards_or_period_by_period(places: Iterator[P
     assert [p.reasons() for p in (first, gradual, stopped)] == [last[0]["rejected"]] * 3
 
 
+@pytest.mark.parametrize("step", ["closed", "committed", "published", "cleaned"])
+def test_one_marker_for_the_whole_horizon_outlives_a_kill(
+    step: str, places: Iterator[Place]
+) -> None:
+    calm = Victim(next(places))
+    for records in in_time():
+        calm.place.send(records)
+    calm.place.send(markers(PERIODS))
+    sent = calm.place.copy(calm.place.folder.with_name("sent"))
+    assert calm.run()
+    expected = decided(calm.place.entries())
+    check(calm, expected)
+    for call in range(PERIODS):
+        victim = Victim(sent.copy(sent.folder.with_name(f"killed-{call}")))
+        assert not victim.run_to(call, step)
+        assert victim.run()
+        check(victim, expected)
+
+
 @settings(max_examples=15)
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(1, 40)), min_size=5, max_size=40))
 def test_any_interleaving_of_appends_is_decided_alike(pieces: list[tuple[int, int]]) -> None:
