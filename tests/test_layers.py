@@ -71,14 +71,14 @@ def allowed(name, *prefixes):
     }
 
 
-def reached(name):
-    """Everything of ours that is loaded with a module, itself included."""
+def reached(name, *, top=False):
+    """Everything of ours that a module may load, or loads at once, itself included."""
     seen, todo = set(), [name]
     while todo:
         one = todo.pop()
         if one not in seen:
             seen.add(one)
-            todo += [f for f in imports(one, top=True) if f in FILES]
+            todo += [f for f in imports(one, top=top) if f in FILES]
             todo += [one.rpartition(".")[0]] if one.rpartition(".")[0] in FILES else []
     return seen
 
@@ -191,7 +191,11 @@ for name in sys.argv[1:]:
 importlib.import_module("stream_dp.services.cli")._parser()
 """
     extra = {n for n in FILES if {f.split(".")[0] for f in imports(n, top=True)} & set(EXTRAS)}
-    names = [n for n in FILES if not n.startswith("stream_dp.services") and not reached(n) & extra]
+    names = [
+        n
+        for n in FILES
+        if not n.startswith("stream_dp.services") and not reached(n, top=True) & extra
+    ]
     assert {"stream_dp.client", "stream_dp.population", "stream_dp.evaluation.repeat"} <= set(names)
     assert set(modules("stream_dp.privacy") + modules("stream_dp.continual")) <= set(names)
     done = subprocess.run([sys.executable, "-c", without, *names], capture_output=True, text=True)
