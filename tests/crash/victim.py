@@ -125,7 +125,8 @@ class Victim:
 
     def trace(self) -> list[str]:
         """Steps and draws of all children, and the last period in the journal after each."""
-        return (self.place.folder / "trace").read_text().split("\n")[:-1]
+        file = self.place.folder / "trace"
+        return file.read_text().split("\n")[:-1] if file.exists() else []
 
     def _nothing_redrawn(self) -> None:
         """No period is drawn once it is decided, and every decision reached is in the journal."""
