@@ -11,6 +11,7 @@ from __future__ import annotations
 import time as clock_module
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 from confluent_kafka import (
@@ -37,12 +38,15 @@ from .base import (
 from .topics import ANSWER, BROKER_BYTES, Topics, client, why
 
 _CHUNK = 0.05  # seconds that one call waits for messages
+_BULK = 1000  # messages of one call: more at a time are slower, for they leave the cache
 _FENCED = {
     KafkaError._FENCED,
     KafkaError.PRODUCER_FENCED,
     KafkaError.INVALID_PRODUCER_EPOCH,
 }
 _RANGE = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
+# Stored from a tuple of its fields; quicker than _make, which is a function of Python.
+_STORED = partial(tuple.__new__, Stored)
 # What may pass by itself: a broker that restarts, a leader that moves.
 _PASSING = {
     KafkaError._TRANSPORT,
@@ -86,6 +90,7 @@ class KafkaLog:
             "enable.partition.eof": True,
             "auto.offset.reset": "error",
             "fetch.wait.max.ms": 50,
+            "fetch.queue.backoff.ms": 20,
             "queued.min.messages": 200_000,
         }
         self._consumer: Consumer = client(Consumer, reading)
@@ -133,7 +138,11 @@ class KafkaLog:
             if now > silence:
                 self._at = ("", {})
                 raise LogError(f"kafka: {self._topics.name(topic)} cannot be read: no answer")
-            self._take(limit - len(records), ended, deadline - now, after, records)
+            if ended:
+                message = self._consumer.poll(min(_CHUNK, max(0.0, deadline - now)))
+                self._take([] if message is None else [message], after, records)
+            else:
+                self._fill(limit, after, records)
         self._at = (topic, dict(after))
         return Batch(records, after, self._at_end())
 
@@ -145,48 +154,64 @@ class KafkaLog:
         name, count = self._topics.name(topic), self._topics.partitions(topic)
         if outside := [part for part in positions if part >= count]:
             raise OutOfRange(f"kafka: {name} has no partition {outside[0]}")
-        self._consumer.assign([TopicPartition(name, p, o) for p, o in positions.items()])
+        held = self._at[1] if self._at[0] == topic else {}
+        kept = {p for p, o in positions.items() if held.get(p) == o and p not in self._ended}
+        fresh = [TopicPartition(name, p, o) for p, o in positions.items() if p not in kept]
+        if not kept:
+            self._consumer.assign(fresh)
+        else:
+            # What is fetched of the partitions that stay is not fetched again.
+            if gone := held.keys() - kept:
+                self._consumer.incremental_unassign([TopicPartition(name, p) for p in gone])
+            if fresh:
+                self._consumer.incremental_assign(fresh)
         self._at, self._ended = (topic, dict(positions)), {}
 
-    def _take(
-        self, room: int, ended: bool, left: float, after: Positions, records: list[Stored]
-    ) -> None:
-        """Wait for messages: at the end for the first that comes, before it for a bulk."""
-        if ended:
-            message = self._consumer.poll(min(_CHUNK, max(0.0, left)))
-            messages = [] if message is None else [message]
-        else:
-            messages = self._consumer.consume(room, _CHUNK)
-        for message in messages:
-            self._note(message, after, records)
+    def _fill(self, limit: int, after: Positions, records: list[Stored]) -> None:
+        """Take in messages and events up to the limit, or until no more come quickly."""
+        full = True
+        while full and len(records) < limit:
+            asked = min(_BULK, limit - len(records))
+            messages = self._consumer.consume(asked, _CHUNK)
+            self._take(messages, after, records)
+            full = len(messages) == asked
 
-    def _note(self, message: Message, after: Positions, records: list[Stored]) -> None:
-        """Take in one message or event of the consumer."""
-        error = message.error()
-        part, offset = message.partition(), message.offset()
-        if error is None:
-            headers = message.headers()
-            records.append(
-                Stored(
-                    part,
-                    offset,
-                    message.timestamp()[1],
-                    message.key(),
-                    message.value(),
-                    tuple(headers) if headers else (),
-                )
-            )
+    def _take(self, messages: list[Message], after: Positions, records: list[Stored]) -> None:
+        """Take in messages, column by column, and then the events that came among them."""
+        errors = list(map(Message.error, messages))
+        events = [m for m, error in zip(messages, errors, strict=True) if error is not None]
+        if events:
+            messages = [m for m, error in zip(messages, errors, strict=True) if error is None]
+        parts, offsets = list(map(Message.partition, messages)), list(map(Message.offset, messages))
+        columns = (
+            parts,
+            offsets,
+            [time for _, time in map(Message.timestamp, messages)],
+            map(Message.key, messages),
+            map(Message.value, messages),
+            [tuple(found) if found else () for found in map(Message.headers, messages)],
+        )
+        records += map(_STORED, zip(*columns, strict=True))
+        for part, offset in dict(zip(parts, offsets, strict=True)).items():
             after[part] = offset + 1
             self._ended.pop(part, None)
-        elif error.code() == KafkaError._PARTITION_EOF:
-            after[part] = max(after[part], offset)
-            self._ended[part] = self._call
+        for event in events:
+            self._note(event, after)
+
+    def _note(self, event: Message, after: Positions) -> None:
+        """Take in an event: the end of a partition, or a fault."""
+        error, part, offset = event.error(), event.partition(), event.offset()
+        if error.code() == KafkaError._PARTITION_EOF:
+            # Messages that came after it, in the same call, stand already in `after`.
+            if offset >= after[part]:
+                after[part] = offset
+                self._ended[part] = self._call
         elif error.code() in _RANGE:
             self._at = ("", {})
-            raise OutOfRange(f"kafka: {message.topic()} has nothing at position {after[part]}")
+            raise OutOfRange(f"kafka: {event.topic()} has nothing at position {after[part]}")
         elif error.fatal() or error.code() not in _PASSING:
             self._at = ("", {})
-            raise LogError(f"kafka: {message.topic()} cannot be read: {error.str()}")
+            raise LogError(f"kafka: {event.topic()} cannot be read: {error.str()}")
 
     def append(self, records: Iterable[Record]) -> None:
         held = self._checked(records)
