@@ -117,7 +117,7 @@ class Inputs:
         taken = [
             r
             for r in batch.records
-            if r.offset < ends[r.partition] and not (r.headers and _is_marker(r))
+            if r.offset < ends[r.partition] and not (r.headers and _closes(r))
         ]
         cells, rejected = self._decoder.decode(taken, self.population.period)
         self._at("read")
@@ -138,10 +138,6 @@ class Inputs:
                 letters.append(_dead_letter(found[0], {"full": cells}))
         if letters:
             self._log.append(letters)
-
-
-def _is_marker(record: Stored) -> bool:
-    return any(name == MARKER for name, _ in record.headers)
 
 
 def _dead_letter(record: Stored, cells: dict[Reason, int]) -> Record:
