@@ -635,6 +635,22 @@ def test_a_record_that_fails_twice_is_counted_twice(tmp_path):
     service.close_logs()
 
 
+@pytest.mark.parametrize("word", [b"", b"x", b"0", b"-1", b"1.5", b"100000", b"\xb2"])
+def test_a_record_that_only_looks_like_a_marker_is_not_lost(tmp_path, word):
+    service = Service(tmp_path / "s", OPEN)
+    header = (("stream-dp-close", word),)
+    service.log.append([Record(REPORTS, report("p", a=1), None, header, 0)])
+    service.log.append([Record(REPORTS, None, None, header, 1)])
+    assert service.run() is False
+    service.mark(1)
+    service.run()
+    accounting = service.accounting()
+    assert accounting["received"] == 2
+    assert accounting["accepted"] == 1
+    assert reasons_of(service.letters()) == accounting["rejected"] == {"unreadable": 1}
+    service.close_logs()
+
+
 def test_dead_letters_hold_the_record_and_say_where_it_was(tmp_path):
     service = Service(tmp_path / "s", OPEN)
     bad = report(SECRET, "1999", a=1, b="x")
