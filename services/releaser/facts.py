@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -10,22 +11,30 @@ from typing import Any
 from stream_dp.study import Study
 
 
+@dataclass(frozen=True)
+class Published:
+    """What the public log holds, and no more.
+
+    index: of the last public message; spent: rho of the releases; scheduled: the last one's
+    scheduled time, Unix seconds, where the calendar closes periods.
+    """
+
+    index: int = -1
+    spent: Fraction = Fraction(0)
+    scheduled: float | None = None
+
+
 @dataclass
 class Facts:
-    """Set by the releaser's loop, read by its listeners.
-
-    published: index of the last public message; spent: rho of what is published; scheduled: the
-    last release's scheduled time, Unix seconds. These three are public; the rest is confidential.
-    """
+    """Set by the releaser's loop, read by its listeners; all but `published` is confidential."""
 
     study: Study
     ready: bool = False
     open_period: int = 0
     records_read: int = 0
     cells: dict[str, int] = field(default_factory=dict)
-    published: int = -1
-    spent: Fraction = Fraction(0)
-    scheduled: float | None = None
+    started: float = field(default_factory=time.time)
+    published: Published = Published()
 
     def count(self, records: int, accounting: Mapping[str, Any]) -> None:
         """More records are read, and what became of all cells so far."""
@@ -35,7 +44,6 @@ class Facts:
         self.cells = {**whole, **rejected}
 
     def publish(self, messages: int, rho: Fraction, scheduled: float | None) -> None:
-        """More messages are public."""
-        self.published += messages
-        self.spent += rho
-        self.scheduled = scheduled
+        """More messages are public. A listener sees all of it or nothing."""
+        held = self.published
+        self.published = Published(held.index + messages, held.spent + rho, scheduled)

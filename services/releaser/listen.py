@@ -2,15 +2,20 @@
 
 The confidential one serves /healthz, /readyz and /metrics; the public one serves /metrics with
 the allow-list and nothing else. Neither uses the default registry, which would add the process.
+A client that is slow, broken or many at once costs the releaser little and is told nothing.
 """
 
 from __future__ import annotations
 
+import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
+from socketserver import ThreadingTCPServer
+from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
@@ -22,6 +27,10 @@ from stream_dp.errors import UserError
 
 from .facts import Facts
 
+_AT_ONCE = 16  # connections; more are closed unanswered
+_PATIENCE = 10  # seconds that a client may take over its request
+_MISSING = (HTTPStatus.NOT_FOUND, b"not found\n")
+
 
 class PublicMetrics(Collector):
     """The allow-list: functions of what is published, and of the study's declaration."""
@@ -30,15 +39,16 @@ class PublicMetrics(Collector):
         self._facts = facts
 
     def collect(self) -> Iterator[Metric]:
-        facts, total = self._facts, self._facts.study.rho
-        about = {"version": __version__, "study_hash": facts.study.hash}
+        study, published = self._facts.study, self._facts.published
+        about = {"version": __version__, "study_hash": study.hash}
+        left = study.rho - published.spent
         yield InfoMetricFamily("stream_dp_study", "Code version and study hash.", about)
-        yield _gauge("stream_dp_release_index", "Last public message.", facts.published)
-        yield _gauge("stream_dp_rho_spent", "zCDP budget of what is published.", facts.spent)
-        yield _gauge("stream_dp_rho_left", "The rest of the budget.", total - facts.spent)
-        if facts.scheduled is not None:
+        yield _gauge("stream_dp_release_index", "Last public message.", published.index)
+        yield _gauge("stream_dp_rho_spent", "zCDP budget of what is published.", published.spent)
+        yield _gauge("stream_dp_rho_left", "The rest of the budget.", left)
+        if published.scheduled is not None:
             words = "Scheduled time of the last release, Unix seconds."
-            yield _gauge("stream_dp_release_scheduled_seconds", words, facts.scheduled)
+            yield _gauge("stream_dp_release_scheduled_seconds", words, published.scheduled)
 
 
 class ConfidentialMetrics(Collector):
@@ -50,13 +60,15 @@ class ConfidentialMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         facts = self._facts
         yield _gauge("stream_dp_ready", "1 once the journal is read and owned.", facts.ready)
+        words = "When this process started, Unix seconds."
+        yield _gauge("stream_dp_start_time_seconds", words, facts.started)
         yield _gauge("stream_dp_open_period", "The period that is open.", facts.open_period)
         words = "Records read from the reports topic by this process."
         yield CounterMetricFamily("stream_dp_records_read", words, facts.records_read)
         cells = GaugeMetricFamily(
             "stream_dp_cells", "Cells of reports so far, by what became of them.", labels=["fate"]
         )
-        for fate, count in dict(facts.cells).items():
+        for fate, count in facts.cells.items():
             cells.add_metric([fate], count)
         yield cells
 
@@ -69,17 +81,14 @@ def _gauge(name: str, words: str, value: float | Fraction) -> GaugeMetricFamily:
 def listening(address: str, facts: Facts, *, public: bool) -> Iterator[int]:
     """Serve on HOST:PORT until the block ends; gives the port. Raises UserError."""
     host, _, port = address.rpartition(":")
-    if not host or not port.isdigit() or int(port) > 65535:
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not (port.isascii() and port.isdigit()) or int(port) > 65535:
         raise UserError(f"listen address '{address}': write HOST:PORT, such as 127.0.0.1:9464")
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(PublicMetrics(facts))
-    if not public:
-        registry.register(ConfidentialMetrics(facts))
     try:
-        server = ThreadingHTTPServer((host, int(port)), _handler(registry, facts, public))
-    except OSError as error:
-        raise UserError(f"listen address '{address}': {error.strerror}") from None
-    server.daemon_threads = True
+        server = _Server(host, int(port), _pages(facts, public))
+    except (OSError, UnicodeError) as error:
+        why = getattr(error, "strerror", None) or "no such host"
+        raise UserError(f"listen address '{address}': {why}") from None
     thread = threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True)
     thread.start()
     try:
@@ -90,32 +99,96 @@ def listening(address: str, facts: Facts, *, public: bool) -> Iterator[int]:
         thread.join()
 
 
-def _handler(
-    registry: CollectorRegistry, facts: Facts, public: bool
-) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        server_version, sys_version = "stream-dp", ""
+_Page = tuple[HTTPStatus, bytes]
 
-        def do_GET(self) -> None:
-            if self.path == "/metrics":
-                self._answer(200, generate_latest(registry), CONTENT_TYPE_LATEST)
-            elif public:
-                self._answer(404, b"not found\n")
-            elif self.path == "/healthz":
-                self._answer(200, b"ok\n")
-            elif self.path == "/readyz":
-                self._answer(*((200, b"ready\n") if facts.ready else (503, b"not ready\n")))
-            else:
-                self._answer(404, b"not found\n")
 
-        def _answer(self, status: int, body: bytes, content: str = "text/plain") -> None:
-            self.send_response(status)
-            self.send_header("Content-Type", content)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
+def _pages(facts: Facts, public: bool) -> dict[str, Callable[[], _Page]]:
+    """What is served, by path."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(PublicMetrics(facts))
+
+    def metrics() -> _Page:
+        return HTTPStatus.OK, generate_latest(registry)
+
+    if public:
+        return {"/metrics": metrics}
+    registry.register(ConfidentialMetrics(facts))
+
+    def ready() -> _Page:
+        if facts.ready:
+            return HTTPStatus.OK, b"ready\n"
+        return HTTPStatus.SERVICE_UNAVAILABLE, b"not ready\n"
+
+    return {
+        "/metrics": metrics,
+        "/readyz": ready,
+        "/healthz": lambda: (HTTPStatus.OK, b"ok\n"),
+    }
+
+
+class _Server(ThreadingTCPServer):
+    """A thread for each connection, and few of them. Errors are not told to anyone."""
+
+    allow_reuse_address = True
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 128
+
+    def __init__(self, host: str, port: int, pages: dict[str, Callable[[], _Page]]) -> None:
+        if ":" in host:
+            self.address_family = socket.AF_INET6
+        self.pages = pages
+        self._free = threading.BoundedSemaphore(_AT_ONCE)
+        super().__init__((host, port), _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that leaves in the middle is no event, and a traceback may hold values."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    timeout = _PATIENCE
+
+    def do_GET(self) -> None:
+        page = self.server.pages.get(self.path, lambda: _MISSING)
+        try:
+            status, body = page()
+        except Exception:  # whatever it is, its text stays here
+            status, body = HTTPStatus.INTERNAL_SERVER_ERROR, b"internal error\n"
+        found = self.path == "/metrics" and status == HTTPStatus.OK
+        self._answer(status, body, CONTENT_TYPE_LATEST if found else "text/plain; charset=utf-8")
+
+    do_HEAD = do_GET
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Without the page that quotes the request."""
+        self._answer(HTTPStatus(code), f"{HTTPStatus(code).phrase.lower()}\n".encode())
+
+    def _answer(
+        self, status: HTTPStatus, body: bytes, content: str = "text/plain; charset=utf-8"
+    ) -> None:
+        self.close_connection = True
+        self.send_response(status)
+        self.send_header("Content-Type", content)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
             self.wfile.write(body)
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Requests are not logged."""
+    def version_string(self) -> str:
+        return "stream-dp"
 
-    return Handler
+    def log_message(self, format: str, *args: object) -> None:
+        """Requests are not logged."""
