@@ -457,6 +457,16 @@ def test_half_a_hash_in_common_neither_merges_nor_loses(
     check_against_model(study, decoder, stream, data, merging=True)
 
 
+def test_half_a_hash_in_common_and_one_question_only():
+    decoder, population = Colliding(OPEN, KEY), Population(OPEN)
+    told = [("p1", 1), ("p2", 2), ("p1", 0), ("p2", 1), ("p3", 2)]
+    batch = [stored(report(person, a=value), i) for i, (person, value) in enumerate(told)]
+    population.fold(*decoder.decode(batch, 0))
+    assert sorted(population.close().symbols["a"].tolist()) == [0, 1, 2]
+    assert population.accounting.superseded == 2
+    assert population.accounting.accepted == 3
+
+
 @settings(max_examples=80)
 @given(stream=streams, data=st.data())
 def test_interleaving_and_batches_change_nothing(stream, data):
