@@ -1,0 +1,266 @@
+"""Reports per second from Kafka to counts, against Quix Streams and against a bare loop.
+
+    python -m venv peer && peer/bin/pip install -r tests/benchmarks/requirements.txt
+    python tests/benchmarks/kafka.py --peer peer/bin/python [--reports N] [--repeat N]
+
+All read one topic of 8 partitions, keyed by person, in which people tell nine months in turn.
+`stream-dp` reads to the marker and closes the nine periods into counts. `Quix Streams` counts
+the reports of every person in its state, without changelog topics. `bare loop` is consume(1000)
+and msgspec, nothing counted, with librdkafka's defaults. `bare, tuned` and Quix Streams fetch
+with the settings of stream-dp. Every run is a process of its own that measures itself, from its
+first client to its last result, imports left out; the fastest of the repetitions is shown.
+
+The broker is the one at STREAM_DP_TEST_KAFKA, or one that is started for this.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+PERIODS, PARTITIONS = 9, 8
+REPORTS = "reports"
+FETCHING = {
+    "fetch.wait.max.ms": 50,
+    "fetch.queue.backoff.ms": 20,
+    "queued.min.messages": 200_000,
+}
+
+
+def used() -> float:
+    """CPU seconds of this process, all of its threads."""
+    found = resource.getrusage(resource.RUSAGE_SELF)
+    return found.ru_utime + found.ru_stime
+
+
+@contextmanager
+def measured() -> Iterator[None]:
+    """Print wall and CPU seconds of what is done inside."""
+    wall, cpu = time.perf_counter(), used()
+    yield
+    print(json.dumps({"wall": time.perf_counter() - wall, "cpu": used() - cpu}))
+
+
+def log_at(address: str, prefix: str) -> Any:
+    from stream_dp.log.kafka import KafkaLog
+
+    settings = {"bootstrap.servers": address}
+    return KafkaLog(prefix, settings, replication=1, timed=(REPORTS,))
+
+
+def study(people: int) -> Any:
+    from stream_dp.studyfile import parse
+
+    periods = {"first": "2014-01", "every": "month", "count": PERIODS, "close": "marker"}
+    head = {"name": "bench", "unit": "person", "neighbours": "replace_one", "delta": "1e-6"}
+    window = {"kind": "window", "name": "quarters", "attribute": "submit", "width": 3}
+    return parse(
+        {
+            "study": {
+                **head,
+                "rho": "0.01",
+                "periods": periods,
+                "population": {"size": people},
+            },
+            "attributes": {"submit": {"values": [0, 1, 2], "missing": 0}},
+            "releases": [{**window, "rho": "0.01"}],
+        }
+    )
+
+
+def fill(address: str, prefix: str, people: int) -> None:
+    """Send every person's report of every month, then the markers."""
+    from stream_dp.services.releaser.inputs import marker
+
+    from stream_dp.log.base import Record
+
+    log = log_at(address, prefix)
+    log.create({REPORTS: PARTITIONS})
+    text = '{"person":"person-%d","period":"2014-%02d","values":{"submit":%d}}'
+    for month in range(1, PERIODS + 1):
+        log.append(
+            Record(
+                REPORTS,
+                (text % (i, month, (i * month) % 3)).encode(),
+                b"person-%d" % i,
+            )
+            for i in range(people)
+        )
+    log.append(marker(PERIODS, part) for part in range(PARTITIONS))
+    log.close()
+
+
+def ours(address: str, prefix: str, people: int) -> None:
+    from stream_dp.services.releaser.facts import Facts
+    from stream_dp.services.releaser.inputs import Inputs
+
+    from stream_dp.population import Population
+    from stream_dp.report import Decoder
+
+    declared = study(people)
+    with measured():
+        log = log_at(address, prefix)
+        inputs = Inputs(
+            log,
+            Decoder(declared, bytes(32)),
+            Population(declared),
+            dict.fromkeys(range(PARTITIONS), 0),
+            dict.fromkeys(range(PARTITIONS), 0),
+            Facts(declared),
+            lambda name: None,
+        )
+        while min(inputs.marks.values()) < PERIODS:
+            inputs.fold_to_marker(PERIODS, 1)
+        for _ in range(PERIODS):
+            counts = inputs.population.close().counts["quarters"]
+    assert counts.sum() == people
+    assert inputs.population.accounting.accepted == people * PERIODS
+    log.close()
+
+
+def bare(address: str, prefix: str, people: int, **settings: Any) -> None:
+    import msgspec
+    from confluent_kafka import Consumer, TopicPartition
+
+    class Report(msgspec.Struct):
+        person: str
+        period: str
+        values: dict[str, int]
+
+    decode, left = msgspec.json.Decoder(Report).decode, people * PERIODS
+    with measured():
+        consumer = Consumer(
+            {
+                "bootstrap.servers": address,
+                "group.id": uuid.uuid4().hex,
+                "enable.auto.commit": False,
+                **settings,
+            }
+        )
+        consumer.assign([TopicPartition(f"{prefix}.{REPORTS}", p, 0) for p in range(PARTITIONS)])
+        while left > 0:
+            for message in consumer.consume(1000, 0.05):
+                value = message.value()
+                if value is not None:
+                    decode(value)
+                    left -= 1
+    consumer.close()
+
+
+def tuned(address: str, prefix: str, people: int) -> None:
+    bare(address, prefix, people, **FETCHING)
+
+
+def quix(address: str, prefix: str, people: int) -> None:
+    from quixstreams import Application
+
+    def count(value: Any, state: Any) -> int:
+        seen = state.get("reports", 0) + 1
+        state.set("reports", seen)
+        return int(seen)
+
+    with tempfile.TemporaryDirectory() as folder, measured():
+        app = Application(
+            broker_address=address,
+            consumer_group=uuid.uuid4().hex,
+            auto_offset_reset="earliest",
+            auto_create_topics=False,
+            use_changelog_topics=False,
+            state_dir=folder,
+            loglevel="ERROR",
+            consumer_extra_config=FETCHING,
+            # The markers have no value and are no JSON: they are passed over.
+            on_consumer_error=lambda error, message, logger: True,
+        )
+        reports = app.dataframe(app.topic(f"{prefix}.{REPORTS}", value_deserializer="json"))
+        reports.apply(count, stateful=True)
+        app.run(count=people * PERIODS, collect=False)
+
+
+CONTENDERS = {"stream-dp": ours, "bare loop": bare, "bare, tuned": tuned, "Quix Streams": quix}
+
+
+def run(python: str, name: str, address: str, prefix: str, people: int) -> dict[str, float]:
+    """One contender in a process of its own."""
+    done = subprocess.run(
+        [
+            *(python, "-W", "ignore", __file__, "--contender", name, "--address", address),
+            *("--prefix", prefix, "--reports", str(people * PERIODS)),
+        ],
+        check=True,
+        stdout=subprocess.PIPE,
+    )
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def table(found: dict[str, dict[str, float]], reports: int) -> str:
+    own = found["stream-dp"]
+    lines = [
+        f"{'':<14}{'wall, s':>9}{'reports/s':>12}{'CPU, s':>9}{'CPU us each':>13}"
+        f"{'wall ratio':>12}{'CPU ratio':>11}"
+    ]
+    for name, one in found.items():
+        lines.append(
+            f"{name:<14}{one['wall']:>9.2f}{reports / one['wall']:>12,.0f}{one['cpu']:>9.2f}"
+            f"{1e6 * one['cpu'] / reports:>13.2f}"
+            f"{one['wall'] / own['wall']:>12.2f}{one['cpu'] / own['cpu']:>11.2f}"
+        )
+    return "\n".join(lines)
+
+
+@contextmanager
+def broker() -> Iterator[str]:
+    running = os.environ.get("STREAM_DP_TEST_KAFKA")
+    if running:
+        yield running
+        return
+    sys.path.insert(0, str(Path(__file__).parents[2] / "deploy" / "kafka"))
+    from broker import FOLDER, Broker
+
+    with tempfile.TemporaryDirectory() as folder:
+        own = Broker(Path(folder), libs=FOLDER / "libs")
+        try:
+            yield own.start()
+        finally:
+            own.stop()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--reports", type=int, default=500_000)
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--peer", default=sys.executable, help="the Python that has Quix Streams")
+    for name in ("--contender", "--address", "--prefix"):
+        parser.add_argument(name, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    people = -(-given.reports // PERIODS)
+    if given.contender:
+        CONTENDERS[given.contender](given.address, given.prefix, people)
+        return
+    with broker() as address:
+        prefix = f"bench-{uuid.uuid4().hex[:8]}"
+        fill(address, prefix, people)
+        runs: dict[str, list[dict[str, float]]] = {name: [] for name in CONTENDERS}
+        for _ in range(given.repeat):
+            for name, several in runs.items():
+                python = given.peer if name == "Quix Streams" else sys.executable
+                several.append(run(python, name, address, prefix, people))
+    best = {name: min(several, key=lambda one: one["wall"]) for name, several in runs.items()}
+    print(f"{people * PERIODS} reports of {people} people, {PARTITIONS} partitions")
+    print(f"fastest of {given.repeat}; ratios to stream-dp")
+    print(table(best, people * PERIODS))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,17 @@
+"""Counts and the accounting of cells are the same on Kafka, on SQLite and by a plain model."""
+
+import pytest
+from load import PANEL, compare, generate
+
+
+@pytest.mark.skipif(not PANEL.exists(), reason="the panel of shared/data is not here")
+def test_kafka_and_sqlite_agree_with_the_model(kafka):
+    lines, equal = compare(generate(20_000), kafka)
+    assert equal, "\n".join(lines)
+
+
+@pytest.mark.skipif(not PANEL.exists(), reason="the panel of shared/data is not here")
+def test_a_load_repeats_and_has_the_wanted_size():
+    load, again, other = generate(2_000), generate(2_000), generate(2_000, seed=2)
+    assert len(load) == 2_000
+    assert load == again != other
