@@ -42,8 +42,8 @@ class OutOfRange(LogError):
 class Record:
     """A record to be written.
 
-    partition: chosen from the key where None. time: milliseconds; the time of appending where
-    None.
+    partition: chosen from the key where None. time: milliseconds, of which a log may store 0 as
+    1; the time of appending where None.
     """
 
     topic: str

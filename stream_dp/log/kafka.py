@@ -98,6 +98,7 @@ class KafkaLog:
         self._at: tuple[str, Positions] = ("", {})  # what the consumer is assigned, and where
         self._ended: dict[int, int] = {}  # by partition, the call that saw its end
         self._call = 0
+        self._led: set[str] = set()
 
     def close(self) -> None:
         if self._producer is not None:
@@ -154,6 +155,11 @@ class KafkaLog:
         name, count = self._topics.name(topic), self._topics.partitions(topic)
         if outside := [part for part in positions if part >= count]:
             raise OutOfRange(f"kafka: {name} has no partition {outside[0]}")
+        if name not in self._led:
+            # Once asked for its leaders, a new topic is read at once and not after a second.
+            with suppress(KafkaException):
+                self._consumer.list_topics(name, ANSWER)
+            self._led.add(name)
         held = self._at[1] if self._at[0] == topic else {}
         kept = {p for p, o in positions.items() if held.get(p) == o and p not in self._ended}
         fresh = [TopicPartition(name, p, o) for p, o in positions.items() if p not in kept]
@@ -257,7 +263,8 @@ class KafkaLog:
                 failed.append(error)
 
         for record in records:
-            more: dict[str, Any] = {} if record.time is None else {"timestamp": record.time}
+            # To librdkafka a time of 0 is the present.
+            more: dict[str, Any] = {} if record.time is None else {"timestamp": record.time or 1}
             if record.partition is not None:
                 more["partition"] = record.partition
             while True:
