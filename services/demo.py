@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from contextlib import closing
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,8 @@ def demo(options: argparse.Namespace) -> Output:
     months, table = simulate.poverty(SEED), out / "simulated-reports.csv"
     _write(months, table, setting.study.periods.labels)
     _release(setting, table)
-    public = Public(setting.public(readonly=True))
+    with closing(setting.public(readonly=True)) as log:
+        public = Public(log)
     page = _page(public, months, out / "index.html")
     files = {
         "study": study_file,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from stream_dp.errors import UserError
-from stream_dp.log.base import Record, Stored
+from stream_dp.log.base import MOST_BYTES, Record, Stored
 from stream_dp.population import Population
 from stream_dp.report import REASONS, Decoder
 from stream_dp.study import Study
@@ -49,6 +49,12 @@ def deliver(setting: Setting, path: Path, how: Layout, *, quiet: bool = False) -
         log.create({REPORTS: setting.run.partitions})
         count = 0
         for batch in encoded(path, setting.study, how, quiet=quiet):
+            if any(len(value) > MOST_BYTES // 2 for _, value in batch):
+                last = count + len(batch)
+                raise UserError(
+                    f"{path}: one of reports {count + 1} to {last} is over {MOST_BYTES // 2} bytes;"
+                    " those before are sent, and sending them again is harmless"
+                )
             log.append(Record(REPORTS, value, key.encode()) for key, value in batch)
             count += len(batch)
     return count

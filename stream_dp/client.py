@@ -179,21 +179,22 @@ class Public:
         if isinstance(asked, WindowQuery):
             chosen = self._window(asked, release)
             value, variance = float(values[chosen].sum()), float(variances[chosen].sum())
-            own = float(asked.mask[panel.codes(asked.width)].mean()) if panel.rows else 0.0
+            own = int(asked.mask[panel.codes(asked.width)].sum())
             people = (float(values.sum()), float(variances.sum()), variance)
         else:
             value, variance = self._total(asked, release, values, variances)
-            own = float((panel.symbols.sum(axis=1) >= asked.least).mean()) if panel.rows else 0.0
+            own = int((panel.symbols.sum(axis=1) >= asked.least).sum())
             people = (*self._people(name), 0.0)
-        if count:
-            own *= panel.rows
-        else:
+        if not count:
             value, variance = _share(value, variance, people, self.study.size)
         error = math.sqrt(variance)
         reach = NormalDist().inv_cdf((1 + LEVEL) / 2) * error
         interval = (value - reach, value + reach)
         measure = "count" if count else "share"
-        return Estimate(name, asked.text, held.period, measure, value, error, interval, LEVEL, own)
+        panels = own if count else own / max(panel.rows, 1)
+        return Estimate(
+            name, asked.text, held.period, measure, value, error, interval, LEVEL, panels
+        )
 
     @staticmethod
     def _window(query: WindowQuery, release: Release) -> NDArray[np.bool_]:

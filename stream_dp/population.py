@@ -271,7 +271,7 @@ class Population:
             head = msgspec.json.decode(held["head"].tobytes())
         except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, msgspec.DecodeError):
             raise Inconsistent("snapshot: cannot be read; remove it to replay the input") from None
-        if head["version"] != _VERSION or head["study"] != study.hash:
+        if head.get("version") != _VERSION or head["study"] != study.hash:
             raise Inconsistent("snapshot: of another version or study; remove it to replay")
         self = cls(study)
         self.period = head["period"]

@@ -45,6 +45,7 @@ Query = WindowQuery | TotalQuery
 
 def parse(text: str, attribute: str, values: tuple[int | str, ...]) -> Query:
     """The query that the words mean for an attribute with these values. Raises UserError."""
+    text = " ".join(text.split())
     try:
         words = shlex.split(text)
     except ValueError:
@@ -84,7 +85,7 @@ def _times_of(
         raise UserError(f"query '{text}': cannot ask for {need} of {width} periods")
     hits = np.isin(_all(text, len(values), width), _codes(text, value, values))
     count = _run(hits) if form == "consecutive" else hits.sum(axis=1)
-    return WindowQuery(text.strip(), width, np.asarray(count >= need))
+    return WindowQuery(text, width, np.asarray(count >= need))
 
 
 def _pattern(text: str, words: list[str], values: tuple[int | str, ...]) -> WindowQuery:
@@ -94,7 +95,7 @@ def _pattern(text: str, words: list[str], values: tuple[int | str, ...]) -> Wind
     for column, word in zip(symbols.T, words, strict=True):
         if word != "?":
             mask &= np.isin(column, _codes(text, word, values))
-    return WindowQuery(text.strip(), width, mask)
+    return WindowQuery(text, width, mask)
 
 
 def _codes(text: str, word: str, values: tuple[int | str, ...]) -> list[int]:

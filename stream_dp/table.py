@@ -80,7 +80,10 @@ def _columns(
     absent = [name for name in (layout.columns or {}) if name not in names]
     problems = [f"{path}: no column '{name}' to rename" for name in absent]
     if layout.person not in names:
-        problems.append(f"{path}: no column '{layout.person}'; name the ids' with --person")
+        problems.append(
+            f"{path}: no column '{layout.person}'; name the ids' with --person: there are"
+            f" {', '.join(names[:12])}{', ...' if len(names) > 12 else ''}"
+        )
     if layout.attribute is not None:
         if layout.attribute not in study.attributes:
             known = ", ".join(study.attributes)

@@ -128,7 +128,7 @@ def test_what_is_not_understood_is_told_in_a_line(text, told):
         parse(text, "poverty", BINARY)
     (line,) = error.value.lines
     assert told in line
-    assert line.startswith(f"query '{text}': ")
+    assert line.startswith(f"query '{' '.join(text.split())}': ")
     assert "\n" not in line
 
 

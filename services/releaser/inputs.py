@@ -131,13 +131,14 @@ class Inputs:
     def refuse(self, refused: Cells) -> None:
         """Dead letters for the cells of people who found no place, with their records."""
         counted = Tally(zip(refused.partition.tolist(), refused.offset.tolist(), strict=True))
-        letters = []
-        for (part, offset), cells in sorted(counted.items()):
-            found = self._log.read(REPORTS, {part: offset}, 1, 0).records
-            if found and found[0].offset == offset:
-                letters.append(_dead_letter(found[0], {"full": cells}))
-        if letters:
-            self._log.append(letters)
+        wanted = sorted(counted)
+        while wanted:
+            part, first = wanted[0]
+            batch = self._log.read(REPORTS, {part: first}, _BATCH, 0)
+            held = {(part, record.offset): record for record in batch.records}
+            found = [place for place in wanted if place in held]
+            self._log.append(_dead_letter(held[p], {"full": counted[p]}) for p in found)
+            wanted = [p for p in wanted if p[0] != part or p[1] >= max(batch.next[part], first + 1)]
 
 
 def _dead_letter(record: Stored, cells: dict[Reason, int]) -> Record:

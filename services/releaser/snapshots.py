@@ -19,6 +19,7 @@ class Snapshots:
     """The folder at `place`: a path relative to `base`, or a URL that fsspec knows."""
 
     def __init__(self, place: str, base: Path) -> None:
+        place = place.removeprefix("file://")
         self._fs = fsspec.filesystem(place.split("://")[0]) if "://" in place else None
         self._root = place if self._fs else str(base / place)
 

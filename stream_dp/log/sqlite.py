@@ -85,6 +85,11 @@ class SqliteLog:
             found = self._db.execute("SELECT version, identity FROM log").fetchone()
         except sqlite3.DatabaseError as error:
             self._db.close()
+            if "readonly" in str(error):
+                raise LogError(
+                    f"{path}: a publication was interrupted; the releaser completes it when it"
+                    " starts again"
+                ) from None
             raise LogError(f"{path}: not a log of stream-dp ({error})") from None
         except LogError:
             self._db.close()
