@@ -1,0 +1,179 @@
+"""Releases are read by others: a plain consumer, and kcat, with nothing of ours on their side."""
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+import uuid
+
+import pyarrow.csv
+import pytest
+from stream_dp.services import cli
+
+from stream_dp import release
+from stream_dp.log.kafka import KafkaLog
+
+PEOPLE, LABELS = 600, ["2021-01", "2021-02", "2021-03", "2021-04"]
+
+STUDY = """
+[study]
+name = "interop"
+unit = "person"
+neighbours = "replace_one"
+rho = 1
+delta = 1e-6
+
+[study.periods]
+first = "2021-01"
+every = "month"
+count = 4
+
+[study.population]
+size = 600
+
+[attributes.poverty]
+values = [0, 1]
+missing = 0
+
+[[releases]]
+name = "quarters"
+kind = "window"
+attribute = "poverty"
+width = 3
+rho = 0.5
+
+[[releases]]
+name = "ever"
+kind = "cumulative"
+attribute = "poverty"
+event = [1]
+rho = 0.5
+
+[run]
+log = "kafka://{address}/{prefix}"
+public = "kafka://{address}/{prefix}-public"
+partitions = 2
+replication = 1
+insecure = true
+"""
+
+# A whole reader: what the description of the format says, and nothing else.
+READER = """
+import hashlib, json, sys
+import pyarrow as pa
+from confluent_kafka import Consumer, TopicPartition
+
+consumer = Consumer({"bootstrap.servers": sys.argv[1], "group.id": "any",
+                     "isolation.level": "read_committed", "enable.partition.eof": True})
+consumer.assign([TopicPartition(sys.argv[2], 0, 0)])
+previous, parts, releases = "0" * 64, {}, []
+while not (record := consumer.poll(30)).error():  # the end of the topic comes as an error
+    name = dict(record.headers())["stream-dp-part"].decode()
+    if name != "manifest":
+        parts[name] = record.value()
+        continue
+    held, hashed = json.loads(record.value()), lambda data: hashlib.sha256(data).hexdigest()
+    assert held["previous"] == previous, "the chain is broken"
+    assert {p["name"]: p["sha256"] for p in held["parts"]} == {
+        n: hashed(d) for n, d in parts.items()}
+    kinds = {name.split("/")[0] for name in parts}  # panel and measurements; none in the first
+    releases.append((held, {kind: pa.concat_tables(pa.ipc.open_stream(d).read_all() for n, d in
+                                  parts.items() if n.startswith(kind)) for kind in kinds}))
+    previous, parts = hashed(record.value()), {}
+"""
+
+# Two answers, the share with poverty = 1 now and ever, as sums of noisy measurements; the panels.
+ANSWERS = """
+size, panels, answers = releases[0][0]["study"]["population"]["size"], {}, {}
+chosen = {"quarters": lambda query: query.endswith(" 1"), "ever": "total at-least 1".__eq__}
+for held, tables in releases[1:]:
+    panel = panels.setdefault(held["release"], {})
+    for period, column in zip(held["columns"], tables["panel"].columns, strict=True):
+        panel[period] = [held["values"][code] for code in column.to_pylist()]
+    rows = [r for r in tables["measurements"].to_pylist() if chosen[held["release"]](r["query"])]
+    answers[held["release"]] = {
+        "value": sum(r["value"] for r in rows) / size,
+        "standard_error": sum(r["standard_error"] ** 2 for r in rows) ** 0.5 / size,
+        "period": held["period"],
+    }
+print(json.dumps({"head": previous, "panels": panels, "answers": answers}))
+assert "stream_dp" not in sys.modules
+"""
+
+
+@pytest.fixture(scope="module")
+def published(kafka, tmp_path_factory):
+    """A study that has run: its file, the public topic; parts are cut small."""
+    folder, prefix = tmp_path_factory.mktemp("interop"), f"interop-{uuid.uuid4().hex}"
+    study = folder / "study.toml"
+    study.write_text(STUDY.replace("{address}", kafka).replace("{prefix}", prefix))
+    rows = [",".join(["person", *LABELS])]
+    rows += [f"p{i}," + ",".join(str(int(i % 7 < t)) for t in range(4)) for i in range(PEOPLE)]
+    (folder / "panel.csv").write_text("\n".join(rows) + "\n")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(release, "MOST_PART", 65_536 + 1_000)
+        for command in (
+            ["send", str(study), str(folder / "panel.csv"), "--attribute", "poverty"],
+            ["close", str(study), LABELS[-1]],
+            ["run", str(study), "--until-idle"],
+        ):
+            assert cli.main(command) == 0
+    return study, f"{prefix}-public.releases"
+
+
+def ours(capsys, *command):
+    capsys.readouterr()
+    assert cli.main([*map(str, command), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_plain_consumer_reads_releases(kafka, published, tmp_path, capsys):
+    study, topic = published
+    done = subprocess.run(
+        [sys.executable, "-c", READER + ANSWERS, kafka, topic],
+        check=True,
+        stdout=subprocess.PIPE,
+        timeout=60,
+    )
+    found = json.loads(done.stdout)
+    assert found["head"] == ours(capsys, "releases", study)["head"]
+    for name, query in {"quarters": "pattern 1", "ever": "total at-least 1"}.items():
+        answer = found["answers"][name]
+        expected = ours(capsys, "estimate", study, name, query)
+        assert answer["value"] == pytest.approx(expected["value"], rel=1e-12)
+        assert answer["standard_error"] == pytest.approx(expected["standard_error"], rel=1e-12)
+        assert answer["period"] == expected["period"] == LABELS[-1]
+        ours(capsys, "export", study, name, tmp_path / f"{name}.csv")
+        table = pyarrow.csv.read_csv(tmp_path / f"{name}.csv").select(LABELS).to_pydict()
+        assert found["panels"][name] == table
+
+
+def test_releases_had_several_parts(kafka, published):
+    """What the plain consumer had to put together."""
+    log = KafkaLog(published[1].removesuffix(".releases"), {"bootstrap.servers": kafka})
+    records = log.read("releases", {0: 0}, 500, 0).records
+    log.close()
+    assert b"panel/1" in {dict(record.headers)["stream-dp-part"] for record in records}
+
+
+@pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed")
+def test_kcat_prints_the_manifests(kafka, published, capsys):
+    study, topic = published
+    command = ["kcat", "-C", "-q", "-e", "-b", kafka, "-t", topic, "-p", "0", "-o", "beginning"]
+    done = subprocess.run(
+        [*command, "-X", "isolation.level=read_committed", "-f", r"%h\t%s\n"],
+        check=True,
+        stdout=subprocess.PIPE,
+        timeout=60,
+    )
+    lines = [line.partition(b"\t") for line in done.stdout.split(b"\n")]
+    raw = [value for head, _, value in lines if head.endswith(b"stream-dp-part=manifest")]
+    manifests = [json.loads(value) for value in raw]
+    hashes = [hashlib.sha256(value).hexdigest() for value in raw]
+    assert [held["previous"] for held in manifests] == ["0" * 64, *hashes[:-1]]
+    assert manifests[0]["type"] == "stream-dp.study"
+    listed = ours(capsys, "releases", study)
+    assert hashes[-1] == listed["head"]
+    shown = [(held["release"], held["period"], held["rho"]) for held in manifests[1:]]
+    assert shown == [(x["release"], x["period"], x["rho"]) for x in listed["releases"]]
