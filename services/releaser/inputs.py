@@ -10,7 +10,7 @@ from collections import Counter as Tally
 from collections.abc import Callable, Sequence
 
 from stream_dp.errors import Inconsistent
-from stream_dp.log.base import MOST_BYTES, Batch, Log, OutOfRange, Positions, Record, Stored
+from stream_dp.log.base import MOST_BYTES, Batch, Log, Positions, Record, Stored
 from stream_dp.population import Population
 from stream_dp.report import REASONS, Cells, Decoder, Reason
 
@@ -18,7 +18,8 @@ from .facts import Facts
 from .journal import DEAD_LETTERS, REPORTS
 
 MARKER = "stream-dp-close"
-_BATCH = 10_000
+_BATCH = 5_000  # what a read takes beyond a marker is read again: larger ones waste more
+_NEVER = 2.0**40  # a time after every record
 _MOST_LETTER = MOST_BYTES - 10_000  # of the rejected record, beside the headers
 
 
@@ -76,11 +77,8 @@ class Inputs:
 
     def _beyond(self, cut: Positions) -> bool:
         """Whether a cut lies beyond the end."""
-        try:
-            self._log.read(REPORTS, cut, 1, 0)
-        except OutOfRange:
-            return True
-        return False
+        ends = self._log.cut(REPORTS, _NEVER)
+        return any(ends[p] < position for p, position in cut.items())
 
     def fold_to_marker(self, number: int, timeout: float) -> bool:
         """Read on until every partition has a marker for `number` or later.
