@@ -133,7 +133,8 @@ class Broker:
         data = self.folder / "data"
         text = _PROPERTIES.format(port=port, controller=controller, data=data)
         properties.write_text(text)
-        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[:22]
+        # Not with a dash in front, which would be taken for an option.
+        cluster = "k" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
         command = [*self._java(), "kafka.tools.StorageTool", "format", "-t", cluster]
         subprocess.run(
             [*command, "-c", str(properties)],
