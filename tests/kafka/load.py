@@ -14,6 +14,7 @@ The broker is the one at STREAM_DP_TEST_KAFKA, or one that is started for this.
 from __future__ import annotations
 
 import csv
+import gc
 import os
 import random
 import sys
@@ -319,6 +320,8 @@ def compare(load: Load, address: str) -> tuple[list[str], bool]:
     """A table of what came out on both logs beside what had to, and whether all is equal."""
     wanted = model(load)
     outcomes: dict[str, Outcome] = {"expected": wanted}
+    gc.collect()
+    gc.freeze()  # the load itself is not looked through again and again while releasers run
     heads, lines = [], [f"{len(load)} reports of {load.people} people, {PARTITIONS} partitions"]
     for kind in ("SQLite", "Kafka"):
         with tempfile.TemporaryDirectory() as name, logs(kind, Path(name), address) as pair:
