@@ -13,10 +13,10 @@ from typing import Any, NoReturn
 
 from stream_dp import __version__
 from stream_dp.errors import Inconsistent, UserError
-from stream_dp.log.base import Fenced, LogError, Unknown
+from stream_dp.log.base import Fenced, LogError, Unavailable, Unknown
 
-# A service manager may start again after UNKNOWN, and must not after FENCED or INCONSISTENT.
-BAD_INPUT, FENCED, INCONSISTENT, UNKNOWN = 2, 3, 4, 5
+# A service manager may start again after AGAIN, and must not after any other of these.
+BAD_INPUT, FENCED, INCONSISTENT, AGAIN = 2, 3, 4, 5
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Output:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise UserError(f"{self.prog}: {message}; see '{self.prog} --help'")
+        raise UserError(f"{message}; see '{self.prog} --help'")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -49,8 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(error.lines, BAD_INPUT)
     except Fenced as error:
         return _fail([str(error)], FENCED)
-    except Unknown as error:
-        return _fail([str(error)], UNKNOWN)
+    except (Unknown, Unavailable) as error:
+        return _fail([str(error)], AGAIN)
     except LogError as error:
         return _fail([str(error)], BAD_INPUT)
     except BrokenPipeError:

@@ -22,6 +22,10 @@ class LogError(Exception):
     """The log cannot be used; the text says what was found."""
 
 
+class Unavailable(LogError):
+    """The log does not answer now; nothing is wrong that waiting or starting again may not cure."""
+
+
 class Busy(LogError):
     """Another process owns this role."""
 

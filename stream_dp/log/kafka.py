@@ -33,9 +33,10 @@ from .base import (
     Record,
     Stored,
     TopicInfo,
+    Unavailable,
     Unknown,
 )
-from .topics import ANSWER, BROKER_BYTES, Topics, client, why
+from .topics import ANSWER, BROKER_BYTES, PASSING, Topics, client, failure, why
 
 _CHUNK = 0.05  # seconds that one call waits for messages
 _BULK = 1000  # messages of one call: more at a time are slower, for they leave the cache
@@ -47,22 +48,6 @@ _FENCED = {
 _RANGE = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
 # Stored from a tuple of its fields; quicker than _make, which is a function of Python.
 _STORED = partial(tuple.__new__, Stored)
-# What may pass by itself: a broker that restarts, a leader that moves.
-_PASSING = {
-    KafkaError._TRANSPORT,
-    KafkaError._ALL_BROKERS_DOWN,
-    KafkaError._TIMED_OUT,
-    KafkaError._RESOLVE,
-    KafkaError._TIMED_OUT_QUEUE,
-    KafkaError._UNKNOWN_PARTITION,
-    KafkaError._UNKNOWN_TOPIC,
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.NOT_COORDINATOR,
-}
 
 
 class KafkaLog:
@@ -138,7 +123,8 @@ class KafkaLog:
                 break
             if now > silence:
                 self._at = ("", {})
-                raise LogError(f"kafka: {self._topics.name(topic)} cannot be read: no answer")
+                name = self._topics.name(topic)
+                raise Unavailable(f"kafka: {name} cannot be read: no answer")
             if ended:
                 message = self._consumer.poll(min(_CHUNK, max(0.0, deadline - now)))
                 self._take([] if message is None else [message], after, records)
@@ -215,7 +201,7 @@ class KafkaLog:
         elif error.code() in _RANGE:
             self._at = ("", {})
             raise OutOfRange(f"kafka: {event.topic()} has nothing at position {after[part]}")
-        elif error.fatal() or error.code() not in _PASSING:
+        elif error.fatal() or error.code() not in PASSING:
             self._at = ("", {})
             raise LogError(f"kafka: {event.topic()} cannot be read: {error.str()}")
 
@@ -226,8 +212,10 @@ class KafkaLog:
         failed = self._produce(self._producer, held)
         if self._producer.flush(2 * ANSWER) or failed:
             self._producer = None
-            reason = failed[0].str() if failed else "no answer"
-            raise LogError(f"kafka: some records were not written ({reason}); send them again")
+            lasting = [e for e in failed if e.code() not in PASSING]
+            reason = (lasting or failed)[0].str() if failed else "no answer"
+            text = f"kafka: some records were not written ({reason}); send them again"
+            raise LogError(text) if lasting else Unavailable(text)
 
     def _writing(self) -> dict[str, Any]:
         return {
@@ -289,7 +277,7 @@ class KafkaLog:
         try:
             producer.init_transactions(2 * ANSWER)
         except KafkaException as error:
-            raise LogError(f"kafka: the role '{name}' is not to be had: {why(error)}") from None
+            raise failure(f"kafka: the role '{name}' is not to be had", error) from None
         owner = _Owner(self, producer)
         try:
             yield owner

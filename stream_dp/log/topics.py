@@ -18,15 +18,34 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec
 
 from ..errors import UserError
-from .base import LogError, Positions, TopicInfo
+from .base import LogError, Positions, TopicInfo, Unavailable
 
 ANSWER = 30.0  # seconds that a broker may take to answer
 BROKER_BYTES = 1_048_588  # the largest record that brokers take where nobody says otherwise
+# What may pass by itself: a broker that restarts, a leader that moves.
+PASSING = {
+    KafkaError._TRANSPORT,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._TIMED_OUT,
+    KafkaError._MSG_TIMED_OUT,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError._RESOLVE,
+    KafkaError._TIMED_OUT_QUEUE,
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+}
 _MOVING = {
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.UNKNOWN_TOPIC_OR_PART,
 }
+_DISTRUST = {KafkaError._AUTHENTICATION, KafkaError._SSL}
 _AT_LEAST = {"min.insync.replicas", "max.message.bytes"}
 # Errors reach the caller through results; librdkafka's own log may name what it read.
 _QUIET = logging.getLogger("stream_dp.quiet")
@@ -49,6 +68,12 @@ def why(error: KafkaException) -> str:
     return str(error.args[0].str())
 
 
+def failure(what: str, error: KafkaException) -> LogError:
+    """The error to raise: Unavailable for what may pass by itself."""
+    kind = Unavailable if error.args[0].code() in PASSING else LogError
+    return kind(f"{what}: {why(error)}")
+
+
 class Topics:
     """Topics `PREFIX.NAME`. timed: names of those whose records carry the broker's append time."""
 
@@ -56,7 +81,8 @@ class Topics:
         self, prefix: str, settings: Mapping[str, Any], replication: int, timed: Iterable[str]
     ) -> None:
         self._prefix, self._replication, self._timed = prefix, replication, frozenset(timed)
-        self._admin: Any = client(AdminClient, settings)
+        self._refusal = ""
+        self._admin: Any = client(AdminClient, {**settings, "error_cb": self._heard})
         self._known: dict[str, int] = {}
 
     def name(self, topic: str) -> str:
@@ -76,16 +102,17 @@ class Topics:
         ]
         if not missing:
             return
-        for future in self._admin.create_topics(missing, operation_timeout=ANSWER).values():
+        made = self._admin.create_topics(missing, operation_timeout=ANSWER)
+        for name, future in made.items():
             try:
                 future.result(ANSWER)
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                    raise LogError(f"kafka: a topic was not made: {why(error)}") from None
+                    raise failure(f"kafka: topic '{name}' was not made", error) from None
         deadline = clock_module.monotonic() + ANSWER
         while not all(self._led(topic) for topic in topics):
             if clock_module.monotonic() > deadline:
-                raise LogError("kafka: the new topics do not appear")
+                raise Unavailable("kafka: the new topics do not appear")
             clock_module.sleep(0.05)
 
     def _led(self, topic: str) -> bool:
@@ -136,7 +163,7 @@ class Topics:
         try:
             settings = {key: found.value for key, found in future.result(ANSWER).items()}
         except KafkaException as error:
-            raise LogError(f"kafka: {name} cannot be checked: {why(error)}") from None
+            raise failure(f"kafka: {name} cannot be checked", error) from None
         problems = []
         for key, wanted in self.config(topic).items():
             held = settings.get(key)
@@ -154,17 +181,32 @@ class Topics:
         return problems
 
     def _cluster(self) -> Any:
-        try:
-            return self._admin.list_topics(timeout=ANSWER)
-        except KafkaException as error:
-            raise LogError(f"kafka: the cluster does not answer: {why(error)}") from None
+        deadline, wait = clock_module.monotonic() + ANSWER, 1.0
+        while True:
+            self._refusal = ""
+            try:
+                return self._admin.list_topics(timeout=wait)
+            except KafkaException as error:
+                self._admin.poll(0)
+                # Once may be a broker that has just started.
+                if self._refusal and wait > 1:
+                    raise LogError(f"kafka: no connection: {self._refusal}") from None
+                if clock_module.monotonic() > deadline:
+                    raise failure("kafka: the cluster does not answer", error) from None
+                wait = min(2 * wait, ANSWER / 2)
+
+    def _heard(self, error: KafkaError) -> None:
+        """Keep why a broker and this client do not trust each other; it holds no secret."""
+        text = str(error.str())
+        if error.code() in _DISTRUST or "SSL alert" in text:
+            self._refusal = text.partition(" (after ")[0]
 
     def partitions(self, topic: str) -> int:
         """The topic's number of partitions, asked once."""
         if topic not in self._known:
             found = self._cluster().topics.get(self.name(topic))
             if found is None or found.error is not None:
-                raise LogError(f"kafka: no topic '{self.name(topic)}'")
+                raise LogError(f"kafka: no topic '{self.name(topic)}', or no right to see it")
             self._known[topic] = len(found.partitions)
         return self._known[topic]
 
@@ -175,7 +217,7 @@ class Topics:
         try:
             described = self._admin.describe_topics(TopicCollection([name]))[name].result(ANSWER)
         except KafkaException as error:
-            raise LogError(f"kafka: {name} cannot be described: {why(error)}") from None
+            raise failure(f"kafka: {name} cannot be described", error) from None
         identity = f"{self._cluster().cluster_id}/{described.topic_id}"
         return TopicInfo(identity, count, self._offsets(topic, OffsetSpec.earliest()))
 
@@ -198,5 +240,5 @@ class Topics:
             except KafkaException as error:
                 # A new topic, or one whose leader moves, has no leader for a moment.
                 if error.args[0].code() not in _MOVING or clock_module.monotonic() > deadline:
-                    raise LogError(f"kafka: no positions of {topic}: {why(error)}") from None
+                    raise failure(f"kafka: no positions of {topic}", error) from None
                 clock_module.sleep(0.1)
