@@ -1,0 +1,53 @@
+#!/bin/sh
+# Access lists of one study for four kinds of users: acls.sh [confidential|public|both].
+# One cluster: both, the default. Two clusters: run it on each, with its own side.
+#
+#   BOOTSTRAP     host:port                     ADMIN_CONFIG   client settings of an administrator
+#   PREFIX        of the confidential topics    PUBLIC_PREFIX  of the public one; PREFIX if unset
+#   PRODUCERS, RELEASER, ANALYSTS, MONITOR      principals, several with spaces between them
+#   KAFKA_ACLS    the tool; kafka-acls.sh
+#
+# What is not granted is refused: topics are made by an administrator (stream-dp topics), and
+# no one but the releaser may so much as describe a confidential topic that is not theirs.
+# Repeating the script is harmless. A user who is no longer named keeps what it was granted.
+set -eu
+
+side=${1:-both}
+private=$PREFIX
+public=${PUBLIC_PREFIX:-$PREFIX}
+producers=${PRODUCERS:-User:producer}
+releaser=${RELEASER:-User:releaser}
+analysts=${ANALYSTS:-User:analyst}
+monitor=${MONITOR:-User:monitor}
+
+case $side in
+    confidential | public | both) ;;
+    *) echo "usage: $0 [confidential|public|both]" >&2; exit 2 ;;
+esac
+
+# grant "PRINCIPALS" "OPERATIONS" RESOURCE...
+grant() {
+    who=$1 what=$2
+    shift 2
+    for operation in $what; do set -- "$@" --operation "$operation"; done
+    for principal in $who; do set -- "$@" --allow-principal "$principal"; done
+    ${KAFKA_ACLS:-kafka-acls.sh} --bootstrap-server "$BOOTSTRAP" \
+        --command-config "$ADMIN_CONFIG" --add "$@" > /dev/null
+    echo "$who: $what"
+}
+
+if [ "$side" != public ]; then
+    grant "$producers" "Write Describe" --topic "$private.reports"
+    grant "$releaser" "Read Describe DescribeConfigs" --topic "$private.reports"
+    grant "$releaser" "Read Write Describe DescribeConfigs" \
+        --topic "$private.journal" --topic "$private.dead-letters"
+    grant "$releaser" "Write Describe" --transactional-id "$private.releaser"
+    grant "$releaser" "Describe" --group "$private.reader"
+fi
+if [ "$side" != confidential ]; then
+    grant "$releaser" "Read Write Describe DescribeConfigs" --topic "$public.releases"
+    grant "$releaser" "Write Describe" --transactional-id "$public.publisher"
+    grant "$analysts" "Read Describe" --topic "$public.releases"
+    grant "$releaser $analysts" "Describe" --group "$public.reader"
+fi
+grant "$monitor" "Describe" --cluster

@@ -1,0 +1,129 @@
+"""A broker of the shipped properties and scripts, with users, access lists and certificates."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import signal
+import socket
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from broker import FOLDER, HERE, Broker
+
+USERS = ("admin", "producer", "releaser", "analyst", "monitor")
+PRIVATE, PUBLIC = "poverty-inside", "poverty"
+
+
+def free() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass
+class Secured:
+    """SASL and TLS listeners on loopback; everything it needs lies in `folder`."""
+
+    folder: Path
+    sasl: int = field(default_factory=free)
+    tls: int = field(default_factory=free)
+    controller: int = field(default_factory=free)
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def secrets(self) -> Path:
+        return self.folder / "secrets"
+
+    def secret(self, user: str) -> str:
+        return (self.secrets / user).read_text()
+
+    def start(self) -> None:
+        Broker(self.folder, libs=FOLDER / "libs").fetch()
+        self.secrets.mkdir()
+        for user in USERS:
+            (self.secrets / user).write_text(secrets.token_hex(16))
+        self._certificates()
+        self._adapt("server.properties", "tls.properties")
+        self._adapt("admin.properties")
+        with (self.folder / "broker.log").open("wb") as log:
+            self.process = subprocess.Popen(
+                [HERE / "start.sh"], env=self.environment(), stdout=log, stderr=log
+            )
+        deadline = time.monotonic() + 60
+        while any(not _open(port) for port in (self.sasl, self.tls)):
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError((self.folder / "broker.log").read_text()[-2000:])
+            time.sleep(0.1)
+        self.script("acls.sh")
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.send_signal(signal.SIGKILL)
+            self.process.wait()
+
+    def script(self, name: str, *arguments: str) -> str:
+        """What a shipped script says; it must succeed."""
+        done = subprocess.run(
+            [HERE / name, *arguments], env=self.environment(), capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def environment(self) -> dict[str, str]:
+        """Of the shipped scripts: their settings, and Kafka's tools without its distribution."""
+        quick = "java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+        return {
+            "PATH": os.environ["PATH"],
+            "CLASSPATH": f"{FOLDER / 'libs'}/*",
+            "SECRETS": str(self.secrets),
+            "PROPERTIES": str(self.folder / "server.properties"),
+            "KAFKA_STORAGE": f"{quick} kafka.tools.StorageTool",
+            "KAFKA_SERVER": "java -Xmx512m kafka.Kafka",
+            "KAFKA_ACLS": f"{quick} org.apache.kafka.tools.AclCommand",
+            "KAFKA_CONFIGS": f"{quick} kafka.admin.ConfigCommand",
+            "BOOTSTRAP": f"127.0.0.1:{self.sasl}",
+            "ADMIN_CONFIG": str(self.folder / "admin.properties"),
+            "PREFIX": PRIVATE,
+            "PUBLIC_PREFIX": PUBLIC,
+        }
+
+    def _adapt(self, *names: str) -> None:
+        """The shipped properties with places of this machine."""
+        text = "".join((HERE / name).read_text() for name in names)
+        text = text.replace("/run/secrets", str(self.secrets))
+        text = text.replace("/var/lib/kafka/data", str(self.folder / "data"))
+        text = re.sub(r"(0\.0\.0\.0|kafka(\.example\.org)?):9", "127.0.0.1:9", text)
+        for shipped, port in ((9092, self.sasl), (9093, self.controller), (9094, self.tls)):
+            text = text.replace(f"127.0.0.1:{shipped}", f"127.0.0.1:{port}")
+        (self.folder / names[0]).write_text(text)
+
+    def _certificates(self) -> None:
+        """An authority, the broker's certificate, and a certificate for every user."""
+        self._openssl(
+            *("req", "-x509", "-nodes", "-subj", "/CN=authority", "-days", "2"),
+            *("-keyout", "authority.key", "-out", "authority.pem"),
+            *("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"),
+        )
+        for name in ("kafka", *USERS):
+            self._openssl(
+                *("req", "-x509", "-nodes", "-subj", f"/CN={name}", "-days", "2"),
+                *("-CA", "authority.pem", "-CAkey", "authority.key"),
+                *("-addext", "basicConstraints=critical,CA:FALSE"),
+                *("-addext", "subjectAltName=IP:127.0.0.1"),
+                *("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"),
+                *("-keyout", f"{name}.key", "-out", f"{name}.crt"),
+            )
+        whole = (self.secrets / "kafka.key").read_text() + (self.secrets / "kafka.crt").read_text()
+        (self.secrets / "kafka.pem").write_text(whole)
+
+    def _openssl(self, *arguments: str) -> None:
+        subprocess.run(["openssl", *arguments], cwd=self.secrets, check=True, capture_output=True)
+
+
+def _open(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
