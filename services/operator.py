@@ -208,14 +208,24 @@ def evaluate(options: argparse.Namespace) -> Output:
         raise UserError("--repetitions: give at least 2")
     known = truth(setting.study, options.truth, layout(options))
     found = repeat.evaluate(setting.study, known, options.repetitions, seed=options.seed)
-    text = found.table()
+    results: dict[str, Any] = {"evaluation": found}
+    if options.scales:
+        scales = options.scales.split(",")
+        try:
+            results["sweep"] = repeat.sweep(
+                setting.study, known, scales, options.repetitions, seed=options.seed
+            )
+        except (ValueError, ZeroDivisionError):
+            raise UserError("--scales: write numbers such as 0.2,1,10") from None
+    text = "\n\n".join(result.table() for result in results.values())
     if options.out is not None:
-        written = _keep(found, text, options.out)
+        written = [path for name in results for path in _keep(name, results[name], options.out)]
         text += "\n" + "\n".join(f"wrote {path}" for path in written)
-    return Output(found.as_dict(), text)
+    data = {name: result.as_dict() for name, result in results.items()}
+    return Output(data if options.scales else data["evaluation"], text)
 
 
-def _keep(found: Any, text: str, out: Path) -> Iterable[Path]:
+def _keep(name: str, found: Any, out: Path) -> Iterable[Path]:
     try:
         from stream_dp.evaluation import figures
 
@@ -223,6 +233,6 @@ def _keep(found: Any, text: str, out: Path) -> Iterable[Path]:
         drawn = list(figures.write(found, out))
     except ImportError:
         raise UserError("--out: figures need matplotlib; pip install 'stream-dp[plot]'") from None
-    (out / "evaluation.txt").write_text(text + "\n")
-    (out / "evaluation.json").write_text(json.dumps(found.as_dict(), indent=1))
-    return [out / "evaluation.txt", out / "evaluation.json", *drawn]
+    (out / f"{name}.txt").write_text(found.table() + "\n")
+    (out / f"{name}.json").write_text(json.dumps(found.as_dict(), indent=1))
+    return [out / f"{name}.txt", out / f"{name}.json", *drawn]
