@@ -139,6 +139,7 @@ def _parser() -> argparse.ArgumentParser:
     added.add_argument("study", type=Path, metavar="STUDY.toml")
     added.add_argument("truth", type=Path, metavar="TRUTH")
     added.add_argument("--repetitions", type=int, default=200, metavar="R")
+    added.add_argument("--scales", metavar="X,...", help="repeat it with every rho times X")
     added.add_argument("--seed", type=int, default=0)
     added.add_argument("--out", type=Path, metavar="DIR", help="for figures, table and JSON")
     _layout(added)
