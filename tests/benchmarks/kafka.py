@@ -101,6 +101,13 @@ def fill(address: str, prefix: str, people: int) -> None:
     log.close()
 
 
+def remove(address: str, topic: str) -> None:
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient({"bootstrap.servers": address})
+    admin.delete_topics([topic])[topic].result(30)
+
+
 def ours(address: str, prefix: str, people: int) -> None:
     from stream_dp.services.releaser.facts import Facts
     from stream_dp.services.releaser.inputs import Inputs
@@ -252,10 +259,13 @@ def main() -> None:
         prefix = f"bench-{uuid.uuid4().hex[:8]}"
         fill(address, prefix, people)
         runs: dict[str, list[dict[str, float]]] = {name: [] for name in CONTENDERS}
-        for _ in range(given.repeat):
-            for name, several in runs.items():
-                python = given.peer if name == "Quix Streams" else sys.executable
-                several.append(run(python, name, address, prefix, people))
+        try:
+            for _ in range(given.repeat):
+                for name, several in runs.items():
+                    python = given.peer if name == "Quix Streams" else sys.executable
+                    several.append(run(python, name, address, prefix, people))
+        finally:
+            remove(address, f"{prefix}.{REPORTS}")
     best = {name: min(several, key=lambda one: one["wall"]) for name, several in runs.items()}
     print(f"{people * PERIODS} reports of {people} people, {PARTITIONS} partitions")
     print(f"fastest of {given.repeat}; ratios to stream-dp")

@@ -73,14 +73,11 @@ while not (record := consumer.poll(30)).error():  # the end of the topic comes a
     if name != "manifest":
         parts[name] = record.value()
         continue
-    held, hashed = json.loads(record.value()), lambda data: hashlib.sha256(data).hexdigest()
-    assert held["previous"] == previous, "the chain is broken"
-    assert {p["name"]: p["sha256"] for p in held["parts"]} == {
-        n: hashed(d) for n, d in parts.items()}
-    kinds = {name.split("/")[0] for name in parts}  # panel and measurements; none in the first
-    releases.append((held, {kind: pa.concat_tables(pa.ipc.open_stream(d).read_all() for n, d in
-                                  parts.items() if n.startswith(kind)) for kind in kinds}))
-    previous, parts = hashed(record.value()), {}
+    held = json.loads(record.value())
+    hashes = [hashlib.sha256(data).hexdigest() for data in parts.values()]
+    assert held["previous"] == previous and [p["sha256"] for p in held["parts"]] == hashes
+    releases.append((held, {n: pa.ipc.open_stream(d).read_all() for n, d in parts.items()}))
+    previous, parts = hashlib.sha256(record.value()).hexdigest(), {}
 """
 
 # Two answers, the share with poverty = 1 now and ever, as sums of noisy measurements; the panels.
@@ -88,10 +85,14 @@ ANSWERS = """
 size, panels, answers = releases[0][0]["study"]["population"]["size"], {}, {}
 chosen = {"quarters": lambda query: query.endswith(" 1"), "ever": "total at-least 1".__eq__}
 for held, tables in releases[1:]:
+    columns, measurements = (
+        pa.concat_tables(t for name, t in tables.items() if name.startswith(kind))
+        for kind in ("panel/", "measurements/")
+    )
     panel = panels.setdefault(held["release"], {})
-    for period, column in zip(held["columns"], tables["panel"].columns, strict=True):
-        panel[period] = [held["values"][code] for code in column.to_pylist()]
-    rows = [r for r in tables["measurements"].to_pylist() if chosen[held["release"]](r["query"])]
+    for period in held["columns"]:
+        panel[period] = [held["values"][code] for code in columns[period].to_pylist()]
+    rows = [r for r in measurements.to_pylist() if chosen[held["release"]](r["query"])]
     answers[held["release"]] = {
         "value": sum(r["value"] for r in rows) / size,
         "standard_error": sum(r["standard_error"] ** 2 for r in rows) ** 0.5 / size,
