@@ -1,0 +1,158 @@
+"""What is deployed agrees with the program: exit codes, metrics, names, waiting times."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import time
+from configparser import RawConfigParser
+from pathlib import Path
+
+import pytest
+from stream_dp.services import cli
+from stream_dp.services.releaser.facts import Facts
+from stream_dp.services.releaser.listen import ConfidentialMetrics, PublicMetrics
+from stream_dp.services.releaser.releaser import topics
+
+from stream_dp.log.topics import ANSWER
+from stream_dp.release import TOPIC
+from stream_dp.study import Run
+from stream_dp.studyfile import load
+
+DEPLOY = Path(__file__).parent.parent.parent / "deploy"
+GRACE = 90
+
+
+def unit() -> dict[str, str]:
+    parser = RawConfigParser(strict=False)
+    parser.optionxform = str  # type: ignore[assignment, method-assign]
+    parser.read(DEPLOY / "stream-dp.service")
+    return dict(parser["Service"])
+
+
+def test_the_unit_starts_again_only_what_that_can_cure() -> None:
+    held = unit()
+    final = {str(code) for code in (cli.BAD_INPUT, cli.FENCED, cli.INCONSISTENT)}
+    assert set(held["RestartPreventExitStatus"].split()) == final
+    assert str(cli.AGAIN) not in final
+    assert held["Restart"] == "on-failure"
+    assert int(held["TimeoutStopSec"]) > GRACE
+
+
+def test_a_cluster_that_is_away_is_worth_another_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "study.toml"
+    assert cli.main(["new", str(path)]) == 0
+    capsys.readouterr()
+    monkeypatch.setattr("stream_dp.log.topics.ANSWER", 0.5)
+    monkeypatch.setenv("STREAM_DP_LOG", "kafka://127.0.0.1:1/x")
+    monkeypatch.setenv("STREAM_DP_INSECURE", "true")
+    assert cli.main(["close", str(path), "2026-01"]) == cli.AGAIN
+    out, error = capsys.readouterr()
+    assert (out, error.count("\n")) == ("", 1)
+    assert error.startswith("stream-dp: kafka: the cluster does not answer: ")
+
+
+def test_the_grace_holds_a_commit_and_a_flush() -> None:
+    assert 2 * ANSWER + ANSWER <= GRACE
+    compose = (DEPLOY / "compose.yaml").read_text()
+    (wait,) = re.findall(r"\[run, --json.*?stop_grace_period: (\d+)s", compose, re.DOTALL)
+    assert int(wait) > GRACE
+    assert f"within {GRACE} s" in (DEPLOY / "OPERATIONS.md").read_text()
+
+
+def test_alerts_name_metrics_that_exist(tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    assert cli.main(["new", str(path)]) == 0
+    facts = Facts(load(path)[0])
+    facts.publish(1, facts.study.rho, 1.0)
+    facts.count(1, {"received": 1, "rejected": {"late": 1}})
+    samples = [
+        sample
+        for collector in (PublicMetrics(facts), ConfidentialMetrics(facts))
+        for metric in collector.collect()
+        for sample in metric.samples
+    ]
+    asked = re.findall(r"stream_dp_\w+", (DEPLOY / "prometheus" / "alerts.yml").read_text())
+    assert {"stream_dp_ready", "stream_dp_cells"} <= set(asked) <= {s.name for s in samples}
+    fates = {s.labels.get("fate", "") for s in samples}
+    assert {"received", "rejected late"} <= fates
+
+
+def test_access_lists_name_every_topic_and_role() -> None:
+    text = (DEPLOY / "kafka" / "acls.sh").read_text()
+    private, public = topics(1)
+    assert set(re.findall(r"\$private\.([\w-]+)", text)) == {*private, "releaser", "reader"}
+    assert set(re.findall(r"\$public\.([\w-]+)", text)) == {*public, "publisher", "reader"}
+    assert set(public) == {TOPIC}
+
+
+def test_compose_overrides_what_a_study_file_has() -> None:
+    text = (DEPLOY / "compose.yaml").read_text() + (DEPLOY / "stream-dp.service").read_text()
+    named = {name.lower() for name in re.findall(r"STREAM_DP_([A-Z_]+)", text)}
+    assert {"log", "public", "snapshots", "listen", "listen_public"} <= named
+    assert named <= set(Run.model_fields)
+
+
+def test_the_image_holds_what_it_copies_and_no_secret() -> None:
+    text = (DEPLOY / "Containerfile").read_text()
+    assert re.search(r"^USER 10001", text, re.MULTILINE)
+    kept = (DEPLOY / "Containerfile.dockerignore").read_text().split()
+    assert kept[0] == "*"
+    for name in kept[1:]:
+        if name.startswith("!"):
+            assert name[1:] in text
+    assert "secret" not in re.sub(r"#.*", "", text).lower()
+
+
+# again.sh
+
+
+def again(script: str, wait: str = "0.05") -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [DEPLOY / "again.sh", "sh", "-c", script],
+        env={"PATH": os.environ["PATH"], "AGAIN_SECONDS": wait},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("code", [0, 2, 3, 4])
+def test_final_codes(code: int) -> None:
+    child = again(f"echo started; exit {code}")
+    assert child.communicate(timeout=10) == ("started\n", "")
+    assert child.returncode == code
+
+
+@pytest.mark.parametrize("how", ["exit 5", "exit 1", "kill -KILL $$"])
+def test_what_another_start_may_cure(tmp_path: Path, how: str) -> None:
+    seen = tmp_path / "seen"
+    child = again(f"echo x >> {seen}; [ $(wc -l < {seen}) -lt 3 ] || exit 4; {how}")
+    _, error = child.communicate(timeout=10)
+    assert (child.returncode, seen.read_text()) == (4, "x\n" * 3)
+    assert error.count("starting again\n") == 2
+
+
+def test_sigterm_is_passed_on_and_its_code_is_told() -> None:
+    child = again(
+        "trap 'sleep 0.3; echo ended; exit 0' TERM; echo started; while :; do sleep 0.05; done"
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == "started\n"
+    child.send_signal(signal.SIGTERM)
+    assert child.communicate(timeout=10) == ("ended\n", "")
+    assert child.returncode == 0
+
+
+def test_sigterm_between_two_starts() -> None:
+    child = again("exit 5", wait="60")
+    assert child.stderr is not None
+    assert "starting again" in child.stderr.readline()
+    time.sleep(0.1)
+    child.send_signal(signal.SIGTERM)
+    child.communicate(timeout=10)
+    assert child.returncode == 5
