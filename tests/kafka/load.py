@@ -41,6 +41,7 @@ from stream_dp.client import Public
 from stream_dp.log.base import Log, Record, Stored
 from stream_dp.log.kafka import KafkaLog
 from stream_dp.log.sqlite import SqliteLog
+from stream_dp.log.topics import client
 from stream_dp.plan import plan
 from stream_dp.privacy.noise import Draw
 from stream_dp.study import Study
@@ -310,7 +311,7 @@ def logs(kind: str, folder: Path, address: str) -> Iterator[tuple[Log, Log]]:
         ):
             yield log, public
     finally:
-        admin = AdminClient(settings)
+        admin = client(AdminClient, settings)
         topics = [name for name in admin.list_topics(timeout=30).topics if name.startswith(prefix)]
         for future in admin.delete_topics(topics).values():
             future.result(30)
