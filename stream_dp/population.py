@@ -15,19 +15,21 @@ from __future__ import annotations
 import io
 import zipfile
 from collections import Counter as Tally
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, BinaryIO
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from .cells import NULL, Cells, Waiting, latest
 from .errors import Inconsistent
-from .report import NULL, Cells, Reason, Rejected
+from .report import Reason, Rejected
 from .study import Cumulative, Release, Study, Window
 
 _VERSION = 1
-_COMPACT = 1 << 20  # cells that wait in a partition before repeated ones are merged
 
 
 @dataclass
@@ -52,12 +54,20 @@ class Accounting:
 
 @dataclass(frozen=True)
 class Closed:
-    """A closed period. counts: by release name; symbols: by attribute, a code for every slot;
-    refused: the cells of people who were not admitted. All confidential."""
+    """A closed period, confidential.
 
-    counts: dict[str, NDArray[np.int64]]
+    symbols: by attribute, a code for every slot; refused: the cells of people who were not
+    admitted; count: gives the counts, which are not looked at before the noise is drawn.
+    """
+
     symbols: dict[str, NDArray[np.uint8]]
     refused: Cells
+    count: Callable[[], dict[str, NDArray[np.int64]]]
+
+    @cached_property
+    def counts(self) -> dict[str, NDArray[np.int64]]:
+        """By release, what its mechanism takes."""
+        return self.count()
 
 
 class Population:
@@ -70,17 +80,15 @@ class Population:
         self._hi = np.zeros(0, np.uint64)
         self._lo = np.zeros(0, np.uint64)
         self._slot = np.zeros(0, np.int32)
-        self._waiting: dict[int, list[Cells]] = {}
-        self._merged: dict[int, int] = {}
+        self._waiting = Waiting()
         size = study.size or 0
         self._widths = {
             name: max([1, *(_width(release, name) for release in study.releases)])
             for name in study.attributes
         }
         self._recent = {name: self._unknown(name, size) for name in study.attributes}
-        self._totals = {
-            r.name: np.zeros(size, np.uint16) for r in study.releases if isinstance(r, Cumulative)
-        }
+        self._cumulative = [r for r in study.releases if isinstance(r, Cumulative)]
+        self._totals = {r.name: np.zeros(size, np.uint16) for r in self._cumulative}
 
     def _unknown(self, name: str, size: int) -> NDArray[np.uint32]:
         """The recent symbols, as codes in base q, of `size` people of whom nothing is known."""
@@ -101,32 +109,7 @@ class Population:
             self.accounting.rejected.update(one.cells)
         self.accounting.received += len(cells) + sum(sum(r.cells.values()) for r in rejected)
         self.accounting.pending += len(cells)
-        partitions = np.unique(cells.partition)
-        for partition in partitions:
-            part = cells if partitions.size == 1 else cells.take(cells.partition == partition)
-            # A batch may hold its odd reports last: order is by offset, not by place.
-            if (np.diff(part.offset) < 0).any():
-                part = part.take(np.argsort(part.offset, kind="stable"))
-            self._hold(int(partition), part)
-
-    def _hold(self, partition: int, cells: Cells) -> None:
-        """Let the cells of a partition wait; merge when they have doubled: repeats use no memory.
-
-        That happens at the same cell, however the partition was cut into batches.
-        """
-        held = self._waiting.setdefault(partition, [])
-        while len(cells):
-            limit = 2 * self._merged.get(partition, 0) + _COMPACT
-            room = limit - sum(map(len, held))
-            if len(cells) < room:
-                held.append(cells)
-                return
-            rows = np.arange(len(cells))
-            kept = _latest(Cells.joined([*held, cells.take(rows[:room])]))
-            self._supersede(limit - len(kept))
-            held[:] = [kept]
-            self._merged[partition] = len(kept)
-            cells = cells.take(rows[room:])
+        self._supersede(self._waiting.hold(cells))
 
     def _supersede(self, count: int) -> None:
         self.accounting.superseded += count
@@ -135,8 +118,8 @@ class Population:
     def close(self) -> Closed:
         """Close the next period: merge its cells, admit newcomers, count."""
         period = self.period + 1
-        due = self._due(period)
-        final = _latest(due)
+        due = self._waiting.due(period)
+        final = latest(due)
         self._supersede(len(due) - len(final))
         slots = self._find(final.hi, final.lo)
         unknown = (slots < 0) & (final.code != NULL)
@@ -152,26 +135,12 @@ class Population:
         for index, name in enumerate(self._study.attributes):
             own = told & (final.attribute == index)
             symbols[name] = self._advance(name, slots[own], final.code[own])
+        events = {r.name: self._happens(r, symbols) for r in self._cumulative}
+        for name, event in events.items():
+            self._totals[name] = self._totals[name] + event
         self.period = period
-        return Closed(self._count(symbols), symbols, refused)
-
-    def _due(self, period: int) -> Cells:
-        """Cells of a period, taken out of what waits, in order of partition and offset."""
-        due = []
-        for partition in sorted(self._waiting):
-            rest = []
-            for part in self._waiting[partition]:
-                now = part.period == period
-                if now.all():
-                    due.append(part)
-                    continue
-                if now.any():
-                    due.append(part.take(now))
-                    part = part.take(~now)
-                rest.append(part)
-            self._waiting[partition] = rest
-            self._merged[partition] = sum(map(len, rest))
-        return Cells.joined(due)
+        recent, totals, size = dict(self._recent), dict(self._totals), self.size
+        return Closed(symbols, refused, lambda: self._count(recent, totals, events, size))
 
     def _find(self, hi: NDArray[np.uint64], lo: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Slots by hash, -1 where there is none. 64 bits to search, 64 to check."""
@@ -226,25 +195,34 @@ class Population:
         self._recent[name] = recent % q ** (self._widths[name] - 1) * np.uint32(q) + symbols
         return symbols
 
-    def _count(self, symbols: dict[str, NDArray[np.uint8]]) -> dict[str, NDArray[np.int64]]:
+    def _happens(
+        self, release: Cumulative, symbols: dict[str, NDArray[np.uint8]]
+    ) -> NDArray[np.bool_]:
+        """Whom the release's event has happened to in the period."""
+        happens = np.zeros(len(self._study.attributes[release.attribute].symbols), bool)
+        happens[list(self._study.event_codes(release))] = True
+        return happens[symbols[release.attribute]]
+
+    def _count(
+        self,
+        recent: dict[str, NDArray[np.uint32]],
+        totals: dict[str, NDArray[np.uint16]],
+        events: dict[str, NDArray[np.bool_]],
+        size: int,
+    ) -> dict[str, NDArray[np.int64]]:
         """What each release's mechanism takes; see their `measure`."""
         counts = {}
         for release in self._study.releases:
-            attribute = self._study.attributes[release.attribute]
             if isinstance(release, Window):
-                bins = len(attribute.symbols) ** release.width
-                recent = self._recent[release.attribute]
+                bins = len(self._study.attributes[release.attribute].symbols) ** release.width
+                codes = recent[release.attribute]
                 if release.width < self._widths[release.attribute]:
-                    recent = recent % bins
-                counts[release.name] = np.bincount(recent, minlength=bins).astype(np.int64)
+                    codes = codes % bins
+                counts[release.name] = np.bincount(codes, minlength=bins).astype(np.int64)
             else:
-                happens = np.zeros(len(attribute.symbols), bool)
-                happens[list(self._study.event_codes(release))] = True
-                event = happens[symbols[release.attribute]]
-                totals = self._totals[release.name]
-                totals += event
-                rises = np.bincount(totals[event], minlength=self._study.periods.count + 1)
-                counts[release.name] = np.append(rises[1:], self.size).astype(np.int64)
+                reached = totals[release.name][events[release.name]]
+                rises = np.bincount(reached, minlength=self._study.periods.count + 1)
+                counts[release.name] = np.append(rises[1:], size).astype(np.int64)
         return counts
 
     def save(self, file: BinaryIO) -> None:
@@ -252,8 +230,7 @@ class Population:
         arrays: dict[str, NDArray[Any]] = {"hi": self._hi, "lo": self._lo, "slot": self._slot}
         arrays |= {f"recent {k}": v for k, v in self._recent.items()}
         arrays |= {f"totals {k}": v for k, v in self._totals.items()}
-        waiting = Cells.joined([p for k in sorted(self._waiting) for p in self._waiting[k]])
-        arrays |= {f"waiting {i}": c for i, c in enumerate(waiting.columns())}
+        arrays |= {f"waiting {i}": c for i, c in enumerate(self._waiting.all().columns())}
         head = {
             "version": _VERSION,
             "study": self._study.hash,
@@ -278,11 +255,7 @@ class Population:
         numbers = head["accounting"]
         self.accounting = Accounting(**{**numbers, "rejected": Tally(numbers["rejected"])})
         self._hi, self._lo, self._slot = held["hi"], held["lo"], held["slot"]
-        waiting = Cells(*(held[f"waiting {i}"] for i in range(7)))
-        for partition in np.unique(waiting.partition):
-            part = waiting.take(waiting.partition == partition)
-            self._waiting[int(partition)] = [part]
-            self._merged[int(partition)] = len(part)
+        self._waiting = Waiting.of(Cells(*(held[f"waiting {i}"] for i in range(7))))
         self._recent = {name: held[f"recent {name}"] for name in self._recent}
         self._totals = {name: held[f"totals {name}"] for name in self._totals}
         return self
@@ -293,29 +266,3 @@ def _width(release: Release, attribute: str) -> int:
     if isinstance(release, Window) and release.attribute == attribute:
         return release.width
     return 0
-
-
-def _latest(cells: Cells) -> Cells:
-    """The last of the cells of each (person, period, attribute), sorted by person.
-
-    The cells must stand in order of precedence.
-    """
-    # The usual case, one cell a person, needs no stable sort, and the unstable one is faster.
-    ordered = cells.take(np.argsort(cells.hi))
-    if (ordered.hi[1:] != ordered.hi[:-1]).all():
-        return ordered
-    order = np.argsort(cells.hi, kind="stable")
-    ordered = cells.take(order)
-    rest = ordered.attribute.astype(np.uint32) << np.uint32(16) | ordered.period
-    same = ordered.hi[1:] == ordered.hi[:-1]
-    # Only people with several cells (or, hardly ever, half a hash in common) need a finer sort.
-    if (
-        same.any()
-        and (same & ((rest[1:] != rest[:-1]) | (ordered.lo[1:] != ordered.lo[:-1]))).any()
-    ):
-        order = np.lexsort((rest, ordered.lo, ordered.hi))
-        ordered, rest = ordered.take(order), rest[order]
-        same = ordered.hi[1:] == ordered.hi[:-1]
-    last = np.ones(len(ordered), bool)
-    last[:-1] = ~(same & (ordered.lo[1:] == ordered.lo[:-1]) & (rest[1:] == rest[:-1]))
-    return ordered.take(last)

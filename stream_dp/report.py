@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from .cells import EMPTY, NULL, Cells
 from .log.base import Stored
 from .study import Study
 
@@ -31,62 +32,8 @@ REASONS: dict[Reason, str] = {
     "full": "the declared size of the population is reached",
 }
 
-NULL = 254  # the code of a cell that clears
 _NONE, _BAD = 255, 253
 _LONGEST_ID = 256
-
-
-@dataclass(frozen=True)
-class Cells:
-    """Columns of equal length, a row for each cell (person, period, attribute).
-
-    hi, lo: the 128-bit keyed hash of the person's id; code: of the value, or NULL; partition,
-    offset: of the record.
-    """
-
-    hi: NDArray[np.uint64]
-    lo: NDArray[np.uint64]
-    period: NDArray[np.uint16]
-    attribute: NDArray[np.uint16]
-    code: NDArray[np.uint8]
-    partition: NDArray[np.uint16]
-    offset: NDArray[np.int64]
-
-    def __len__(self) -> int:
-        return int(self.hi.shape[0])
-
-    def take(self, rows: NDArray[Any]) -> Cells:
-        return Cells(*(column[rows] for column in self.columns()))
-
-    def columns(self) -> tuple[NDArray[Any], ...]:
-        """The columns in the order of the fields."""
-        return (
-            self.hi,
-            self.lo,
-            self.period,
-            self.attribute,
-            self.code,
-            self.partition,
-            self.offset,
-        )
-
-    @staticmethod
-    def joined(parts: Sequence[Cells]) -> Cells:
-        if not parts:
-            return EMPTY
-        columns = zip(*(part.columns() for part in parts), strict=True)
-        return Cells(*(np.concatenate(column) for column in columns))
-
-
-EMPTY = Cells(
-    np.zeros(0, np.uint64),
-    np.zeros(0, np.uint64),
-    np.zeros(0, np.uint16),
-    np.zeros(0, np.uint16),
-    np.zeros(0, np.uint8),
-    np.zeros(0, np.uint16),
-    np.zeros(0, np.int64),
-)
 
 
 @dataclass(frozen=True)

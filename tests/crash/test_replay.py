@@ -198,7 +198,7 @@ def test_any_batches_make_the_same_state(
 ) -> None:
     """Also with merging of what waits at many moments, or never."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("stream_dp.population._COMPACT", compact)
+        patch.setattr("stream_dp.cells._COMPACT", compact)
         assert _state(sizes, first) == _state([1_000], 0)
 
 

@@ -18,14 +18,15 @@ from stream_dp.services.releaser.journal import read as read_journal
 from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.services.releaser.snapshots import Snapshots
 
-from stream_dp import population as population_module
+from stream_dp import cells as cells_module
+from stream_dp.cells import NULL, Cells
 from stream_dp.client import Public
 from stream_dp.log.base import Record, Stored
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.plan import plan
 from stream_dp.population import Population
 from stream_dp.privacy.noise import Seeded
-from stream_dp.report import NULL, REASONS, Cells, Decoder
+from stream_dp.report import REASONS, Decoder
 from stream_dp.studyfile import load, parse
 
 KEY = bytes(range(32))
@@ -429,7 +430,7 @@ def test_the_population_is_what_a_dictionary_would_be(study, stream, data):
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(stream=streams, data=st.data(), size=st.integers(1, 6))
 def test_merging_what_waits_changes_nothing(monkeypatch, study, stream, data, size):
-    monkeypatch.setattr(population_module, "_COMPACT", size)
+    monkeypatch.setattr(cells_module, "_COMPACT", size)
     check_against_model(study, Decoder(study, KEY), stream, data, merging=True)
 
 
@@ -451,7 +452,7 @@ class Colliding(Decoder):
 def test_half_a_hash_in_common_neither_merges_nor_loses(
     monkeypatch, study, kinds, stream, data, size
 ):
-    monkeypatch.setattr(population_module, "_COMPACT", size)
+    monkeypatch.setattr(cells_module, "_COMPACT", size)
     decoder = Colliding(study, KEY)
     decoder.kinds = kinds
     check_against_model(study, decoder, stream, data, merging=True)
@@ -523,12 +524,12 @@ def test_who_only_clears_takes_no_place():
 
 
 def test_millions_of_repeats_do_not_pile_up(monkeypatch):
-    monkeypatch.setattr(population_module, "_COMPACT", 1000)
+    monkeypatch.setattr(cells_module, "_COMPACT", 1000)
     decoder, population = Decoder(OPEN, KEY), Population(OPEN)
     for start in range(0, 30_000, 500):
         batch = [stored(report(f"p{i % 10}", "2003", a=1), start + i) for i in range(500)]
         population.fold(*decoder.decode(batch, 0))
-        assert sum(map(len, population._waiting[0])) < 1600
+        assert len(population._waiting.all()) < 1600
     assert population.accounting.received == 30_000
     for _ in PERIODS:
         population.close()
