@@ -1,0 +1,201 @@
+"""A study of many days with every kind of report, on any log, and what its runs decide."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from crash.small import Noiseless, decided, raw, secrets_fixed
+from stream_dp.services.operator import releaser
+from stream_dp.services.releaser import journal
+from stream_dp.services.releaser.inputs import marker, reasons_of
+from stream_dp.services.releaser.journal import DEAD_LETTERS, REPORTS, Entry
+from stream_dp.services.setting import Setting
+
+from stream_dp.log.base import Log, Record, Stored
+
+PEOPLE = [f"person-{i:02d}" for i in range(30)]
+MARKER = 'close = "marker"'
+
+
+def declaration(log: str, public: str, periods: int, partitions: int, close: str = MARKER) -> str:
+    """The study file."""
+    return f"""
+[study]
+name = "days"
+unit = "person"
+neighbours = "replace_one"
+rho = 20
+delta = 1e-6
+
+[study.periods]
+first = "2021-01-01"
+every = "day"
+count = {periods}
+{close}
+
+[study.population]
+size = 24
+
+[attributes.poverty]
+values = [0, 1]
+missing = 0
+
+[attributes.work]
+values = ["yes", "no"]
+missing = "absent"
+
+[[releases]]
+name = "pairs"
+kind = "window"
+attribute = "poverty"
+width = 2
+rho = 10
+
+[[releases]]
+name = "working"
+kind = "cumulative"
+attribute = "work"
+event = ["yes"]
+rho = 10
+
+[run]
+log = "{log}"
+public = "{public}"
+partitions = {partitions}
+replication = 1
+insecure = true
+"""
+
+
+@dataclass
+class Days:
+    """The study in a folder. close: how its periods close, in the words of the study file."""
+
+    folder: Path
+    log: str
+    public: str
+    periods: int
+    partitions: int = 3
+    close: str = MARKER
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        text = declaration(self.log, self.public, self.periods, self.partitions, self.close)
+        self.file.write_text(text)
+        self.setting = Setting.load(self.file)
+        self.labels = self.setting.study.periods.labels
+
+    @classmethod
+    def on_kafka(cls, folder: Path, server: str, prefix: str, periods: int, **how: Any) -> Days:
+        urls = (f"kafka://{server}/{prefix}", f"kafka://{server}/{prefix}-public")
+        return cls(folder, *urls, periods, **how)
+
+    @classmethod
+    def on_sqlite(cls, folder: Path, periods: int, **how: Any) -> Days:
+        return cls(folder, "sqlite:days.db", "sqlite:days-public.db", periods, **how)
+
+    @property
+    def file(self) -> Path:
+        return self.folder / "days.toml"
+
+    @property
+    def snapshots(self) -> Path:
+        return self.folder / "days-snapshots"
+
+    def opened(self) -> closing[Log]:
+        return closing(self.setting.log())
+
+    def opened_public(self) -> closing[Log]:
+        return closing(self.setting.public(readonly=True))
+
+    def send(self, records: Sequence[Record]) -> None:
+        with self.opened() as log:
+            log.create({REPORTS: self.partitions})
+            log.append(records)
+
+    def run(self, **how: Any) -> bool:
+        """Run in this process until nothing is left to do, without noise."""
+        with pytest.MonkeyPatch.context() as patch:
+            secrets_fixed(patch)
+            process = releaser(self.setting)
+            with closing(process.log), closing(process.public):
+                for name, value in {"source": Noiseless(), **how}.items():
+                    setattr(process, name, value)
+                return process.run(until_idle=True)
+
+    def entries(self) -> list[Entry]:
+        with self.opened() as log:
+            return journal.read(log)
+
+    def decided(self) -> list[dict[str, Any]]:
+        return decided(self.entries())
+
+    def reasons(self) -> dict[str, int]:
+        with self.opened() as log:
+            return dict(reasons_of(everything(log, DEAD_LETTERS)))
+
+    def place_of(self, person: str) -> int:
+        return zlib.crc32(person.encode()) % self.partitions
+
+    def report(
+        self, person: str, label: str, values: dict[str, Any], partition: int | None = None
+    ) -> Record:
+        data = json.dumps({"person": person, "period": label, "values": values}).encode()
+        return raw(self.place_of(person) if partition is None else partition, data)
+
+    def reports(self, number: int) -> list[Record]:
+        """What comes while period `number` is open: usual, again, early, late, unreadable."""
+        rng, label = np.random.default_rng(number), self.labels[number - 1]
+        # Some people appear late, so the last ones find no place.
+        usual = [
+            self.report(p, label, {"poverty": int(rng.integers(2)), "work": work})
+            for p in PEOPLE[: 20 + number]
+            for work in [["yes", "no"][int(rng.integers(2))]]
+        ]
+        again = [
+            self.report(p, label, {"poverty": 1}, int(rng.integers(self.partitions)))
+            for p in PEOPLE[:4]
+        ]
+        cleared = [self.report(p, label, {"work": None}) for p in PEOPLE[3:6]]
+        partly = [self.report(p, label, {"poverty": 7, "work": "yes"}) for p in PEOPLE[10:13]]
+        early = [
+            self.report(p, later, {"poverty": int(rng.integers(2))})
+            for later in self.labels[number : number + 3]
+            for p in PEOPLE[6:9]
+        ]
+        late = [
+            self.report(p, before, {"poverty": 1})
+            for before in self.labels[max(0, number - 3) : number - 1]
+            for p in PEOPLE[:2]
+        ]
+        unusable = [raw(0, b"\xff not JSON"), raw(self.partitions - 1, None), raw(0, b"{}")]
+        return [*usual, *again, *cleared, *partly, *early, *late, *unusable]
+
+    def markers(self, number: int) -> list[Record]:
+        return [marker(number, p) for p in range(self.partitions)]
+
+    def day(self, number: int) -> list[Record]:
+        """All that is sent for a period: reports, markers, and reports behind the markers."""
+        label = self.labels[number - 1]
+        behind = [self.report(p, label, {"poverty": 0}) for p in PEOPLE[:3]]
+        return [*self.reports(number), *self.markers(number), *behind]
+
+
+def everything(log: Log, topic: str) -> list[Stored]:
+    """All records of a topic that anyone may take in."""
+    found: list[Stored] = []
+    position = dict(log.describe(topic).first)
+    while True:
+        batch = log.read(topic, position, 10_000, 0)
+        found += batch.records
+        position = batch.next
+        if batch.at_end:
+            return found

@@ -1,0 +1,264 @@
+"""Topics that contradict each other, the study or themselves: refused, with what was found."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
+from days import Days, everything
+from stream_dp.services.cli import main
+from stream_dp.services.releaser.journal import DEAD_LETTERS, JOURNAL, REPORTS
+
+from stream_dp.log.base import Log, Record, Stored
+from stream_dp.log.kafka import KafkaLog
+from stream_dp.privacy.noise import System
+from stream_dp.release import TOPIC
+
+CLOSED = 3
+
+
+@pytest.fixture
+def handlers() -> Iterator[None]:
+    """`stream-dp run` takes over signals; here they are given back."""
+    kept = {name: signal.getsignal(name) for name in (signal.SIGTERM, signal.SIGINT)}
+    yield
+    for name, handler in kept.items():
+        signal.signal(name, handler)
+
+
+@pytest.fixture
+def admin(kafka: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": kafka})
+
+
+@pytest.fixture
+def place(kafka: str, tmp_path: Path) -> Days:
+    """A study of which some periods are published."""
+    days = Days.on_kafka(tmp_path / "days", kafka, f"f-{uuid.uuid4().hex[:12]}", 5, partitions=2)
+    for number in range(1, CLOSED + 1):
+        days.send(days.day(number))
+    assert not days.run(source=System())
+    return days
+
+
+@pytest.fixture
+def refused(place: Days, capsys: pytest.CaptureFixture[str], handlers: None) -> Callable[..., str]:
+    """What a command says, in one line, when it ends with exit code 4 and changes nothing."""
+
+    def check(*arguments: str) -> str:
+        before = contents(place)
+        capsys.readouterr()
+        assert main(arguments or ["run", str(place.file), "--until-idle"]) == 4
+        out, error = capsys.readouterr()
+        assert out == ""
+        (line,) = error.splitlines()
+        assert contents(place) == before
+        return line.removeprefix("stream-dp: ")
+
+    return check
+
+
+def name(place: Days, topic: str) -> str:
+    return (place.public if topic == TOPIC else place.log).rsplit("/", 1)[1] + f".{topic}"
+
+
+def held(place: Days, topic: str) -> closing[Log]:
+    return place.opened_public() if topic == TOPIC else place.opened()
+
+
+def read(place: Days, topic: str) -> list[Stored]:
+    with held(place, topic) as log:
+        return everything(log, topic)
+
+
+def contents(place: Days) -> list[Any]:
+    found = [sorted(read(place, topic)) for topic in (REPORTS, JOURNAL, TOPIC, DEAD_LETTERS)]
+    return [*found, sorted(path.name for path in place.snapshots.iterdir())]
+
+
+def made_again(
+    place: Days, admin: AdminClient, topic: str, records: Sequence[Stored], partitions: int = 1
+) -> None:
+    """A topic as a backup of those records gives it back."""
+    admin.delete_topics([name(place, topic)])[name(place, topic)].result(30)
+    deadline = time.monotonic() + 30
+    while name(place, topic) in admin.list_topics(timeout=10).topics:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    with held(place, topic) as log:
+        log.create({topic: partitions})
+        log.append(Record(topic, r.value, r.key, r.headers, r.partition, r.time) for r in records)
+
+
+def ended(records: Sequence[Stored], last: str) -> list[Stored]:
+    """The records up to and with the one of that id."""
+    (place,) = (i for i, r in enumerate(records) if dict(r.headers)["ce_id"] == last.encode())
+    return list(records[: place + 1])
+
+
+def test_the_study_goes_on_where_nothing_is_wrong(place: Days, handlers: None) -> None:
+    place.send(place.day(CLOSED + 1))
+    assert main(["run", str(place.file), "--until-idle"]) == 0
+    assert [entry.number for entry in place.entries()] == [0, 1, 2, 3, 4]
+    assert main(["verify", str(place.file)]) == 0
+    assert main(["verify", str(place.file), "--head", "0" * 64]) == 4
+
+
+def test_an_older_journal_behind_the_public_log(
+    place: Days, admin: AdminClient, refused: Callable[..., str]
+) -> None:
+    made_again(place, admin, JOURNAL, ended(read(place, JOURNAL), "2/manifest"))
+    for command in ("run", "verify"):
+        line = refused(command, str(place.file), *["--until-idle"][: command == "run"])
+        assert "journal: it ends at public message 3, but the public log holds 5" in line
+        assert "an older journal was restored" in line
+        assert "its noise must not be drawn again" in line
+
+
+def test_an_empty_journal_beside_a_public_log(
+    place: Days, admin: AdminClient, refused: Callable[..., str]
+) -> None:
+    made_again(place, admin, JOURNAL, [])
+    assert refused().startswith("journal: it is empty, but the public log is not")
+
+
+def test_a_journal_that_ends_in_a_message(
+    place: Days, admin: AdminClient, refused: Callable[..., str]
+) -> None:
+    made_again(place, admin, JOURNAL, read(place, JOURNAL)[:-1])
+    assert refused() == "journal: ends in the middle of message 3; restore a backup"
+
+
+def test_a_journal_without_one_of_its_messages(
+    place: Days, admin: AdminClient, refused: Callable[..., str]
+) -> None:
+    kept = [r for r in read(place, JOURNAL) if not dict(r.headers)["ce_id"].startswith(b"2/")]
+    made_again(place, admin, JOURNAL, kept)
+    assert refused() == "journal: message 2 is missing; the next one is 3"
+
+
+@pytest.mark.parametrize(("topic", "what"), [(JOURNAL, "journal"), (TOPIC, "public log")])
+def test_a_topic_whose_beginning_is_gone(
+    place: Days, admin: AdminClient, refused: Callable[..., str], topic: str, what: str
+) -> None:
+    gone = TopicPartition(name(place, topic), 0, 3)
+    admin.delete_records([gone])[gone].result(30)
+    assert refused() == (
+        f"{what}: begins at position 3, so its first records are gone; restore it whole and give"
+        " it unlimited retention"
+    )
+
+
+def test_a_tampered_journal(place: Days, admin: AdminClient, refused: Callable[..., str]) -> None:
+    changed = [
+        r._replace(value=b"\x00") if dict(r.headers)["ce_id"] == b"2/public/0" else r
+        for r in read(place, JOURNAL)
+    ]
+    made_again(place, admin, JOURNAL, changed)
+    assert refused() == "journal: message 2 does not have the bytes of its manifest"
+
+
+@pytest.mark.parametrize(
+    ("part", "change", "line"),
+    [
+        ("2/panel/0", lambda _: b"\x00", "message 2 does not have the bytes of its manifest"),
+        (
+            "1/manifest",
+            lambda value: value.replace(b'"unit":"person"', b'"unit":"planet"'),
+            "message 2 does not follow the one before it (broken hash chain)",
+        ),
+    ],
+)
+def test_a_tampered_release(
+    place: Days,
+    admin: AdminClient,
+    refused: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
+    part: str,
+    change: Callable[[bytes], bytes],
+    line: str,
+) -> None:
+    changed = [
+        r._replace(value=change(r.value)) if dict(r.headers)["ce_id"] == part.encode() else r
+        for r in read(place, TOPIC)
+    ]
+    made_again(place, admin, TOPIC, changed)
+    monkeypatch.setenv("STREAM_DP_INSECURE", "true")
+    assert refused() == f"public log: {line}"
+    assert refused("verify", place.public) == f"public log: {line}"
+
+
+def test_a_last_release_that_the_journal_did_not_decide(
+    place: Days, admin: AdminClient, refused: Callable[..., str]
+) -> None:
+    *kept, last = read(place, TOPIC)
+    changed = last._replace(value=last.value.replace(b'"unit":"person"', b'"unit":"planet"'))
+    made_again(place, admin, TOPIC, [*kept, changed])
+    assert refused().startswith("public log: message 5 is not the one that the journal decided")
+
+
+def test_reports_of_another_topic(
+    place: Days, admin: AdminClient, refused: Callable[..., str]
+) -> None:
+    """As after a move to another cluster: every record is there, but nobody can be sure."""
+    made_again(place, admin, REPORTS, read(place, REPORTS), 2)
+    assert refused().startswith("reports: this is another log than the one that the journal was")
+
+
+def test_another_number_of_partitions(
+    place: Days, admin: AdminClient, refused: Callable[..., str]
+) -> None:
+    more = name(place, REPORTS)
+    admin.create_partitions([NewPartitions(more, 3)])[more].result(30)
+    place.file.write_text(place.file.read_text().replace("partitions = 2", "partitions = 3"))
+    place.partitions = 3
+    assert refused() == (
+        "reports: the topic has 3 partitions, the journal was begun with 2; the number cannot"
+        " change during a study"
+    )
+
+
+def test_reports_that_end_before_the_last_cut(
+    place: Days,
+    admin: AdminClient,
+    refused: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With the identity of the topic out of the way, positions still tell."""
+    identity = place.entries()[0].message.head["reports"]["identity"]
+    made_again(place, admin, REPORTS, read(place, REPORTS)[:20], 2)
+    describe = KafkaLog.describe
+    monkeypatch.setattr(
+        KafkaLog,
+        "describe",
+        lambda log, topic: replace(describe(log, topic), identity=identity),
+    )
+    assert "the topic ends before the last cut of the journal" in refused()
+    shutil.rmtree(place.snapshots)
+    place.snapshots.mkdir()
+    assert "the topic ends before the cut of a closed period" in refused()
+
+
+def test_reports_that_expired_without_a_snapshot(
+    place: Days, admin: AdminClient, refused: Callable[..., str], handlers: None
+) -> None:
+    cut = place.entries()[-1].cut
+    gone = [TopicPartition(name(place, REPORTS), p, o) for p, o in cut.items()]
+    for future in admin.delete_records(gone).values():
+        future.result(30)
+    assert main(["run", str(place.file), "--until-idle"]) == 0
+    shutil.rmtree(place.snapshots)
+    place.snapshots.mkdir()
+    assert refused().startswith(
+        "reports: no snapshot is left and the topic no longer reaches back to period 1"
+    )

@@ -1,0 +1,18 @@
+"""The crash matrix in short: every step once, some random moments, a broker, a second instance."""
+
+import matrix
+from broker import FOLDER
+
+
+def test_kills_at_every_step_and_at_random_moments():
+    report = matrix.run(24, 28, broker_kills=1, second=1, libs=FOLDER / "libs")
+    assert report.sound, report.table()
+    assert all(report.kills[step] for step in (*matrix.STEPS, matrix.RANDOM)), report.table()
+    assert report.periods == 28
+    assert report.aborted_decisions > 0
+
+
+def test_a_releaser_that_shows_a_draw_before_it_is_decided_is_noticed():
+    given = {"broker_kills": 0, "second": 0, "fault": "publish first"}
+    report = matrix.run(3, 5, libs=FOLDER / "libs", **given)
+    assert report.wrong["periods with a second draw visible"] > 0, report.table()
