@@ -1,8 +1,9 @@
 """The releaser: one loop that closes a period, draws, decides once, and then publishes.
 
-The order of a period: charge, draw the noise, close the population at its cut, step the
-mechanisms, snapshot, commit everything to the journal in one transaction, publish a copy. A
-crash before the commit leaves nothing decided; after it, the same bytes go out.
+The order of a period: close the population at its cut, snapshot, charge, draw the noise, count,
+step the mechanisms, commit everything to the journal in one transaction, publish a copy. A crash
+before the commit leaves nothing decided; after it, the same bytes go out. Between the draw and
+the commit there is only arithmetic on what the plan has bounded.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from .journal import DEAD_LETTERS, JOURNAL, REPORTS, Entry
 from .snapshots import Snapshots
 
 _POLL = 0.5
+# Kafka forgets a role that was idle for some days: before noise is drawn it is taken anew.
+_FRESH = 86_400.0
 
 
 def topics(partitions: int) -> tuple[dict[str, int], dict[str, int]]:
@@ -66,7 +69,13 @@ class Releaser:
 
         Returns True at the end of the horizon. Raises Inconsistent, Busy, Fenced, Unknown.
         """
-        periods = self.plan.study.periods
+        while (done := self._run(until_idle)) is None:
+            self.at("renewed")
+        return done
+
+    def _run(self, until_idle: bool) -> bool | None:
+        """What `run` does, or None where a period took so long that the roles may be forgotten."""
+        periods, began = self.plan.study.periods, time_module.monotonic()
         with ExitStack() as stack:
             self._topics()
             writer = stack.enter_context(self.log.own("releaser"))
@@ -78,10 +87,12 @@ class Releaser:
                 if not self._publish(entry, publisher, until_idle):
                     return False
             held = decision.lines(self.plan.study, entries)
-            inputs = self._inputs(entries)
+            snapshots = self.snapshots.of(entries[0].message.hash[:12])
+            snapshots.prepare()
+            inputs = self._inputs(entries, snapshots)
             hashes = [digest for e in entries for digest in e.published]
             last, kept = entries[-1], [e.snapshot[0] for e in entries[-2:] if e.number]
-            self.snapshots.keep(set(kept))
+            snapshots.keep(set(kept))
             del entries
             self.facts.ready = True
             self.at("recovered")
@@ -91,10 +102,12 @@ class Releaser:
                 if cut is None:
                     return False
                 self.at("cut")
+                if time_module.monotonic() - began > _FRESH:
+                    return None
+                taken = self._take(inputs, cut, snapshots)
                 charged = ledger.charge(*self.plan.charges(number))
                 draws = decision.draw(self.source, held, number)
                 self.at("drawn")
-                taken = self._take(inputs, cut)
                 last, held = decision.decide(
                     self.plan,
                     number,
@@ -115,8 +128,9 @@ class Releaser:
                 if not self._publish(last, publisher, until_idle):
                     return False
                 kept = [*kept, last.snapshot[0]][-2:]
-                self.snapshots.keep(set(kept))
+                snapshots.keep(set(kept))
                 self.at("cleaned")
+                began = time_module.monotonic()
             self.tell("the horizon is reached: every period is released")
             return True
 
@@ -149,16 +163,18 @@ class Releaser:
 
     def _unpublished(self, entries: list[Entry]) -> list[Entry]:
         """Entries that the public log does not hold; what it holds is checked."""
-        done = list(messages(self.public, TOPIC, "public log"))
+        done = [m.hash for m in messages(self.public, TOPIC, "public log")]
         journal.check_public(entries, done)
-        left = len(done)
+        left, shown = len(done), -1
         for place, entry in enumerate(entries):
             if left == 0:
                 return entries[place:]
             if left < len(entry.published):
                 raise Inconsistent("public log: it ends in the middle of a period's releases")
             left -= len(entry.published)
-            self._show(entry)
+            shown += len(entry.published)
+            if shown > self.facts.published.index:
+                self._show(entry)
         return []
 
     def _show(self, entry: Entry) -> None:
@@ -194,10 +210,10 @@ class Releaser:
                 return False
         return True
 
-    def _inputs(self, entries: list[Entry]) -> Inputs:
+    def _inputs(self, entries: list[Entry], snapshots: Snapshots) -> Inputs:
         """The population at the last cut: from a snapshot, and the input after it replayed."""
         study, last = self.plan.study, entries[-1]
-        start, population = self._latest_snapshot(entries)
+        start, population = self._latest_snapshot(entries, snapshots)
         key = bytes.fromhex(entries[0].message.head["key"])
         inputs = Inputs(
             self.log, Decoder(study, key), population, start.cut, last.marks, self.facts, self.at
@@ -225,10 +241,12 @@ class Releaser:
             )
         return inputs
 
-    def _latest_snapshot(self, entries: list[Entry]) -> tuple[Entry, Population]:
+    def _latest_snapshot(
+        self, entries: list[Entry], snapshots: Snapshots
+    ) -> tuple[Entry, Population]:
         study = self.plan.study
         for entry in reversed(entries[1:]):
-            data = self.snapshots.read(*entry.snapshot)
+            data = snapshots.read(*entry.snapshot)
             if data is not None:
                 return entry, Population.load(study, data)
         return entries[0], Population(study)
@@ -264,13 +282,13 @@ class Releaser:
                     return None
         return None
 
-    def _take(self, inputs: Inputs, cut: Positions) -> decision.Taken:
+    def _take(self, inputs: Inputs, cut: Positions, snapshots: Snapshots) -> decision.Taken:
         """Close the population at the cut and keep a snapshot of it."""
         closed = inputs.population.close()
         self.at("closed")
         inputs.refuse(closed.refused)
         self.at("refused")
-        snapshot = self.snapshots.write(inputs.population)
+        snapshot = snapshots.write(inputs.population)
         self.at("snapshot")
         accounting = inputs.population.accounting.as_dict()
         return decision.Taken(cut, dict(inputs.marks), closed, accounting, snapshot)

@@ -1,0 +1,64 @@
+"""Months between two decisions: the broker forgets a role that is idle, the releaser does not."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import broker as brokers
+import pytest
+from broker import FOLDER, Broker
+from days import Days
+from stream_dp.services.releaser import releaser
+
+from stream_dp.log.base import Unknown
+
+FORGETS = """\
+transactional.id.expiration.ms=2000
+transaction.remove.expired.transaction.cleanup.interval.ms=500
+producer.id.expiration.ms=2000
+producer.id.expiration.check.interval.ms=500
+"""
+
+
+@pytest.fixture(scope="module")
+def forgetful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A broker that forgets within seconds what others forget within days."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(brokers, "_PROPERTIES", brokers._PROPERTIES + FORGETS)
+        broker = Broker(tmp_path_factory.mktemp("broker"), libs=FOLDER / "libs")
+        address = broker.start()
+    yield address
+    broker.stop()
+
+
+def waits(seen: Counter[str]) -> Callable[[str], None]:
+    """Counts steps; the first close is long in coming."""
+
+    def at(name: str) -> None:
+        seen[name] += 1
+        if name == "recovered" and seen[name] == 1:
+            time.sleep(6)
+
+    return at
+
+
+def test_a_role_that_was_forgotten_is_taken_again_before_noise_is_drawn(
+    forgetful: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = Days.on_kafka(tmp_path / "kafka", forgetful, "idle", 2)
+    theirs = Days.on_sqlite(tmp_path / "sqlite", 2)
+    for days in (ours, theirs):
+        for number in (1, 2):
+            days.send(days.day(number))
+    assert theirs.run()
+    with pytest.raises(Unknown, match="not currently assigned"):
+        ours.run(at=waits(Counter()))
+    assert len(ours.entries()) == 1
+    monkeypatch.setattr(releaser, "_FRESH", 3.0)
+    seen: Counter[str] = Counter()
+    assert ours.run(at=waits(seen))
+    assert (seen["renewed"], seen["owned"], seen["drawn"]) == (1, 2, 2)
+    assert ours.decided() == theirs.decided()
