@@ -78,8 +78,9 @@ def estimate(options: argparse.Namespace) -> Output:
     )
     digits = 1 if options.count else 5
     low, high = found.interval
+    whom = "" if options.count or found.people == "declared" else f", {found.people}"
     text = [
-        f"{found.query} at {found.period} ({found.measure} of {public.study.unit}s)",
+        f"{found.query} at {found.period} ({found.measure} of {public.study.unit}s{whom})",
         f"  estimate        {found.value:.{digits}f}",
         f"  standard error  {found.standard_error:.{digits}f}",
         f"  {LEVEL:.0%} interval    {low:.{digits}f} to {high:.{digits}f}",
@@ -111,7 +112,7 @@ def _against_journal(setting: Setting, public: Public) -> list[str]:
         if not entries:
             raise Inconsistent("journal: it is empty, but the public log is not")
         ledger = journal.check(entries, setting.plan, log.describe(journal.REPORTS))
-    journal.check_public(entries, public.messages)
+    journal.check_public(entries, [m.hash for m in public.messages])
     waiting = sum(len(entry.published) for entry in entries) - len(public.messages)
     return [
         f"journal: {len(entries)} entries, charged as planned, {ledger.spent} spent",

@@ -53,12 +53,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail([str(error)], AGAIN)
     except LogError as error:
         return _fail([str(error)], BAD_INPUT)
-    except BrokenPipeError:
-        # The reader has left; keep the interpreter from complaining at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            return _left()
+        place = f"{error.filename}: " if error.filename else ""
+        return _fail([f"{place}{error.strerror or type(error).__name__}"], AGAIN)
     except KeyboardInterrupt:
         return _fail(["interrupted"], 130)
+
+
+def _left() -> int:
+    """The reader of our output has left: keep the interpreter from complaining at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 1
 
 
 def _fail(lines: Sequence[str], code: int) -> int:

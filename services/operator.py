@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import signal
 import sys
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from stream_dp.errors import UserError
-from stream_dp.log.base import Log, LogError, Stored
+from stream_dp.log.base import Log, Missing, Stored
 from stream_dp.log.message import iso
 from stream_dp.report import REASONS
 
@@ -91,6 +92,8 @@ def run(options: argparse.Namespace) -> Output:
         signal.signal(name, lambda *_: stop.set())
     tell = _tell_json if options.json else lambda line: print(line, flush=True)
     process = releaser(setting, tell=tell, stop=stop)
+    # What was imported lives as long as the service: let the collector never look at it again.
+    gc.freeze()
     with ExitStack() as stack:
         stack.callback(process.public.close)
         stack.callback(process.log.close)
@@ -135,7 +138,7 @@ def status(options: argparse.Namespace) -> Output:
         with closing(setting.log(readonly=True)) as log:
             entries = journal.read(log)
             ledger = journal.check(entries, made, log.describe(REPORTS)) if entries else None
-    except LogError:
+    except Missing:
         entries, ledger = [], None
     last = entries[-1] if entries else None
     number = last.number if last else 0
@@ -181,7 +184,7 @@ def rejected(options: argparse.Namespace) -> Output:
     try:
         with closing(setting.log(readonly=True)) as log:
             letters = _all(log, DEAD_LETTERS)
-    except LogError:
+    except Missing:
         letters = []
     found = reasons_of(letters)
     data = {"confidential": True, "rejected": found, "records": len({x.key for x in letters})}

@@ -9,6 +9,7 @@ from pathlib import Path
 from stream_dp.client import Public
 from stream_dp.errors import UserError
 from stream_dp.log import Log, open_log
+from stream_dp.log.base import Missing
 from stream_dp.log.settings import from_environment
 from stream_dp.plan import Plan, plan
 from stream_dp.study import Run, Study
@@ -29,6 +30,10 @@ class Setting:
     @classmethod
     def load(cls, path: Path) -> Setting:
         study, run = load(path)
+        if run.log == run.public:
+            raise UserError(
+                f"{path}: run.public: is the same as run.log; analysts would read everything"
+            )
         return cls(study, run, path)
 
     @property
@@ -70,13 +75,17 @@ class Setting:
 
 def published(source: str) -> tuple[Public, Setting | None]:
     """What STUDY|PUBLIC names: its public log, and the study where a file was given."""
-    if ":" in source and not Path(source).exists():
-        kafka, insecure = from_environment(Path())
-        log = open_log(source, Path(), public=True, readonly=True, kafka=kafka, insecure=insecure)
-        with closing(log):
-            return Public(log), None
-    if Path(source).suffix in {".db", ".sqlite"}:
+    if Path(source).suffix in {".db", ".sqlite"} and ":" not in source:
         raise UserError(f"{source}: name a public log as sqlite:{source}")
-    setting = Setting.load(Path(source))
-    with closing(setting.public(readonly=True)) as log:
-        return Public(log), setting
+    named = ":" in source and not Path(source).exists()
+    setting = None if named else Setting.load(Path(source))
+    try:
+        with closing(_public(source) if setting is None else setting.public(readonly=True)) as log:
+            return Public(log), setting
+    except Missing as error:
+        raise UserError(f"public log: {error}: nothing is published there yet") from None
+
+
+def _public(url: str) -> Log:
+    kafka, insecure = from_environment(Path())
+    return open_log(url, Path(), public=True, readonly=True, kafka=kafka, insecure=insecure)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from .errors import Inconsistent, UserError
-from .log.base import Log, LogError
+from .log.base import Log, LogError, Missing
 from .log.message import Message, messages
 from .panel import Panel
 from .query import TotalQuery, WindowQuery, parse
@@ -46,6 +46,8 @@ class Release:
 class Estimate:
     """An unbiased answer from noisy measurements, and beside it the panel's own.
 
+    people: whom a share is of: the declared number, or the noisy number of a period.
+
     standard_error, interval: of the privacy noise alone; panel: the answer of the synthetic
     rows, which padding, clamping and repairs may bias.
     """
@@ -54,6 +56,7 @@ class Estimate:
     query: str
     period: str
     measure: str
+    people: str
     value: float
     standard_error: float
     interval: tuple[float, float]
@@ -70,6 +73,8 @@ class Public:
     def __init__(self, log: Log) -> None:
         try:
             self.messages = list(messages(log, TOPIC, "public log"))
+        except Missing:
+            raise
         except LogError as error:
             raise UserError(f"public log: {error}") from None
         self._whole: dict[str, Panel] = {}
@@ -185,6 +190,8 @@ class Public:
             value, variance = self._total(asked, release, values, variances)
             own = int((panel.symbols.sum(axis=1) >= asked.least).sum())
             people = (*self._people(name), 0.0)
+        first = held if isinstance(asked, WindowQuery) else self.of(name)[0].certificate
+        whom = "declared" if self.study.size is not None else f"counted at {first.period}"
         if not count:
             value, variance = _share(value, variance, people, self.study.size)
         error = math.sqrt(variance)
@@ -193,7 +200,7 @@ class Public:
         measure = "count" if count else "share"
         panels = own if count else own / max(panel.rows, 1)
         return Estimate(
-            name, asked.text, held.period, measure, value, error, interval, LEVEL, panels
+            name, asked.text, held.period, measure, whom, value, error, interval, LEVEL, panels
         )
 
     @staticmethod

@@ -64,3 +64,9 @@ def window_codes(symbols: Symbols, q: int) -> NDArray[np.int64]:
     for column in symbols.T:
         codes = codes * q + column
     return codes
+
+
+def window_symbols(codes: NDArray[np.int64], q: int, width: int) -> Symbols:
+    """The rows (rows, width) that `window_codes` reads as these numbers."""
+    digits = [codes // q**i % q for i in reversed(range(width))]
+    return np.stack(digits, axis=1).astype(np.uint8)

@@ -48,14 +48,18 @@ def seconds(text: str) -> int:
 
 
 class Schedule(BaseModel):
-    """Close by the calendar: `grace` after `at` (local time) on the day the period ends."""
+    """Close by the calendar: `grace` after `at` (local time) on the day the period ends.
+
+    delay: from the close to publication. It must be longer than closing ever takes, or the moment
+    of publication follows the volume of reports.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     zone: str
     at: time = time(0)
     grace: str = "0s"
-    delay: str = "0s"
+    delay: str = "1h"
 
     @field_validator("zone")
     @classmethod

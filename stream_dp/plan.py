@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from .continual import FixedWindow, mechanism
+from .continual import AnyMechanism, FixedWindow, mechanism
 from .errors import UserError
 from .privacy.ledger import BudgetExceeded, Charge, Ledger
 from .privacy.zcdp import epsilon
 from .release import invariants_words, relation_words
 from .study import Release, Study
+
+_MOST_DEVIATION = 10**6
+_MOST_ROWS = 2 * 10**8
 
 
 @dataclass(frozen=True)
@@ -113,8 +116,22 @@ def plan(study: Study) -> Plan:
     return made
 
 
+def _bounded(study: Study, release: Release, found: AnyMechanism) -> None:
+    """Refuse what no draw could answer sensibly: nothing may fail once noise is drawn."""
+    rows = study.size or 0
+    if isinstance(found, FixedWindow):
+        rows += found.padding * found.bins
+    if found.worst_variance > _MOST_DEVIATION**2 or rows > _MOST_ROWS:
+        raise UserError(
+            f"release '{release.name}': noise of standard deviation"
+            f" {math.sqrt(found.worst_variance):.3g} and {rows} rows: nothing would be left of"
+            f" the counts; raise its rho, or ask for less (at most {_MOST_ROWS} rows)"
+        )
+
+
 def _planned(study: Study, release: Release) -> Planned:
     found = mechanism(study, release)
+    _bounded(study, release, found)
     facts: dict[str, str | int | float] = {
         "mechanism": found.title,
         "noise_standard_deviation": math.sqrt(found.worst_variance),

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import UserError
+from .panel import window_symbols
 
 _MOST_MASK = 1 << 20
 
@@ -112,9 +113,7 @@ def _all(text: str, q: int, width: int) -> NDArray[np.uint8]:
     """Every window of that width, (q^width, width), in the order of its code."""
     if q**width > _MOST_MASK:
         raise UserError(f"query '{text}': {width} periods are too many to ask about")
-    codes = np.arange(q**width)
-    digits = [codes // q**i % q for i in reversed(range(width))]
-    return np.stack(digits, axis=1).astype(np.uint8)
+    return window_symbols(np.arange(q**width), q, width)
 
 
 def _run(hits: NDArray[np.bool_]) -> NDArray[np.int64]:

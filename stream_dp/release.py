@@ -20,7 +20,6 @@ from . import __version__
 from .continual import AnyMechanism, Step
 from .log.message import MOST_PART
 from .panel import Symbols
-from .privacy.noise import exact_variance
 from .privacy.zcdp import epsilon
 from .study import Release, Study
 
@@ -148,13 +147,12 @@ def parts(step: Step, columns: tuple[str, ...]) -> list[tuple[str, bytes]]:
     """The step's panel columns and measurements as named Arrow streams, each within a record."""
     rows = max(1, (MOST_PART - 65_536) // len(columns))
     measured = step.measurements
-    exact = {v: exact_variance(v) ** 0.5 if v else 0.0 for v in set(measured.variances)}
     table = pa.table(
         {
             "query": pa.array(measured.queries, pa.string()),
             "value": pa.array(measured.values, pa.int64()),
             "variance": pa.array([str(v) for v in measured.variances], pa.string()),
-            "standard_error": pa.array([exact[v] for v in measured.variances], pa.float64()),
+            "standard_error": pa.array(measured.standard_errors(), pa.float64()),
         }
     )
     some = max(1, (MOST_PART - 65_536) // (max(len(q.encode()) for q in measured.queries) + 200))

@@ -27,17 +27,14 @@ Neighbours = Literal["add_remove", "replace_one", "replace_in_place"]
 
 
 # Powers of ten are kept small: 1e99999999 would be a fraction of a hundred million digits.
-_NUMBER = r"-?\d{1,400}(/\d{1,400})?|-?\d*\.?\d{1,60}([eE][+-]?\d{1,3})?"
+_NUMBER = r"-?\d{1,60}(/\d{1,60})?|-?\d*\.?\d{1,60}([eE][+-]?\d{1,3})?"
 
 
 def _fraction(value: object) -> Fraction:
     fault = "write a number such as 0.005, or a fraction such as '1/200'"
     if isinstance(value, bool) or not isinstance(value, (int, str, Decimal, Fraction)):
         raise ValueError(fault)
-    # Powers of ten are kept small: 1e99999999 would be a fraction of a hundred million digits.
-    if not re.fullmatch(
-        r"-?\d{1,400}(/\d{1,400})?|-?\d*\.?\d{1,60}([eE][+-]?\d{1,3})?", str(value)
-    ):
+    if not re.fullmatch(_NUMBER, str(value)):
         raise ValueError(fault)
     try:
         return Fraction(value)
@@ -49,6 +46,8 @@ def _positive(value: object) -> Fraction:
     found = _fraction(value)
     if found <= 0:
         raise ValueError("must be above 0")
+    if not Fraction(1, 10**12) <= found <= 10**6:
+        raise ValueError("must lie between 1e-12 and 1e6: less is no answer, more no privacy")
     return found
 
 

@@ -104,7 +104,7 @@ RULES = {
         "stream_dp.errors",
     ],
     "stream_dp.log": ["stream_dp.log", "stream_dp.errors", "stream_dp.privacy.noise"],
-    "stream_dp.query": ["stream_dp.errors"],
+    "stream_dp.query": ["stream_dp.errors", "stream_dp.panel"],
 }
 
 

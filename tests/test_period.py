@@ -120,7 +120,7 @@ def test_a_marker_has_no_close_time_and_a_release_time_at_the_end_of_the_period(
     ],
 )
 def test_every_unit_closes_when_it_ends(every, first, end):
-    periods = Periods(first=first, every=every, count=1, close={"zone": "UTC"})
+    periods = Periods(first=first, every=every, count=1, close={"zone": "UTC", "delay": "0s"})
     assert periods.close_time(1) == periods.release_time(1) == utc(*end)
 
 

@@ -170,7 +170,10 @@ def all_fit(step, labels):
 
 def step_of(columns, queries, variance=Fraction(7, 2)):
     measured = Measurements(
-        queries, np.arange(len(queries), dtype=np.int64), (variance,) * len(queries)
+        queries,
+        np.arange(len(queries), dtype=np.int64),
+        (variance,) * len(queries),
+        (1,) * len(queries),
     )
     return Step(columns, measured)
 
@@ -214,7 +217,8 @@ def test_three_hundred_thousand_rows_with_the_longest_values():
 
 def test_measurements_hold_exact_variances_and_standard_errors():
     variances = (Fraction(0), Fraction(1, 3), Fraction(10**9, 7))
-    measured = Measurements(("total at-least 1",) * 3, np.array([-5, 0, 2**62]), variances)
+    terms = (0, 1, 7)
+    measured = Measurements(("total at-least 1",) * 3, np.array([-5, 0, 2**62]), variances, terms)
     held = parts(Step(np.zeros((2, 1), np.uint8), measured), ("1",))
     table = read_measurements(tuple(held))
     assert table.schema.names == ["query", "value", "variance", "standard_error"]

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections import Counter as Tally
 from collections.abc import Callable, Sequence
 
+from stream_dp.cells import Cells
 from stream_dp.errors import Inconsistent
-from stream_dp.log.base import MOST_BYTES, Batch, Log, Positions, Record, Stored
+from stream_dp.log.base import MOST_BYTES, Batch, Log, OutOfRange, Positions, Record, Stored
 from stream_dp.population import Population
-from stream_dp.report import REASONS, Cells, Decoder, Reason
+from stream_dp.report import REASONS, Decoder, Reason
 
 from .facts import Facts
 from .journal import DEAD_LETTERS, REPORTS
@@ -132,7 +133,11 @@ class Inputs:
         wanted = sorted(counted)
         while wanted:
             part, first = wanted[0]
-            batch = self._log.read(REPORTS, {part: first}, _BATCH, 0)
+            try:
+                batch = self._log.read(REPORTS, {part: first}, _BATCH, 0)
+            except OutOfRange:
+                # The report itself has expired; where it was, and why it is refused, stays known.
+                batch = Batch([Stored(part, first, 0, None, None, ())], {part: first + 1}, False)
             held = {(part, record.offset): record for record in batch.records}
             found = [place for place in wanted if place in held]
             self._log.append(_dead_letter(held[p], {"full": counted[p]}) for p in found)

@@ -193,7 +193,7 @@ def check(entries: Sequence[Entry], plan: Plan, reports: TopicInfo) -> Ledger:
     return ledger
 
 
-def check_public(entries: Sequence[Entry], public: Sequence[Message]) -> None:
+def check_public(entries: Sequence[Entry], public: Sequence[str]) -> None:
     """That what is published is what the journal decided. Raises Inconsistent."""
     decided = [digest for entry in entries for digest in entry.published]
     if len(public) > len(decided):
@@ -203,7 +203,7 @@ def check_public(entries: Sequence[Entry], public: Sequence[Message]) -> None:
             " its noise must not be drawn again"
         )
     for place, (found, digest) in enumerate(zip(public, decided, strict=False)):
-        if found.hash != digest:
+        if found != digest:
             raise Inconsistent(
                 f"public log: message {place} is not the one that the journal decided; restore"
                 " the public log from a copy, or find out who changed it"

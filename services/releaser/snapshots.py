@@ -8,53 +8,65 @@ from __future__ import annotations
 import hashlib
 import os
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import fsspec
 
-from stream_dp.errors import Inconsistent
+from stream_dp.errors import Inconsistent, UserError
 from stream_dp.population import Population
 
 
 class Snapshots:
-    """The folder at `place`: a path relative to `base`, or a URL that fsspec knows."""
+    """The folder at `place`: a path relative to `base`, or a URL that fsspec knows.
 
-    def __init__(self, place: str, base: Path) -> None:
-        place = place.removeprefix("file://")
-        self._fs = fsspec.filesystem(place.split("://")[0]) if "://" in place else None
-        self._root = place if self._fs else str(base / place)
+    owner: what the names of one journal's snapshots begin with, so that several may share a
+    folder. Raises UserError for a URL of an unknown kind.
+    """
+
+    def __init__(self, place: str, base: Path, owner: str = "") -> None:
+        self._place, self._base, self._owner = place.removeprefix("file://"), base, owner
+        try:
+            kind = self._place.split("://")[0] if "://" in self._place else None
+            self._fs = fsspec.filesystem(kind) if kind else None
+        except (ValueError, ImportError):
+            raise UserError(f"run.snapshots: '{place}' is of a kind that cannot be used") from None
+        self._root = self._place if self._fs else str(base / self._place)
+
+    def of(self, owner: str) -> Snapshots:
+        """The same folder for one journal."""
+        return Snapshots(self._place, self._base, owner)
+
+    def prepare(self) -> None:
+        """Make the folder and try it, before there is anything to lose. Raises UserError."""
+        name = f"{self._owner}-probe"
+        try:
+            if self._fs is None:
+                root = Path(self._root)
+                root.mkdir(mode=0o700, parents=True, exist_ok=True)
+                (root / name).touch(mode=0o600)
+                (root / name).unlink()
+            else:
+                self._fs.makedirs(self._root, exist_ok=True)
+                self._fs.pipe_file(f"{self._root}/{name}", b"")
+                self._fs.rm_file(f"{self._root}/{name}")
+        except OSError as error:
+            why = error.strerror or type(error).__name__
+            raise UserError(f"run.snapshots: {self._root} cannot be written: {why}") from None
 
     def write(self, population: Population) -> tuple[str, str]:
         """Name and SHA-256 of the new snapshot. It is durable when this returns."""
-        stem = f"period-{population.period:05d}"
+        stem = f"{self._owner}-period-{population.period:05d}"
         if self._fs is None:
-            return self._write_local(population, stem)
-        with self._fs.open(f"{self._root}/{stem}.tmp", "wb") as file:
-            population.save(file)
-        with self._fs.open(f"{self._root}/{stem}.tmp", "rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        name = f"{stem}-{digest[:16]}.npz"
-        self._fs.mv(f"{self._root}/{stem}.tmp", f"{self._root}/{name}")
-        return name, digest
-
-    def _write_local(self, population: Population, stem: str) -> tuple[str, str]:
-        root = Path(self._root)
-        root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        temporary = root / f"{stem}.tmp"
-        temporary.unlink(missing_ok=True)
-        temporary.touch(mode=0o600)
-        with temporary.open("r+b") as file:
-            population.save(file)
-            file.flush()
-            os.fsync(file.fileno())
-            file.seek(0)
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        name = f"{stem}-{digest[:16]}.npz"
-        temporary.rename(root / name)
-        folder = os.open(root, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+            root = Path(self._root)
+            temporary, digest = _written(population, root / f"{stem}.tmp")
+            name = f"{stem}-{digest[:16]}.npz"
+            temporary.rename(root / name)
+            _sync(root)
+            return name, digest
+        with TemporaryDirectory() as folder:
+            temporary, digest = _written(population, Path(folder) / stem)
+            name = f"{stem}-{digest[:16]}.npz"
+            self._fs.put_file(str(temporary), f"{self._root}/{name}")
         return name, digest
 
     def read(self, name: str, digest: str) -> bytes | None:
@@ -74,12 +86,33 @@ class Snapshots:
         return data
 
     def keep(self, names: set[str]) -> None:
-        """Remove every other snapshot."""
+        """Remove every other snapshot of this journal."""
+        pattern = f"{self._owner}-period-*"
         if self._fs is None:
-            for path in Path(self._root).glob("period-*"):
+            for path in Path(self._root).glob(pattern):
                 if path.name not in names:
                     path.unlink()
             return
-        for found in self._fs.glob(f"{self._root}/period-*"):
+        for found in self._fs.glob(f"{self._root}/{pattern}"):
             if found.rsplit("/", 1)[-1] not in names:
                 self._fs.rm_file(found)
+
+
+def _written(population: Population, path: Path) -> tuple[Path, str]:
+    """The state in a new file that only its owner reads, synced; its path and SHA-256."""
+    path.unlink(missing_ok=True)
+    path.touch(mode=0o600)
+    with path.open("r+b") as file:
+        population.save(file)
+        file.flush()
+        os.fsync(file.fileno())
+        file.seek(0)
+        return path, hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _sync(folder: Path) -> None:
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)

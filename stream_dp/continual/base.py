@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ..errors import Inconsistent
 from ..panel import Panel, Symbols
-from ..privacy.noise import Draw
+from ..privacy.noise import Draw, exact_variance
 
 Counts = NDArray[np.int64]
 Demand = Sequence[tuple[Fraction, int]]
@@ -27,15 +27,22 @@ S = TypeVar("S")
 
 @dataclass(frozen=True)
 class Measurements:
-    """Noisy answers and the exact variance of each one's noise.
+    """Noisy answers, and the noise in each.
 
     queries: what each answers, in the words of `query.py`; values: int64 (n,), unbiased counts;
-    variances: the variance parameter of each.
+    variances: the sum of its noises' variance parameters; terms: how many equal noises that is.
     """
 
     queries: tuple[str, ...]
     values: NDArray[np.int64]
     variances: tuple[Fraction, ...]
+    terms: tuple[int, ...]
+
+    def standard_errors(self) -> list[float]:
+        """Of each value, from the discrete Gaussian's own variance."""
+        kinds = set(zip(self.variances, self.terms, strict=True))
+        exact = {(v, m): (m * exact_variance(v / m)) ** 0.5 if m else 0.0 for v, m in kinds}
+        return [exact[kind] for kind in zip(self.variances, self.terms, strict=True)]
 
 
 @dataclass(frozen=True)

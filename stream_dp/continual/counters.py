@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
@@ -89,7 +88,8 @@ def _worst(
     for b in range(t, 0, -1):
         seen = counters[b - 1].encode[: t - b + 1, : t - b + 1]
         gram = np.zeros((t + 2, t + 2), np.int64)
-        gram[b : t + 1, b : t + 1] = seen.T @ seen
+        # Floats multiply faster, and these are whole numbers far below 2^53.
+        gram[b : t + 1, b : t + 1] = (seen.T.astype(float) @ seen.astype(float)).astype(np.int64)
         own = gram.diagonal()
         if single:
             total = weights[b - 1] * own + best
@@ -119,8 +119,9 @@ def shares(counters: Sequence[Counter]) -> tuple[int, ...]:
     return tuple(counter.worst_gain for counter in counters)
 
 
-def unit(
-    counters: Sequence[Counter], weights: Sequence[int], neighbours: Neighbours, rho: Fraction
-) -> Fraction:
-    """u with w_b u = 1 / (2 variance_b), so that the exact worst cost of all counters is rho."""
-    return rho / path_costs(counters, weights, neighbours, prefixes=False)[-1]
+@lru_cache(maxsize=64)
+def tree_costs(horizon: int, neighbours: Neighbours) -> tuple[int, ...]:
+    """`path_costs` of T trees with their `shares`: of every prefix, or (large T) of the last."""
+    counters = [tree(horizon - b) for b in range(horizon)]
+    prefixes = horizon <= MOST_PREFIXES
+    return tuple(path_costs(counters, shares(counters), neighbours, prefixes=prefixes))

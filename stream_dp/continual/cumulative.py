@@ -27,7 +27,7 @@ from ..privacy.noise import Draw
 from ..study import Cumulative as Declared
 from ..study import Neighbours, Study
 from .base import Counts, Demand, Measurements, Step, fits, pack, shuffled, unpack
-from .counters import MOST_PREFIXES, Counter, path_costs, shares, tree, unit
+from .counters import Counter, shares, tree, tree_costs
 
 STATE_VERSION = 1
 
@@ -80,9 +80,9 @@ class Cumulative:
     @cached_property
     def variances(self) -> tuple[Fraction, ...]:
         """Noise variance of counter b's nodes, b = 1..T."""
-        weights = shares(self.counters)
-        share = unit(self.counters, weights, self.neighbours, self.rho * (1 - self.size_share))
-        return tuple(1 / (2 * weight * share) for weight in weights)
+        cost = tree_costs(self.horizon, self.neighbours)[-1]
+        share = self.rho * (1 - self.size_share) / cost
+        return tuple(1 / (2 * weight * share) for weight in shares(self.counters))
 
     @property
     def size_variance(self) -> Fraction:
@@ -93,9 +93,9 @@ class Cumulative:
     def charges(self) -> tuple[Fraction, ...]:
         """Increments of the exact worst cost, period by period; all at once where T is large."""
         size = self.rho * self.size_share
-        if self.horizon > MOST_PREFIXES:
+        costs = tree_costs(self.horizon, self.neighbours)
+        if len(costs) < self.horizon:
             return (self.rho,) + (Fraction(0),) * (self.horizon - 1)
-        costs = path_costs(self.counters, shares(self.counters), self.neighbours, prefixes=True)
         scale = (self.rho - size) / costs[-1]
         steps = [b - a for a, b in zip([0, *costs[:-1]], costs, strict=True)]
         return (size + steps[0] * scale, *(s * scale for s in steps[1:]))
@@ -109,6 +109,11 @@ class Cumulative:
 
     @property
     def worst_variance(self) -> Fraction:
+        """The largest noise variance of a released number: a sum's, or that of n."""
+        return max(self._worst_sum, self.size_variance if self.size_share else Fraction(0))
+
+    @property
+    def _worst_sum(self) -> Fraction:
         return max(v * c.worst_gain for v, c in zip(self.variances, self.counters, strict=True))
 
     @property
@@ -119,7 +124,7 @@ class Cumulative:
         largest error (Lemma 4.2 of the paper) as long as the number of rows is not too small.
         """
         cells = self.horizon * (self.horizon + 1) // 2
-        return math.sqrt(2 * self.worst_variance * math.log(2 * cells / self.failure))
+        return math.sqrt(2 * self._worst_sum * math.log(2 * cells / self.failure))
 
     def demand(self, t: int) -> Demand:
         nodes = tuple((self.variances[b], 1) for b in range(t))
@@ -175,10 +180,11 @@ class Cumulative:
     def _measurements(self, estimates: Counts, t: int, answers: Counts) -> Measurements:
         queries = [f"total at-least {b}" for b in range(1, t + 1)]
         values, variances = estimates, [self.variance(b, t) for b in range(1, t + 1)]
+        terms = [int(self.counters[b].decode[t - 1 - b].sum()) for b in range(t)]
         if t == 1 and self.size_share:
             queries, values = [*queries, "people"], answers
-            variances.append(self.size_variance)
-        return Measurements(tuple(queries), values, tuple(variances))
+            variances, terms = [*variances, self.size_variance], [*terms, 1]
+        return Measurements(tuple(queries), values, tuple(variances), tuple(terms))
 
     def dump(self, state: State) -> bytes:
         return pack(

@@ -21,7 +21,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..panel import Panel
+from ..panel import Panel, window_codes, window_symbols
 from ..privacy.noise import Draw
 from ..privacy.zcdp import gaussian_rho
 from ..study import Neighbours, Study, Window
@@ -133,20 +133,18 @@ class FixedWindow:
         noisy = self.measure(t, counts) + draw.noise[0]
         if state.tails is None:
             columns, notes = self._first(noisy, draw.coins)
-            codes = np.zeros(columns.shape[0], np.int64)
-            for symbol in columns.T:
-                codes = codes * self.q + symbol
+            codes = window_codes(columns, self.q)
         else:
             column, notes = self._extend(state.tails, noisy, draw.coins)
             columns = column[:, None].astype(np.uint8)
             codes = state.tails * self.q + column
         queries = tuple(self.query(code) for code in range(self.bins))
-        measured = Measurements(queries, noisy, (self.variance,) * self.bins)
+        measured = Measurements(queries, noisy, (self.variance,) * self.bins, (1,) * self.bins)
         return State(t, codes % self.q ** (self.width - 1)), Step(columns, measured, notes)
 
     def query(self, code: int) -> str:
         """The pattern of a bin, in the words of a query."""
-        digits = [code // self.q**i % self.q for i in reversed(range(self.width))]
+        (digits,) = window_symbols(np.array([code]), self.q, self.width)
         return "pattern " + shlex.join(str(self.values[d]) for d in digits)
 
     def dump(self, state: State) -> bytes:
@@ -167,8 +165,7 @@ class FixedWindow:
         wanted = noisy + self.padding
         targets = np.maximum(wanted, 0)
         codes = coins.permutation(np.repeat(np.arange(self.bins), targets))
-        digits = [codes // self.q**i % self.q for i in reversed(range(self.width))]
-        return np.stack(digits, axis=1).astype(np.uint8), _notes(wanted, targets)
+        return window_symbols(codes, self.q, self.width), _notes(wanted, targets)
 
     def _extend(
         self, tails: NDArray[np.int64], noisy: Counts, coins: np.random.Generator

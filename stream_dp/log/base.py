@@ -22,6 +22,10 @@ class LogError(Exception):
     """The log cannot be used; the text says what was found."""
 
 
+class Missing(LogError):
+    """There is no such log or topic (yet)."""
+
+
 class Unavailable(LogError):
     """The log does not answer now; nothing is wrong that waiting or starting again may not cure."""
 

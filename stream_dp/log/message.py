@@ -83,7 +83,7 @@ def records(
     ]
     if time is not None:
         common.append(("ce_time", iso(time).encode()))
-    stamp = 0 if time is None else round(time * 1000)
+    stamp = 0 if time is None else max(0, round(time * 1000))
 
     def record(name: str, data: bytes, media: str) -> Record:
         headers: Headers = (

@@ -28,6 +28,7 @@ from .base import (
     Fenced,
     Headers,
     LogError,
+    Missing,
     OutOfRange,
     Positions,
     Record,
@@ -68,7 +69,7 @@ class SqliteLog:
         self._partitions: dict[str, int] = {}
         if readonly:
             if not path.is_file():
-                raise LogError(f"{path}: no such log")
+                raise Missing(f"{path}: no such log")
             self._db = self._connect(f"{path.resolve().as_uri()}?mode=ro")
         else:
             if not path.exists():
@@ -160,7 +161,7 @@ class SqliteLog:
     def _count(self, topic: str) -> int:
         count = self._known(topic)
         if not count:
-            raise LogError(f"{self._path}: no topic '{topic}'")
+            raise Missing(f"{self._path}: no topic '{topic}'")
         return count
 
     def faults(self, topics: Mapping[str, int]) -> list[str]:
@@ -271,9 +272,12 @@ class SqliteLog:
             return record.partition
         return zlib.crc32(record.key) % count if record.key is not None else 0
 
+    def _lock_path(self, name: str) -> Path:
+        return self._path.with_name(f"{self._path.name}.{name}.lock")
+
     @contextmanager
     def own(self, name: str) -> Iterator[_Owner]:
-        lock = os.open(f"{self._path}.{name}.lock", os.O_CREAT | os.O_RDWR, 0o600)
+        lock = os.open(self._lock_path(name), os.O_CREAT | os.O_RDWR, 0o600)
         try:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -281,7 +285,7 @@ class SqliteLog:
                 raise Busy(
                     f"{self._path}: another process is its {name}; stop that one first"
                 ) from None
-            owner = _Owner(self)
+            owner = _Owner(self, lock, name)
             try:
                 yield owner
             finally:
@@ -293,17 +297,24 @@ class SqliteLog:
 class _Owner:
     """Commits while the lock is held."""
 
-    def __init__(self, log: SqliteLog) -> None:
-        self._log, self.over = log, False
+    def __init__(self, log: SqliteLog, lock: int, name: str) -> None:
+        self._log, self._lock, self._name, self.over = log, lock, name, False
 
     def commit(self, records: Iterable[Record]) -> None:
-        if self.over:
-            raise Fenced("this writer's ownership is over")
+        if self.over or not self._locked():
+            raise Fenced("this writer's ownership is over: another process may have its role")
         try:
             with self._log._transaction():
                 self._log._insert(records)
         except sqlite3.Error as error:
             raise Unknown(f"{self._log._path}: a commit failed ({error})") from None
+
+    def _locked(self) -> bool:
+        """Whether the lock is still on the file that the next owner would lock."""
+        try:
+            return os.path.samestat(os.fstat(self._lock), self._log._lock_path(self._name).stat())
+        except FileNotFoundError:
+            return False
 
 
 def _headers(raw: bytes) -> Headers:

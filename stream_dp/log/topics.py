@@ -18,7 +18,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec
 
 from ..errors import UserError
-from .base import LogError, Positions, TopicInfo, Unavailable
+from .base import LogError, Missing, Positions, TopicInfo, Unavailable
 
 ANSWER = 30.0  # seconds that a broker may take to answer
 BROKER_BYTES = 1_048_588  # the largest record that brokers take where nobody says otherwise
@@ -130,6 +130,9 @@ class Topics:
             "min.insync.replicas": str(max(1, self._replication - 1)),
             "unclean.leader.election.enable": "false",
             "message.timestamp.type": "LogAppendTime" if topic in self._timed else "CreateTime",
+            # A release bears its scheduled time, which a period closed early has before it.
+            "message.timestamp.after.max.ms": str((1 << 63) - 1),
+            "message.timestamp.before.max.ms": str((1 << 63) - 1),
         }
 
     def faults(self, topics: Mapping[str, int]) -> list[str]:
@@ -206,7 +209,7 @@ class Topics:
         if topic not in self._known:
             found = self._cluster().topics.get(self.name(topic))
             if found is None or found.error is not None:
-                raise LogError(f"kafka: no topic '{self.name(topic)}', or no right to see it")
+                raise Missing(f"kafka: no topic '{self.name(topic)}', or no right to see it")
             self._known[topic] = len(found.partitions)
         return self._known[topic]
 

@@ -94,10 +94,10 @@ def scale_above(variance: Fraction) -> float:
 def noise(variance: Fraction, shape: int | tuple[int, ...]) -> NDArray[np.int64]:
     """Independent discrete Gaussian integers N_Z(0, variance), int64, of the given shape.
 
-    Raises ValueError unless variance > 0.
+    Raises ValueError unless 0 < variance <= 2^80: far below where int64 would saturate.
     """
-    if variance <= 0:
-        raise ValueError("the variance of noise must be positive")
+    if not 0 < variance <= 1 << 80:
+        raise ValueError("the variance of noise must be positive and at most 2^80")
     size = math.prod(shape) if isinstance(shape, tuple) else shape
     if size == 0:
         return np.zeros(shape, np.int64)

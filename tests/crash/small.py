@@ -269,7 +269,7 @@ def decided(entries: Sequence[Entry]) -> list[dict[str, Any]]:
             "cut": entry.cut,
             "marks": entry.marks,
             "accounting": entry.message.head.get("accounting"),
-            "population": entry.message.head.get("snapshot"),
+            "population": (entry.message.head.get("snapshot") or {}).get("sha256"),
             "charges": entry.charges,
             "counts": counts(entry),
         }
