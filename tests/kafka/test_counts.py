@@ -95,9 +95,11 @@ def test_the_counts_of_sqlite(
     for records in shape(theirs):
         theirs.send(records)
     assert theirs.run()
-    for records in shape(ours):
-        ours.send(records)
-        if not at_once:
+    if at_once:
+        ours.send([record for records in shape(ours) for record in records])
+    else:
+        for records in shape(ours):
+            ours.send(records)
             ours.run()
     assert ours.run()
     assert differences(ours, theirs) == []

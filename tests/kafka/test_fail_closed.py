@@ -45,8 +45,7 @@ def admin(kafka: str) -> AdminClient:
 def place(kafka: str, tmp_path: Path) -> Days:
     """A study of which some periods are published."""
     days = Days.on_kafka(tmp_path / "days", kafka, f"f-{uuid.uuid4().hex[:12]}", 5, partitions=2)
-    for number in range(1, CLOSED + 1):
-        days.send(days.day(number))
+    days.send([record for number in range(1, CLOSED + 1) for record in days.day(number)])
     assert not days.run(source=System())
     return days
 
