@@ -27,6 +27,7 @@ def make(neighbours="replace_one", rho="1/3", **changed):
         "attributes": {
             "poverty": {"values": [0, 1], "missing": 0},
             "work": {"values": ["no", "part", "full"], "missing": "absent"},
+            "many": {"values": [0, 1, 2, 3, 4, 5, 6], "missing": 0},
         },
         "releases": [
             {"name": "w", "kind": "window", "attribute": "poverty", "width": 3, "rho": "1/7"},
@@ -127,3 +128,28 @@ def test_the_plan_in_words(neighbours):
 def test_nothing_is_left_unplanned_where_the_releases_take_everything():
     study = make(rho=str(Fraction(1, 7) + Fraction(1, 21) + Fraction(1, 11)))
     assert "is not planned for" not in plan(study).text()
+
+
+@pytest.mark.parametrize(
+    ("kind", "rho", "told"),
+    [
+        ({"kind": "window", "width": 3}, "1e-12", "nothing would be left of the counts"),
+        ({"kind": "cumulative", "event": [1]}, "1e-12", "nothing would be left of the counts"),
+        (
+            {"kind": "window", "width": 7, "attribute": "many"},
+            "1e-7",
+            "rows: nothing would be left",
+        ),
+    ],
+)
+def test_noise_whose_draw_could_fail_is_refused_before_any_draw(kind, rho, told):
+    """Overflow, or a panel that fits no memory, would let the outcome of a draw decide."""
+    raw = {"name": "r", "attribute": "poverty", "rho": rho, **kind}
+    with pytest.raises(UserError, match=told):
+        plan(make(releases=[raw]))
+
+
+@pytest.mark.parametrize("rho", ["1e-13", "1e7", "1e-320", "1e300"])
+def test_budgets_that_mean_nothing_are_refused(rho):
+    with pytest.raises(UserError, match=r"study.rho: must lie between 1e-12 and 1e6"):
+        make(rho=rho)

@@ -2,10 +2,12 @@
 
 import hashlib
 import json
+import re
 import shutil
 import subprocess
 import sys
 import uuid
+from pathlib import Path
 
 import pyarrow.csv
 import pytest
@@ -58,27 +60,9 @@ replication = 1
 insecure = true
 """
 
-# A whole reader: what the description of the format says, and nothing else.
-READER = """
-import hashlib, json, sys
-import pyarrow as pa
-from confluent_kafka import Consumer, TopicPartition
-
-consumer = Consumer({"bootstrap.servers": sys.argv[1], "group.id": "any",
-                     "isolation.level": "read_committed", "enable.partition.eof": True})
-consumer.assign([TopicPartition(sys.argv[2], 0, 0)])
-previous, parts, releases = "0" * 64, {}, []
-while not (record := consumer.poll(30)).error():  # the end of the topic comes as an error
-    name = dict(record.headers())["stream-dp-part"].decode()
-    if name != "manifest":
-        parts[name] = record.value()
-        continue
-    held = json.loads(record.value())
-    hashes = [hashlib.sha256(data).hexdigest() for data in parts.values()]
-    assert held["previous"] == previous and [p["sha256"] for p in held["parts"]] == hashes
-    releases.append((held, {n: pa.ipc.open_stream(d).read_all() for n, d in parts.items()}))
-    previous, parts = hashlib.sha256(record.value()).hexdigest(), {}
-"""
+# A whole reader, as the README has it.
+README = Path(__file__).parents[2] / "README.md"
+READER = re.search(r"```python\n(.*?)```", README.read_text("utf-8"), re.DOTALL)[1]
 
 # Two answers, the share with poverty = 1 now and ever, as sums of noisy measurements; the panels.
 ANSWERS = """

@@ -116,3 +116,9 @@ def test_shapes_and_refusals():
     for variance in (Fraction(0), Fraction(-1)):
         with pytest.raises(ValueError, match="positive"):
             noise(variance, 1)
+
+
+@pytest.mark.parametrize("variance", [Fraction(0), Fraction(-1), Fraction((1 << 80) + 1)])
+def test_noise_that_could_saturate_is_never_drawn(variance):
+    with pytest.raises(ValueError):
+        noise(variance, 3)
