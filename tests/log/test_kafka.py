@@ -245,11 +245,12 @@ def test_a_message_of_many_records_in_one_transaction(log):
 def test_releases_keep_their_scheduled_times_and_reports_have_the_brokers(opened, prefix):
     log = opened(prefix, timed=("reports",))
     log.create({"reports": 1, "releases": 1})
-    scheduled, now = 1_609_459_200_000, time.time() * 1000
-    log.append([Record("reports", b"x", time=scheduled), Record("releases", b"x", time=scheduled)])
-    (release,), (report,) = drain(log, "releases")[0], drain(log, "reports")[0]
-    assert release.time == scheduled
-    assert abs(report.time - now) < 60_000
+    past, ahead, now = 1_609_459_200_000, 4_000_000_000_000, time.time() * 1000
+    for topic in ("reports", "releases"):
+        log.append([Record(topic, b"x", time=past), Record(topic, b"x", time=ahead)])
+    releases, reports = drain(log, "releases")[0], drain(log, "reports")[0]
+    assert [r.time for r in releases] == [past, ahead]
+    assert all(abs(r.time - now) < 60_000 for r in reports)
 
 
 def test_a_time_of_zero_is_not_the_present(log):
@@ -279,7 +280,14 @@ def made(admin, name, partitions=1, **config):
     admin.create_topics([topic])[name].result(30)
 
 
-SOUND = {"retention_ms": "-1", "retention_bytes": "-1", "unclean_leader_election_enable": "false"}
+EVER = str((1 << 63) - 1)
+SOUND = {
+    "retention_ms": "-1",
+    "retention_bytes": "-1",
+    "unclean_leader_election_enable": "false",
+    "message_timestamp_after_max_ms": EVER,
+    "message_timestamp_before_max_ms": EVER,
+}
 WRONG = [
     ({"retention_ms": "604800000"}, "has retention.ms = 604800000, not -1"),
     ({"retention_bytes": "1000000"}, "has retention.bytes = 1000000, not -1"),
@@ -297,6 +305,14 @@ WRONG = [
         {"min_insync_replicas": "2"},
         "has min.insync.replicas = 2 and 1 replicas, so nothing can be written to it",
     ),
+    (
+        {"message_timestamp_after_max_ms": "3600000"},
+        f"has message.timestamp.after.max.ms = 3600000, not {EVER}",
+    ),
+    (
+        {"message_timestamp_before_max_ms": "1000"},
+        f"has message.timestamp.before.max.ms = 1000, not {EVER}",
+    ),
     ({"partitions": 2}, "has 2 partitions, not 1"),
 ]
 
@@ -307,7 +323,10 @@ def test_a_topic_without_faults(log, opened, admin, prefix):
     assert opened(prefix).faults({"none": 1}) == [f"kafka: no topic '{prefix}.none'"]
     made(admin, f"{prefix}.sound", **SOUND)
     assert log.faults({"sound": 1}) == []
-    assert len(log.faults({"bare": 1})) == 1
+    assert [line.split()[3] for line in log.faults({"bare": 1})] == [
+        "retention.ms",
+        "message.timestamp.after.max.ms",
+    ]
 
 
 @pytest.mark.parametrize(("change", "line"), WRONG, ids=[line.split()[1] for _, line in WRONG])
