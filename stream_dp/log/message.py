@@ -74,7 +74,7 @@ def records(
     """The message as records of partition 0, with CloudEvents headers (Kafka binding 1.0).
 
     content: the parts' media type. time: Unix seconds, the event's scheduled time; without one,
-    no ce_time and a timestamp of 0.
+    no ce_time and a timestamp of 0, which a log may store as 1 (base.Record).
     """
     common: list[tuple[str, bytes]] = [
         ("ce_specversion", b"1.0"),
