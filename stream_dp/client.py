@@ -23,7 +23,7 @@ from .log.base import Log, LogError, Missing
 from .log.message import Message, messages
 from .panel import Panel
 from .query import TotalQuery, WindowQuery, parse
-from .release import STUDY_TYPE, TOPIC, Certificate, read_columns, read_measurements
+from .release import STUDY_TYPE, TOPIC, Certificate, read_columns, read_estimates, read_measurements
 from .study import ABSENT, Study, Window
 
 LEVEL = 0.95
@@ -40,6 +40,11 @@ class Release:
     def measurements(self) -> pa.Table:
         """Noisy answers: query, value, variance, standard_error."""
         return read_measurements(self.message.parts)
+
+    @property
+    def estimates(self) -> pa.Table:
+        """Unbiased answers: query, value, standard_error."""
+        return read_estimates(self.message.parts)
 
 
 @dataclass(frozen=True)
@@ -177,8 +182,8 @@ class Public:
         if held.kind == "cumulative" and query.split()[:1] != ["total"]:
             raise UserError(f"query '{query}': ask a cumulative release 'total at-least B'")
         asked = parse(query, held.attribute, held.values)
-        table = release.measurements
-        values = table["value"].to_numpy().astype(float)
+        table = release.estimates
+        values = table["value"].to_numpy()
         variances = table["standard_error"].to_numpy() ** 2
         panel = self.panel(name, held.period)
         if isinstance(asked, WindowQuery):
@@ -228,7 +233,7 @@ class Public:
 
     def _people(self, name: str) -> tuple[float, float]:
         """The noisy number of people of a cumulative release and its variance; nan if unknown."""
-        table = self.of(name)[0].measurements
+        table = self.of(name)[0].estimates
         if table["query"][-1].as_py() != "people":
             return math.nan, math.nan
         return table["value"][-1].as_py(), table["standard_error"][-1].as_py() ** 2

@@ -2,7 +2,8 @@
 
 A release is a message (log/message.py): its manifest is the certificate, its parts are Arrow
 IPC streams, `panel/i` with slices of the panel's new columns (a uint8 code column for each
-period) and `measurements/i` with the noisy answers (query, value, variance, standard_error).
+period), `measurements/i` with the noisy answers (query, value, variance, standard_error) and
+`estimates/i` with unbiased answers computed from them (query, value, standard_error).
 Everything in it is a function of noisy values and of the study's declaration.
 """
 
@@ -146,8 +147,8 @@ def certificate(
 def parts(step: Step, columns: tuple[str, ...]) -> list[tuple[str, bytes]]:
     """The step's panel columns and measurements as named Arrow streams, each within a record."""
     rows = max(1, (MOST_PART - 65_536) // len(columns))
-    measured = step.measurements
-    table = pa.table(
+    measured, told = step.measurements, step.estimates
+    raw = pa.table(
         {
             "query": pa.array(measured.queries, pa.string()),
             "value": pa.array(measured.values, pa.int64()),
@@ -155,17 +156,28 @@ def parts(step: Step, columns: tuple[str, ...]) -> list[tuple[str, bytes]]:
             "standard_error": pa.array(measured.standard_errors(), pa.float64()),
         }
     )
-    some = max(1, (MOST_PART - 65_536) // (max(len(q.encode()) for q in measured.queries) + 200))
+    answers = pa.table(
+        {
+            "query": pa.array(told.queries, pa.string()),
+            "value": pa.array(told.values, pa.float64()),
+            "standard_error": pa.array(told.errors, pa.float64()),
+        }
+    )
     return [
         *(
             (f"panel/{i}", _stream(_columns(step.columns[start : start + rows], columns)))
             for i, start in enumerate(range(0, max(1, step.columns.shape[0]), rows))
         ),
-        *(
-            (f"measurements/{i}", _stream(table.slice(start, some)))
-            for i, start in enumerate(range(0, max(1, table.num_rows), some))
-        ),
+        *_slices("measurements", raw),
+        *_slices("estimates", answers),
     ]
+
+
+def _slices(name: str, table: pa.Table) -> list[tuple[str, bytes]]:
+    longest = max(len(query.encode()) for query in table["query"].to_pylist())
+    some = max(1, (MOST_PART - 65_536) // (longest + 200))
+    starts = range(0, max(1, table.num_rows), some)
+    return [(f"{name}/{i}", _stream(table.slice(start, some))) for i, start in enumerate(starts)]
 
 
 def _columns(symbols: Symbols, labels: tuple[str, ...]) -> pa.Table:
@@ -189,6 +201,11 @@ def read_columns(found: tuple[tuple[str, bytes], ...]) -> tuple[Symbols, tuple[s
 def read_measurements(found: tuple[tuple[str, bytes], ...]) -> pa.Table:
     """The noisy answers in a release's parts: query, value, variance, standard_error."""
     return _table(found, "measurements")
+
+
+def read_estimates(found: tuple[tuple[str, bytes], ...]) -> pa.Table:
+    """The unbiased answers in a release's parts: query, value, standard_error."""
+    return _table(found, "estimates")
 
 
 def _table(found: tuple[tuple[str, bytes], ...], name: str) -> pa.Table:

@@ -27,22 +27,33 @@ S = TypeVar("S")
 
 @dataclass(frozen=True)
 class Measurements:
-    """Noisy answers, and the noise in each.
+    """What was measured, and the noise in each: independent, and nothing else was looked at.
 
     queries: what each answers, in the words of `query.py`; values: int64 (n,), unbiased counts;
-    variances: the sum of its noises' variance parameters; terms: how many equal noises that is.
+    variances: the parameter of each one's discrete Gaussian noise.
     """
 
     queries: tuple[str, ...]
     values: NDArray[np.int64]
     variances: tuple[Fraction, ...]
-    terms: tuple[int, ...]
 
-    def standard_errors(self) -> list[float]:
+    def standard_errors(self) -> NDArray[np.float64]:
         """Of each value, from the discrete Gaussian's own variance."""
-        kinds = set(zip(self.variances, self.terms, strict=True))
-        exact = {(v, m): (m * exact_variance(v / m)) ** 0.5 if m else 0.0 for v, m in kinds}
-        return [exact[kind] for kind in zip(self.variances, self.terms, strict=True)]
+        exact = {v: exact_variance(v) ** 0.5 for v in set(self.variances)}
+        return np.array([exact[v] for v in self.variances], np.float64)
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """Unbiased answers from the release's own measurements so far, each with its standard error.
+
+    queries: in the words of `query.py`; values, errors: float64 (n,), people. Errors of different
+    answers are correlated in general.
+    """
+
+    queries: tuple[str, ...]
+    values: NDArray[np.float64]
+    errors: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -50,11 +61,12 @@ class Step:
     """What one period releases.
 
     columns: uint8 (rows, new periods), the panel's new columns; measurements: the noisy answers;
-    notes: public numbers about the post-processing, such as repaired cells.
+    estimates: what they say; notes: public numbers about the post-processing.
     """
 
     columns: Symbols
     measurements: Measurements
+    estimates: Estimates
     notes: dict[str, int] = field(default_factory=dict)
 
 

@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..panel import Panel
-from ..privacy.noise import Draw
+from ..privacy.noise import Draw, exact_variance
 from ..study import Cumulative as Declared
 from ..study import Neighbours, Study
-from .base import Counts, Demand, Measurements, Step, fits, pack, shuffled, unpack
+from .base import Counts, Demand, Estimates, Measurements, Step, fits, pack, shuffled, unpack
 from .counters import Counter, shares, tree, tree_costs
 
 STATE_VERSION = 1
@@ -161,7 +161,8 @@ class Cumulative:
         noisy[:t, t - 1] = answers[:t]
         estimates = self._decode(noisy, t)
         before, totals = state.sums, state.totals
-        measured = self._measurements(estimates, t, answers)
+        measured = self._measurements(t, answers)
+        told = self._estimates(estimates, t, answers)
         if t == 1:
             rows = self.rows if self.rows is not None else max(0, int(answers[-1]))
             before, totals = np.append([rows], before[1:]), np.zeros(rows, np.int64)
@@ -170,21 +171,30 @@ class Cumulative:
         column = _append(totals, sums[1:] - before[1:], draw.coins)
         after = State(t, streams, noisy, sums, totals + column)
         notes = {"moved_by_monotonization": moved}
-        return after, Step(column[:, None].astype(np.uint8), measured, notes)
+        return after, Step(column[:, None].astype(np.uint8), measured, told, notes)
 
     def _decode(self, noisy: NDArray[np.int64], t: int) -> Counts:
         """Noisy S_1..S_t at t, unbiased."""
         sums = [self.counters[b].decode[t - 1 - b, : t - b] @ noisy[b, b:t] for b in range(t)]
         return np.array(sums, np.int64)
 
-    def _measurements(self, estimates: Counts, t: int, answers: Counts) -> Measurements:
-        queries = [f"total at-least {b}" for b in range(1, t + 1)]
-        values, variances = estimates, [self.variance(b, t) for b in range(1, t + 1)]
-        terms = [int(self.counters[b].decode[t - 1 - b].sum()) for b in range(t)]
+    def _measurements(self, t: int, answers: Counts) -> Measurements:
+        queries = [f"counter {b} node {t}" for b in range(1, t + 1)]
+        variances = list(self.variances[:t])
         if t == 1 and self.size_share:
-            queries, values = [*queries, "people"], answers
-            variances, terms = [*variances, self.size_variance], [*terms, 1]
-        return Measurements(tuple(queries), values, tuple(variances), tuple(terms))
+            queries, variances = [*queries, "people"], [*variances, self.size_variance]
+        return Measurements(tuple(queries), answers, tuple(variances))
+
+    def _estimates(self, sums: Counts, t: int, answers: Counts) -> Estimates:
+        queries = [f"total at-least {b}" for b in range(1, t + 1)]
+        values = sums.astype(float)
+        gains = [(self.counters[b].decode[t - 1 - b] ** 2).sum() for b in range(t)]
+        errors = np.sqrt([g * exact_variance(self.variances[b]) for b, g in enumerate(gains)])
+        if t == 1 and self.size_share:
+            size_error = exact_variance(self.size_variance) ** 0.5
+            queries, values = [*queries, "people"], answers.astype(float)
+            errors = np.append(errors, size_error)
+        return Estimates(tuple(queries), values, errors)
 
     def dump(self, state: State) -> bytes:
         return pack(

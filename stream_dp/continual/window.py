@@ -25,7 +25,7 @@ from ..panel import Panel, window_codes, window_symbols
 from ..privacy.noise import Draw
 from ..privacy.zcdp import gaussian_rho
 from ..study import Neighbours, Study, Window
-from .base import Counts, Demand, Measurements, Step, fits, pack, shuffled, unpack
+from .base import Counts, Demand, Estimates, Measurements, Step, fits, pack, shuffled, unpack
 
 STATE_VERSION = 1
 
@@ -139,8 +139,9 @@ class FixedWindow:
             columns = column[:, None].astype(np.uint8)
             codes = state.tails * self.q + column
         queries = tuple(self.query(code) for code in range(self.bins))
-        measured = Measurements(queries, noisy, (self.variance,) * self.bins, (1,) * self.bins)
-        return State(t, codes % self.q ** (self.width - 1)), Step(columns, measured, notes)
+        measured = Measurements(queries, noisy, (self.variance,) * self.bins)
+        told = Estimates(queries, noisy.astype(float), measured.standard_errors())
+        return State(t, codes % self.q ** (self.width - 1)), Step(columns, measured, told, notes)
 
     def query(self, code: int) -> str:
         """The pattern of a bin, in the words of a query."""

@@ -138,7 +138,7 @@ class WindowPlan:
             for column in step.columns.T:
                 codes = (codes * q + column) % widest_code
             held = np.bincount(codes, minlength=min(q**t, widest_code))
-            bins = self._bins(step.measurements.values, narrowed(held, q, k), codes.size)
+            bins = self._bins(step.estimates.values, narrowed(held, q, k), codes.size)
             off = bins - counts
             cell_squares += (off**2).sum(axis=1)
             cell_worst = np.maximum(cell_worst, np.abs(off).max(axis=1))
@@ -147,9 +147,9 @@ class WindowPlan:
         worst = np.abs(errors)
         return Trial(1, errors, errors**2, worst, cell_squares, cell_worst[None], int(repaired))
 
-    def _bins(self, raw: NDArray[np.int64], held: NDArray[np.int64], rows: int) -> Floats:
+    def _bins(self, raw: Floats, held: NDArray[np.int64], rows: int) -> Floats:
         share = held * (self.people / max(rows, 1))
-        return np.stack([raw.astype(float), held - float(self.mechanism.padding), share])
+        return np.stack([raw, held - float(self.mechanism.padding), share])
 
     def _answer(self, bins: Floats, held: NDArray[np.int64], rows: int, t: int) -> Floats:
         """(3, queries): what each answer says at t."""
@@ -213,7 +213,7 @@ class CumulativePlan:
             state, step = made.step(state, self.counts[t - 1], source.draw(made.demand(t)))
             totals = totals + step.columns[:, 0] if t > 1 else step.columns[:, 0].astype(np.int64)
             panel = np.bincount(totals, minlength=t + 1)[::-1].cumsum()[::-1][1 : t + 1]
-            answers = np.stack([step.measurements.values[:t], panel])
+            answers = np.stack([step.estimates.values[:t], panel])
             errors[:, :t, t - 1] = answers - self.truth[:t, t - 1]
             repaired |= step.notes["moved_by_monotonization"] > 0
         worst = np.abs(errors)
