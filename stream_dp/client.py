@@ -18,13 +18,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
+from .alphabet import ABSENT
 from .errors import Inconsistent, UserError
 from .log.base import Log, LogError, Missing
 from .log.message import Message, messages
 from .panel import Panel
+from .privacy.ledger import BudgetExceeded, Charge, Ledger
 from .query import TotalQuery, WindowQuery, parse
 from .release import STUDY_TYPE, TOPIC, Certificate, read_columns, read_estimates, read_measurements
-from .study import ABSENT, Study, Window
+from .study import Study, Window
 
 LEVEL = 0.95
 
@@ -154,19 +156,23 @@ class Public:
 
     def verify(self) -> list[str]:
         """What holds, one line each: the chain was checked on reading. Raises Inconsistent."""
-        study, spent = self.study, self.study.rho * 0
+        study = self.study
+        ledger = Ledger(study.rho, study.strata)
         if self.messages[0].head.get("study_hash") != study.hash:
             raise Inconsistent("public log: the study's declaration does not have its hash")
         for release in self.releases:
             held = release.certificate
-            spent += held.rho
+            try:
+                ledger = ledger.charge(Charge(held.release, held.number, held.rho))
+            except (BudgetExceeded, ValueError):
+                raise Inconsistent(f"{held.release} at {held.period}: over the budget") from None
             if held.study_hash != study.hash:
                 raise Inconsistent(f"{held.release} at {held.period}: of another study")
-            if spent != held.rho_spent or spent > study.rho:
+            if ledger.spent != held.rho_spent:
                 raise Inconsistent(f"{held.release} at {held.period}: its budget does not add up")
         lines = [
             f"chain: {len(self.messages)} messages, every hash and part as its manifest says",
-            f"budget: {spent} of {study.rho} spent, as the certificates say",
+            f"budget: {ledger.spent} of {study.rho} spent, as the certificates say",
         ]
         for name in dict.fromkeys(r.certificate.release for r in self.releases):
             count = sum(1 for _ in self._panels(name))
@@ -241,13 +247,16 @@ class Public:
     def queries(self, name: str) -> list[str]:
         """Examples of what can be asked of a release, and the values it knows."""
         declared = self.study.release(name)
-        attribute = self.study.attributes[declared.attribute]
+        alphabet = self.study.alphabet(declared)
         if not isinstance(declared, Window):
-            top = self.study.periods.count
+            first, last = self.study.span(declared)
+            top = last - first + 1
             return [f"total at-least {b}" for b in dict.fromkeys((1, min(3, top), top))]
-        known = [v for v in attribute.symbols if v != ABSENT]
+        known = [v for v in alphabet.values if v != ABSENT]
         value, width = shlex.quote(str(known[-1])), declared.width
-        what = shlex.quote(f"{declared.attribute}={known[-1]}")
+        what = shlex.quote(
+            f"{alphabet.name}={known[-1]}" if len(alphabet.parts) == 1 else str(known[-1])
+        )
         return [
             "pattern " + " ".join([value] * width),
             f"pattern {value}" + " ?" * (width - 1),

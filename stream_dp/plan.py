@@ -9,7 +9,7 @@ from typing import Any
 
 from .continual import AnyMechanism, FixedWindow, mechanism
 from .errors import UserError
-from .privacy.ledger import BudgetExceeded, Charge, Ledger
+from .privacy.ledger import BudgetExceeded, Charge, Ledger, composed
 from .privacy.zcdp import epsilon
 from .release import invariants_words, relation_words
 from .study import Release, Study
@@ -34,7 +34,12 @@ class Plan:
 
     @property
     def total(self) -> Fraction:
-        return sum((c for p in self.releases for c in p.charges), Fraction(0))
+        costs = {p.release.name: sum(p.charges, Fraction(0)) for p in self.releases}
+        return composed(self.study.strata, costs)
+
+    def ledger(self) -> Ledger:
+        """A ledger of the study in which nothing is spent yet."""
+        return Ledger(self.study.rho, self.study.strata)
 
     def charges(self, period: int) -> tuple[Charge, ...]:
         """What the releases of a period (from 1) cost, in the study's order."""
@@ -107,7 +112,7 @@ def _round(value: str | int | float) -> str:
 def plan(study: Study) -> Plan:
     """The plan of a study. Raises UserError if it does not fit the declared total."""
     made = Plan(study, tuple(_planned(study, release) for release in study.releases))
-    ledger = Ledger(study.rho)
+    ledger = made.ledger()
     try:
         for number in range(1, study.periods.count + 1):
             ledger = ledger.charge(*made.charges(number))
@@ -150,4 +155,7 @@ def _planned(study: Study, release: Release) -> Planned:
             f"a {study.unit} that first reports after the first release is counted, but adds no"
             " row to the panel; where many enter late, declare replace_one and a size"
         )
-    return Planned(release, found.charges, facts)
+    first, last = study.span(release)
+    none = Fraction(0)
+    charges = (*[none] * (first - 1), *found.charges, *[none] * (study.periods.count - last))
+    return Planned(release, charges, facts)

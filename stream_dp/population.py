@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 from .cells import NULL, Cells, Waiting, latest
 from .errors import Inconsistent
 from .report import Reason, Rejected
-from .study import Cumulative, Release, Study, Window
+from .study import Cumulative, Joint, Release, Study, Window
 
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass
@@ -56,12 +56,13 @@ class Accounting:
 class Closed:
     """A closed period, confidential.
 
-    symbols: by attribute, a code for every slot; refused: the cells of people who were not
-    admitted; count: gives the counts, which are not looked at before the noise is drawn.
+    symbols: by attribute, a code for every slot; refused: by reason, the cells of people who
+    were not admitted, and those that contradict a fixed value; count: gives the counts, which
+    are not looked at before the noise is drawn.
     """
 
     symbols: dict[str, NDArray[np.uint8]]
-    refused: Cells
+    refused: dict[Reason, Cells]
     count: Callable[[], dict[str, NDArray[np.int64]]]
 
     @cached_property
@@ -82,21 +83,42 @@ class Population:
         self._slot = np.zeros(0, np.int32)
         self._waiting = Waiting()
         size = study.size or 0
+        self._alphabets = {r.stream: study.alphabet(r) for r in study.releases}
+        self._wheres = {r.stream: r.where for r in study.releases}
         self._widths = {
-            name: max([1, *(_width(release, name) for release in study.releases)])
-            for name in study.attributes
+            stream: max(_width(r) for r in study.releases if r.stream == stream)
+            for stream in self._alphabets
         }
-        self._recent = {name: self._unknown(name, size) for name in study.attributes}
-        self._cumulative = [r for r in study.releases if isinstance(r, Cumulative)]
-        self._totals = {r.name: np.zeros(size, np.uint16) for r in self._cumulative}
+        self._last = {
+            name: np.full(size, attribute.first_code, np.uint8)
+            for name, attribute in study.attributes.items()
+        }
+        self._recent = {stream: self._unknown(stream, size) for stream in self._alphabets}
+        self._counted = [r for r in study.releases if not isinstance(r, Window)]
+        self._totals = {r.name: np.zeros(size, np.uint16) for r in self._counted}
+        self._entered = {r.name: np.zeros(size, bool) for r in self._counted}
 
-    def _unknown(self, name: str, size: int) -> NDArray[np.uint32]:
+    def _unknown(self, stream: str, size: int) -> NDArray[np.uint32]:
         """The recent symbols, as codes in base q, of `size` people of whom nothing is known."""
-        attribute = self._study.attributes[name]
-        q, code = len(attribute.symbols), 0
-        for _ in range(self._widths[name]):
-            code = code * q + attribute.first_code
+        first = {n: np.array([a.first_code]) for n, a in self._study.attributes.items()}
+        (symbol,) = self._symbols(stream, first).tolist()
+        q, code = len(self._alphabets[stream].values), 0
+        for _ in range(self._widths[stream]):
+            code = code * q + symbol
         return np.full(size, code, np.uint32)
+
+    def _symbols(self, stream: str, codes: dict[str, NDArray[Any]]) -> NDArray[np.uint32]:
+        """Each person's symbol in a stream's alphabet, from the codes of the attributes."""
+        alphabet, where = self._alphabets[stream], self._wheres[stream]
+        symbols: NDArray[np.uint32] = np.zeros(1, np.uint32)
+        for name, part in zip(alphabet.attributes, alphabet.parts, strict=True):
+            symbols = symbols * np.uint32(len(part)) + codes[name].astype(np.uint32)
+        if where is not None:
+            ((name, value),) = where.items()
+            inside = codes[name] == self._study.attributes[name].codes[value]
+            assert alphabet.absent is not None
+            symbols = np.where(inside, symbols, np.uint32(alphabet.absent))
+        return symbols
 
     @property
     def size(self) -> int:
@@ -125,22 +147,44 @@ class Population:
         unknown = (slots < 0) & (final.code != NULL)
         self._admit(final.hi[unknown], final.lo[unknown])
         slots[slots < 0] = self._find(final.hi[slots < 0], final.lo[slots < 0])
-        refused = final.take((slots < 0) & (final.code != NULL))
-        if len(refused):
-            self.accounting.rejected["full"] += len(refused)
-        self.accounting.accepted += len(final) - len(refused)
+        told = final.code != NULL
+        refused: dict[Reason, Cells] = {"full": final.take((slots < 0) & told)}
+        told &= slots >= 0
+        against = self._against(final, slots, told)
+        refused["fixed"] = final.take(against)
+        told &= ~against
+        turned = 0
+        for reason, cells in refused.items():
+            turned += len(cells)
+            if len(cells):
+                self.accounting.rejected[reason] += len(cells)
+        self.accounting.accepted += len(final) - turned
         self.accounting.pending -= len(final)
-        told = (slots >= 0) & (final.code != NULL)
         symbols = {}
         for index, name in enumerate(self._study.attributes):
             own = told & (final.attribute == index)
             symbols[name] = self._advance(name, slots[own], final.code[own])
-        events = {r.name: self._happens(r, symbols) for r in self._cumulative}
-        for name, event in events.items():
-            self._totals[name] = self._totals[name] + event
         self.period = period
-        recent, totals, size = dict(self._recent), dict(self._totals), self.size
-        return Closed(symbols, refused, lambda: self._count(recent, totals, events, size))
+        streams = {stream: self._symbols(stream, symbols) for stream in self._alphabets}
+        for stream, found in streams.items():
+            q = len(self._alphabets[stream].values)
+            keep = np.uint32(q ** (self._widths[stream] - 1))
+            self._recent[stream] = self._recent[stream] % keep * np.uint32(q) + found
+        counted = {r.name: self._rises(r, streams[r.stream]) for r in self._counted}
+        recent = dict(self._recent)
+        return Closed(symbols, refused, lambda: self._count(recent, counted))
+
+    def _against(
+        self, cells: Cells, slots: NDArray[np.int64], told: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        """Which cells say another value than the one that a fixed attribute has for good."""
+        against = np.zeros(len(cells), bool)
+        for index, (name, attribute) in enumerate(self._study.attributes.items()):
+            if attribute.fixed:
+                own = np.flatnonzero(told & (cells.attribute == index))
+                held = self._last[name][slots[own]]
+                against[own] = (held != attribute.first_code) & (held != cells.code[own])
+        return against
 
     def _find(self, hi: NDArray[np.uint64], lo: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Slots by hash, -1 where there is none. 64 bits to search, 64 to check."""
@@ -170,66 +214,94 @@ class Population:
         if self._study.size is not None:
             hi, lo = hi[: self._study.size - before], lo[: self._study.size - before]
         else:
-            for name in self._recent:
-                fresh = self._unknown(name, hi.shape[0])
-                self._recent[name] = np.concatenate([self._recent[name], fresh])
-            for name, totals in self._totals.items():
-                self._totals[name] = np.append(totals, np.zeros(hi.shape[0], np.uint16))
+            self._grow(hi.shape[0])
         place = np.searchsorted(self._hi, hi)
         slots = np.arange(before, before + hi.shape[0], dtype=np.int32)
         self._hi = np.insert(self._hi, place, hi)
         self._lo = np.insert(self._lo, place, lo)
         self._slot = np.insert(self._slot, place, slots)
 
+    def _grow(self, count: int) -> None:
+        """Slots for newcomers, of whom nothing is known."""
+        for name, attribute in self._study.attributes.items():
+            fresh = np.full(count, attribute.first_code, np.uint8)
+            self._last[name] = np.concatenate([self._last[name], fresh])
+        for stream, recent in self._recent.items():
+            self._recent[stream] = np.concatenate([recent, self._unknown(stream, count)])
+        for name, totals in self._totals.items():
+            self._totals[name] = np.append(totals, np.zeros(count, np.uint16))
+            self._entered[name] = np.append(self._entered[name], np.zeros(count, bool))
+
     def _advance(
         self, name: str, slots: NDArray[np.int64], codes: NDArray[np.uint8]
     ) -> NDArray[np.uint8]:
-        """Everybody's symbol of the period, appended to the recent ones."""
-        attribute, recent = self._study.attributes[name], self._recent[name]
-        q = len(attribute.symbols)
-        if attribute.carries:
-            symbols = (recent % q).astype(np.uint8)
+        """Everybody's code of the period."""
+        attribute, last = self._study.attributes[name], self._last[name]
+        if attribute.carries or attribute.fixed:
+            symbols = last.copy()
         else:
-            symbols = np.full(recent.shape[0], attribute.first_code, np.uint8)
+            symbols = np.full(last.shape[0], attribute.first_code, np.uint8)
         symbols[slots] = codes
-        self._recent[name] = recent % q ** (self._widths[name] - 1) * np.uint32(q) + symbols
+        self._last[name] = symbols
         return symbols
 
-    def _happens(
-        self, release: Cumulative, symbols: dict[str, NDArray[np.uint8]]
-    ) -> NDArray[np.bool_]:
-        """Whom the release's event has happened to in the period."""
-        happens = np.zeros(len(self._study.attributes[release.attribute].symbols), bool)
+    def _rises(
+        self, release: Cumulative | Joint, symbols: NDArray[np.uint32]
+    ) -> Callable[[], NDArray[np.int64]]:
+        """Count the event in a period of the release; what gives the counts, (T + 1,) int64.
+
+        They are the people whose total reached b, b = 1..T, and those who entered: who are
+        present for the first time.
+        """
+        first, last = self._study.span(release)
+        alphabet, horizon = self._alphabets[release.stream], last - first + 1
+        if not first <= self.period <= last:
+            return lambda: np.zeros(horizon + 1, np.int64)
+        happens = np.zeros(len(alphabet.values), bool)
         happens[list(self._study.event_codes(release))] = True
-        return happens[symbols[release.attribute]]
+        event = happens[symbols]
+        here = (
+            np.ones(event.shape[0], bool)
+            if alphabet.absent is None
+            else (symbols != alphabet.absent)
+        )
+        enters = here & ~self._entered[release.name]
+        self._entered[release.name] = self._entered[release.name] | here
+        totals = self._totals[release.name] = self._totals[release.name] + event
+
+        def count() -> NDArray[np.int64]:
+            rises = np.bincount(totals[event], minlength=horizon + 1)[1:]
+            return np.append(rises, enters.sum()).astype(np.int64)
+
+        return count
 
     def _count(
         self,
         recent: dict[str, NDArray[np.uint32]],
-        totals: dict[str, NDArray[np.uint16]],
-        events: dict[str, NDArray[np.bool_]],
-        size: int,
+        counted: dict[str, Callable[[], NDArray[np.int64]]],
     ) -> dict[str, NDArray[np.int64]]:
-        """What each release's mechanism takes; see their `measure`."""
+        """What each release's mechanism takes: its patterns, its rises, or first one then both."""
         counts = {}
         for release in self._study.releases:
-            if isinstance(release, Window):
-                bins = len(self._study.attributes[release.attribute].symbols) ** release.width
-                codes = recent[release.attribute]
-                if release.width < self._widths[release.attribute]:
+            parts = []
+            if not isinstance(release, Cumulative):
+                bins = len(self._alphabets[release.stream].values) ** release.width
+                codes = recent[release.stream]
+                if release.width < self._widths[release.stream]:
                     codes = codes % bins
-                counts[release.name] = np.bincount(codes, minlength=bins).astype(np.int64)
-            else:
-                reached = totals[release.name][events[release.name]]
-                rises = np.bincount(reached, minlength=self._study.periods.count + 1)
-                counts[release.name] = np.append(rises[1:], size).astype(np.int64)
+                parts.append(np.bincount(codes, minlength=bins).astype(np.int64))
+            if not isinstance(release, Window):
+                parts.append(counted[release.name]())
+            counts[release.name] = np.concatenate(parts)
         return counts
 
     def save(self, file: BinaryIO) -> None:
         """Write the whole state."""
         arrays: dict[str, NDArray[Any]] = {"hi": self._hi, "lo": self._lo, "slot": self._slot}
+        arrays |= {f"last {k}": v for k, v in self._last.items()}
         arrays |= {f"recent {k}": v for k, v in self._recent.items()}
         arrays |= {f"totals {k}": v for k, v in self._totals.items()}
+        arrays |= {f"entered {k}": v for k, v in self._entered.items()}
         arrays |= {f"waiting {i}": c for i, c in enumerate(self._waiting.all().columns())}
         head = {
             "version": _VERSION,
@@ -256,13 +328,13 @@ class Population:
         self.accounting = Accounting(**{**numbers, "rejected": Tally(numbers["rejected"])})
         self._hi, self._lo, self._slot = held["hi"], held["lo"], held["slot"]
         self._waiting = Waiting.of(Cells(*(held[f"waiting {i}"] for i in range(7))))
+        self._last = {name: held[f"last {name}"] for name in self._last}
         self._recent = {name: held[f"recent {name}"] for name in self._recent}
         self._totals = {name: held[f"totals {name}"] for name in self._totals}
+        self._entered = {name: held[f"entered {name}"] for name in self._entered}
         return self
 
 
-def _width(release: Release, attribute: str) -> int:
-    """Periods of the attribute that the release looks back on."""
-    if isinstance(release, Window) and release.attribute == attribute:
-        return release.width
-    return 0
+def _width(release: Release) -> int:
+    """Periods that the release looks back on."""
+    return 1 if isinstance(release, Cumulative) else release.width

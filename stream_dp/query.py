@@ -4,6 +4,9 @@ pattern 1 ? 1                        the last periods, oldest first; ? is any va
 at-least 2 of last 3 poverty=1       in how many of the last periods
 consecutive 2 of last 3 poverty=1    a run of at least that length among them
 total at-least 3                     of all periods so far (cumulative releases)
+
+Where a release is of several attributes, its values are `poverty=1&job=yes`, and a part of one,
+`poverty=1`, means all values that have it.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from .alphabet import matching
 from .errors import UserError
 from .panel import window_symbols
 
@@ -79,7 +83,7 @@ def _times_of(
     attribute: str,
     values: tuple[int | str, ...],
 ) -> WindowQuery:
-    name, _, value = what.rpartition("=")
+    name, _, value = ("", "", what) if "&" in attribute else what.rpartition("=")
     if name and name != attribute:
         raise UserError(f"query '{text}': the release is of '{attribute}', not '{name}'")
     if not 1 <= need <= width:
@@ -100,13 +104,14 @@ def _pattern(text: str, words: list[str], values: tuple[int | str, ...]) -> Wind
 
 
 def _codes(text: str, word: str, values: tuple[int | str, ...]) -> list[int]:
-    known = {str(value): code for code, value in enumerate(values)}
-    unknown = [w for w in word.split("|") if w not in known]
-    if unknown:
-        raise UserError(
-            f"query '{text}': '{unknown[0]}' is no value; the values are {', '.join(known)}"
-        )
-    return [known[w] for w in word.split("|")]
+    found = []
+    for one in word.split("|"):
+        codes = matching(one, values)
+        if not codes:
+            known = ", ".join(str(value) for value in values)
+            raise UserError(f"query '{text}': '{one}' is no value; the values are {known}")
+        found += codes
+    return found
 
 
 def _all(text: str, q: int, width: int) -> NDArray[np.uint8]:

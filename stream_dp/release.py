@@ -107,17 +107,18 @@ def certificate(
     mechanism: AnyMechanism,
     number: int,
     step: Step,
+    rho: Fraction,
     spent: Fraction,
     simulated: bool,
 ) -> Certificate:
-    """The certificate of a step at period `number`, with `spent` after it."""
+    """The certificate of a step at period `number` that cost `rho`, with `spent` after it."""
     labels = study.periods.labels[:number]
     return Certificate(
         study=study.name,
         study_hash=study.hash,
         release=declared.name,
         kind=declared.kind,
-        attribute=declared.attribute,
+        attribute=study.alphabet(declared).name,
         period=labels[-1],
         number=number,
         horizon=study.periods.count,
@@ -130,7 +131,7 @@ def certificate(
         neighbours=study.neighbours,
         guarantee=relation_words(study),
         invariants=invariants_words(study),
-        rho=mechanism.charges[number - 1],
+        rho=rho,
         rho_spent=spent,
         rho_total=study.rho,
         delta=study.delta,

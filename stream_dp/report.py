@@ -20,7 +20,7 @@ from .cells import EMPTY, NULL, Cells
 from .log.base import Stored
 from .study import Study
 
-Reason = Literal["unreadable", "person", "period", "late", "attribute", "value", "full"]
+Reason = Literal["unreadable", "person", "period", "late", "attribute", "value", "full", "fixed"]
 
 REASONS: dict[Reason, str] = {
     "unreadable": "not a JSON report with person, period and values",
@@ -30,6 +30,7 @@ REASONS: dict[Reason, str] = {
     "attribute": "no such attribute is declared",
     "value": "not one of the attribute's values",
     "full": "the declared size of the population is reached",
+    "fixed": "the person has another value of a fixed attribute, for good",
 }
 
 _NONE, _BAD = 255, 253

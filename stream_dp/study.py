@@ -16,11 +16,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
+from .alphabet import ABSENT, Alphabet, matching
 from .errors import UserError
 from .period import Periods
 
-ABSENT = "absent"
 MOST_BINS = 1 << 20
+MOST_SYMBOLS = 250  # of an alphabet: a panel's code is a byte
 MOST_TOTALS = 500  # periods of a cumulative release: its state and its plan grow with their square
 
 Neighbours = Literal["add_remove", "replace_one", "replace_in_place"]
@@ -65,7 +66,7 @@ NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 Name = Annotated[str, Field(pattern=f"^{NAME}$")]
 Symbol = (
     Annotated[int, Field(strict=True)]
-    | Annotated[str, Field(strict=True, max_length=64, pattern=r"^[^|?=\x00-\x1f]+$")]
+    | Annotated[str, Field(strict=True, max_length=64, pattern=r"^[^|?=&\x00-\x1f]+$")]
 )
 
 
@@ -83,10 +84,14 @@ class Carry(_Declared):
 
 
 class Attribute(_Declared):
-    """One question: its possible values, and what stands for a missing answer."""
+    """One question: its possible values, and what stands for a missing answer.
 
-    values: Annotated[tuple[Symbol, ...], Field(min_length=1, max_length=250)]
+    fixed: the first answer of a person holds for good, such as a region or a wave.
+    """
+
+    values: Annotated[tuple[Symbol, ...], Field(min_length=1, max_length=MOST_SYMBOLS)]
     missing: Symbol | Carry
+    fixed: Literal[True] | None = None
 
     @cached_property
     def symbols(self) -> tuple[Symbol, ...]:
@@ -118,40 +123,88 @@ class Attribute(_Declared):
         rule = self.missing.first if isinstance(self.missing, Carry) else self.missing
         if rule not in self.codes:
             return [f"{where}.missing: must be 'absent', one of the values, or carry forward"]
+        if self.fixed and self.missing != ABSENT:
+            return [f"{where}.missing: must be 'absent', for nobody has a fixed value unasked"]
         if len(self.symbols) < 2:
             return [f"{where}.values: one symbol alone says nothing; declare at least two"]
         return []
 
 
-class Window(_Declared):
-    """A fixed-window release: every pattern of the last `width` periods."""
+Strategy = Literal["histogram", "contrasts"]
+CounterName = Literal["tree", "honaker", "sqrt", "normalised", "gamma2", "unbounded"]
+Rows = Annotated[int, Field(ge=1, le=10**8, strict=True)]
 
-    kind: Literal["window"]
+
+class _Release(_Declared):
+    """What every release declares.
+
+    attribute: one, or several for their product; where: only people for whom a fixed attribute
+    has this value; first, last: the release's own periods, the study's by default; rows: a bound
+    on the number of synthetic rows, declared where the number of people is private.
+    """
+
     name: Name
-    attribute: str
-    width: Annotated[int, Field(ge=1, strict=True)]
+    attribute: str | Annotated[tuple[str, ...], Field(min_length=2, max_length=8)]
     rho: Rho
     failure: Probability = Fraction(1, 20)
+    where: Annotated[dict[Name, Symbol], Field(min_length=1, max_length=1)] | None = None
+    first: str | None = None
+    last: str | None = None
+    rows: Rows | None = None
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        return (self.attribute,) if isinstance(self.attribute, str) else self.attribute
+
+    @property
+    def stream(self) -> str:
+        """Releases of one stream look at the same symbols of the same people."""
+        where = "".join(f" where {a}={v}" for a, v in (self.where or {}).items())
+        return "&".join(self.attributes) + where
 
 
-class Cumulative(_Declared):
+class Window(_Release):
+    """A fixed-window release: every pattern of the last `width` periods.
+
+    strategy, padded: how it is measured, and whether rows are added to every pattern so that no
+    count falls below 0; chosen from theory where they are not declared.
+    """
+
+    kind: Literal["window"]
+    width: Annotated[int, Field(ge=1, strict=True)]
+    strategy: Strategy | None = None
+    padded: bool | None = None
+
+
+class Cumulative(_Release):
     """A cumulative release: how many people have had the event in at least b periods.
 
-    Under add_remove the number of synthetic rows is either declared (`rows`) or measured with
-    `size_share` of the release's rho at the first period.
+    counter: chosen from theory where it is not declared. size_share: the part of rho that
+    measures the number of people, where it is private: once at the first period, or, beside
+    `rows`, of all who have entered by each period.
     """
 
     kind: Literal["cumulative"]
-    name: Name
-    attribute: str
-    event: Annotated[tuple[Symbol, ...], Field(min_length=1)]
-    rho: Rho
-    failure: Probability = Fraction(1, 20)
-    rows: Annotated[int, Field(ge=1, le=10**9, strict=True)] | None = None
+    event: Annotated[tuple[Symbol | str, ...], Field(min_length=1)]
+    counter: CounterName | None = None
     size_share: Probability | None = None
 
 
-Release = Annotated[Window | Cumulative, Field(discriminator="kind")]
+class Joint(_Release):
+    """One panel for both: every pattern of the last `width` periods, and the totals of an event.
+
+    window_share: the part of rho that goes to the patterns, half where it is not declared.
+    """
+
+    kind: Literal["joint"]
+    width: Annotated[int, Field(ge=1, strict=True)]
+    event: Annotated[tuple[Symbol | str, ...], Field(min_length=1)]
+    window_share: Probability | None = None
+    strategy: Strategy | None = None
+    counter: CounterName | None = None
+
+
+Release = Annotated[Window | Cumulative | Joint, Field(discriminator="kind")]
 
 
 class Run(_Declared):
@@ -204,9 +257,35 @@ class Study(Head):
         names = ", ".join(r.name for r in self.releases)
         raise UserError(f"release '{name}': the study has no such release; it has {names}")
 
-    def event_codes(self, release: Cumulative) -> tuple[int, ...]:
-        codes = self.attributes[release.attribute].codes
-        return tuple(sorted({codes[value] for value in release.event}))
+    def alphabet(self, release: Release) -> Alphabet:
+        """The symbols that a release is about."""
+        parts = tuple(self.attributes[name].symbols for name in release.attributes)
+        return Alphabet(release.attributes, parts, release.where is not None)
+
+    def event_codes(self, release: Cumulative | Joint) -> tuple[int, ...]:
+        values = self.alphabet(release).values
+        found = {code for word in release.event for code in matching(str(word), values)}
+        return tuple(sorted(found))
+
+    def span(self, release: Release) -> tuple[int, int]:
+        """The numbers of a release's first and last period, from 1."""
+        numbers = self.periods.numbers
+        first = 1 if release.first is None else numbers[release.first]
+        return first, self.periods.count if release.last is None else numbers[release.last]
+
+    def time(self, release: Release, number: int) -> int | None:
+        """A period as the release's own, from 1; None where it is none of them."""
+        first, last = self.span(release)
+        return number - first + 1 if first <= number <= last else None
+
+    @cached_property
+    def strata(self) -> dict[str, tuple[str, str]]:
+        """By release, the fixed attribute and value of those that are of a stratum only."""
+        return {
+            release.name: (name, str(value))
+            for release in self.releases
+            for name, value in (release.where or {}).items()
+        }
 
     def canonical(self) -> bytes:
         """The declaration as JSON with sorted keys, the same for the same study."""

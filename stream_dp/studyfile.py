@@ -5,22 +5,22 @@ from __future__ import annotations
 import os
 import re
 import tomllib
+from collections.abc import Sequence
 from decimal import Decimal
-from fractions import Fraction
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from .crosscheck import faults
 from .errors import UserError
 from .period import Periods
 from .study import (
-    MOST_BINS,
-    MOST_TOTALS,
     NAME,
     Attribute,
     Cumulative,
     Head,
+    Joint,
     Population,
     Release,
     Run,
@@ -29,13 +29,17 @@ from .study import (
 )
 
 _NAMES = "use letters, digits, '.', '_' and '-', at most 64"
-_KINDS: dict[str, type[Window] | type[Cumulative]] = {"window": Window, "cumulative": Cumulative}
+_KINDS: dict[str, type[Window] | type[Cumulative] | type[Joint]] = {
+    "window": Window,
+    "cumulative": Cumulative,
+    "joint": Joint,
+}
 
 
 def parse(raw: dict[str, Any]) -> Study:
     """The study in a table that is laid out as a study file is. Raises UserError."""
     parts, problems = _parts(raw)
-    problems += _cross(parts)
+    problems += faults(parts)
     if problems:
         raise UserError(problems)
     return Study(**{key: parts[key] for key in Study.model_fields if key in parts})
@@ -102,7 +106,7 @@ def _lines(error: ValidationError, where: str, model: type[BaseModel]) -> list[s
         elif item["type"] == "string_pattern_mismatch":
             text = _NAMES
             if "values" in place or "event" in place:
-                text = "use at most 64 characters, without '|', '?' and '='"
+                text = "use at most 64 characters, without '|', '?', '&' and '='"
         found[key] = f"{found[key]}, or {text[:1].lower()}{text[1:]}" if key in found else text
     # What is wrong inside a list also leaves it short: the inner fault says more.
     inner = {key.rpartition(".")[0] for key in found}
@@ -142,8 +146,64 @@ def _parts(raw: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     if not isinstance(releases, list) or not releases:
         problems.append("releases: declare at least one, as [[releases]]")
         releases = []
-    parts["releases"] = tuple(_release(sub, i, problems) for i, sub in enumerate(releases, 1))
+    whole = [one for i, sub in enumerate(releases, 1) for one in _each(sub, i, parts, problems)]
+    parts["releases"] = tuple(_release(sub, i, problems) for i, sub in enumerate(whole, 1))
     return parts, problems
+
+
+def _each(raw: object, number: int, parts: dict[str, Any], problems: list[str]) -> Sequence[object]:
+    """A release for every value of `strata` or every wave of `waves`, else the one that it is.
+
+    strata = "region" stands for a release NAME-VALUE with where = { region = VALUE } for each
+    value; waves = { by = "wave", every = 6, length = 12 } gives them periods of their own too:
+    the i-th wave begins i * every periods after the first and lasts `length`.
+    """
+    if not isinstance(raw, dict) or not {"strata", "waves"} & raw.keys():
+        return [raw]
+    where = f"releases[{number}]"
+    rest = {k: v for k, v in raw.items() if k not in {"strata", "waves"}}
+    given = _section(_Waves, raw["waves"], f"{where}.waves", problems) if "waves" in raw else None
+    by = given.by if given is not None else raw.get("strata")
+    attribute: Attribute | None = parts["attributes"].get(by) if isinstance(by, str) else None
+    if {"strata", "waves", "where"} & raw.keys() not in ({"strata"}, {"waves"}):
+        problems.append(f"{where}: declare one of strata, waves and where")
+    elif "waves" in raw and given is None:
+        pass
+    elif attribute is None or not attribute.fixed:
+        key = "waves.by" if given is not None else "strata"
+        problems.append(f"{where}.{key}: name an attribute that is declared with fixed = true")
+    else:
+        made = []
+        for i, value in enumerate(attribute.values):
+            one = {**rest, "name": f"{rest.get('name')}-{value}", "where": {by: value}}
+            made.append(one if given is None else one | _span(given, i, parts, problems, where))
+        return made
+    return []
+
+
+class _Waves(BaseModel):
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+
+    by: str
+    every: Annotated[int, Field(ge=1, strict=True)]
+    length: Annotated[int, Field(ge=1, strict=True)]
+
+
+def _span(
+    waves: _Waves, place: int, parts: dict[str, Any], problems: list[str], where: str
+) -> dict[str, str]:
+    periods: Periods | None = parts.get("periods")
+    if periods is None:
+        return {}
+    start, labels = place * waves.every, periods.labels
+    if start + waves.length > len(labels):
+        over = start + waves.length - len(labels)
+        problems.append(
+            f"{where}.waves: wave {place + 1} would end {over} periods after the study; raise"
+            " study.periods.count, or declare fewer waves"
+        )
+        return {}
+    return {"first": labels[start], "last": labels[start + waves.length - 1]}
 
 
 def _named(name: str, problems: list[str]) -> bool:
@@ -193,83 +253,3 @@ def _release(raw: object, number: int, problems: list[str]) -> Release | None:
         problems.append(f"{where}.kind: must be one of {', '.join(_KINDS)}")
         return None
     return _section(_KINDS[kind], raw, where, problems)
-
-
-def _cross(parts: dict[str, Any]) -> list[str]:
-    """Faults between sections, looked for in whatever sections are sound."""
-    problems: list[str] = []
-    attributes: dict[str, Attribute] = parts["attributes"]
-    for name, attribute in attributes.items():
-        problems += attribute.problems(f"attributes.{name}")
-    releases: list[Release] = [r for r in parts["releases"] if r is not None]
-    seen: set[str] = set()
-    for number, release in enumerate(parts["releases"], 1):
-        if release is None:
-            continue
-        where = f"releases[{number}]"
-        if release.name in seen:
-            problems.append(f"{where}.name: '{release.name}' stands there twice")
-        seen.add(release.name)
-        asked = attributes.get(release.attribute)
-        if asked is None and release.attribute not in parts["declared"]:
-            problems.append(f"{where}.attribute: no attribute '{release.attribute}' is declared")
-        elif asked is not None and not asked.problems(""):
-            problems += _against(release, asked, parts, where)
-        problems += _size_rules(release, parts, where)
-    total = parts.get("rho")
-    wanted = sum((r.rho for r in releases), Fraction(0))
-    if total is not None and wanted > total:
-        problems.append(
-            f"releases: their rhos add up to {float(wanted):g}, more than study.rho = "
-            f"{float(total):g}; lower them or raise the total"
-        )
-    return problems + _size(parts)
-
-
-def _against(
-    release: Release, attribute: Attribute, parts: dict[str, Any], where: str
-) -> list[str]:
-    periods: Periods | None = parts.get("periods")
-    horizon = periods.count if periods is not None else 1
-    if isinstance(release, Cumulative):
-        unknown = [value for value in release.event if value not in attribute.codes]
-        if horizon > MOST_TOTALS:
-            return [f"{where}: at most {MOST_TOTALS} periods are supported, not {horizon}"]
-        return [f"{where}.event: {unknown[0]!r} is no value of the attribute"] if unknown else []
-    if periods is not None and release.width > horizon:
-        return [f"{where}.width: {release.width} periods is over the horizon of {horizon}"]
-    bins = len(attribute.symbols) ** release.width
-    if bins > MOST_BINS:
-        return [f"{where}.width: {bins} patterns to count; at most {MOST_BINS} are supported"]
-    return []
-
-
-def _size_rules(release: Release, parts: dict[str, Any], where: str) -> list[str]:
-    if not isinstance(release, Cumulative):
-        return []
-    declared = release.rows is not None or release.size_share is not None
-    if parts.get("neighbours") in {"replace_one", "replace_in_place"}:
-        if declared:
-            return [f"{where}: rows and size_share are for add_remove; here n is public"]
-    elif parts.get("neighbours") == "add_remove" and not declared:
-        return [
-            f"{where}: under add_remove n is private: declare rows = N, a bound on the people,"
-            " or size_share = 0.1, a part of this release's rho that measures n"
-        ]
-    if release.rows is not None and release.size_share is not None:
-        return [f"{where}: declare rows or size_share, not both"]
-    return []
-
-
-def _size(parts: dict[str, Any]) -> list[str]:
-    population: Population | None = parts.get("population")
-    if population is None:
-        return []
-    if parts.get("neighbours") == "add_remove" and population.size is not None:
-        return [
-            "study.population.size: under add_remove n is private, and a bound that turns people"
-            " away would let one person's coming change another's place: remove it"
-        ]
-    if parts.get("neighbours") in {"replace_one", "replace_in_place"} and population.size is None:
-        return [f"study.population.size: is required: {parts['neighbours']} makes n public"]
-    return []

@@ -87,7 +87,8 @@ RULES = {
     "stream_dp.privacy": ["stream_dp.privacy"],
     "stream_dp.errors": [],
     "stream_dp.period": [],
-    "stream_dp.study": ["stream_dp.period", "stream_dp.errors"],
+    "stream_dp.alphabet": [],
+    "stream_dp.study": ["stream_dp.period", "stream_dp.errors", "stream_dp.alphabet"],
     "stream_dp.panel": [],
     "stream_dp.continual": [
         "stream_dp.continual",
@@ -104,7 +105,7 @@ RULES = {
         "stream_dp.errors",
     ],
     "stream_dp.log": ["stream_dp.log", "stream_dp.errors", "stream_dp.privacy.noise"],
-    "stream_dp.query": ["stream_dp.errors", "stream_dp.panel"],
+    "stream_dp.query": ["stream_dp.errors", "stream_dp.panel", "stream_dp.alphabet"],
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 from stream_dp.continual import AnyMechanism, mechanism
@@ -62,9 +63,13 @@ def _line(study: Study, release: Release, entries: Sequence[Entry]) -> Line:
     return Line(release, made, made.load(entries[-1].state(release.name), panel))
 
 
-def draw(source: Source, held: Sequence[Line], number: int) -> list[Draw]:
+def draw(study: Study, source: Source, held: Sequence[Line], number: int) -> list[Draw]:
     """All the noise of a period, before its counts are known."""
-    return [source.draw(line.mechanism.demand(number)) for line in held]
+    times = [study.time(line.declared, number) for line in held]
+    return [
+        source.draw(() if t is None else line.mechanism.demand(t))
+        for line, t in zip(held, times, strict=True)
+    ]
 
 
 def decide(
@@ -86,15 +91,21 @@ def decide(
     study = plan.study
     index, previous = chain
     after, public, hashes = [], [], []
-    spent = ledger.spent
+    charges = {charge.release: charge for charge in plan.charges(number)}
     for line, drawn in zip(held, draws, strict=True):
-        name = line.declared.name
+        name, charge = line.declared.name, charges.get(line.declared.name)
+        if study.time(line.declared, number) is None:
+            after.append(line)
+            continue
         state, step = line.mechanism.step(line.state, taken.closed.counts[name], drawn)
         after.append(replace(line, state=state))
-        spent += line.mechanism.charges[number - 1]
+        ledger = ledger if charge is None else ledger.charge(charge)
         if step is None:
             continue
-        words = certificate(study, line.declared, line.mechanism, number, step, spent, simulated)
+        cost = Fraction(0) if charge is None else charge.rho
+        words = certificate(
+            study, line.declared, line.mechanism, number, step, cost, ledger.spent, simulated
+        )
         index += 1
         sent = message(index, previous, words.model_dump(mode="json"), parts(step, words.columns))
         previous = sent.hash

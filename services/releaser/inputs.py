@@ -127,8 +127,8 @@ class Inputs:
         self.positions.update(ends)
         self._facts.count(len(taken), self.population.accounting.as_dict())
 
-    def refuse(self, refused: Cells) -> None:
-        """Dead letters for the cells of people who found no place, with their records."""
+    def refuse(self, refused: Cells, reason: Reason) -> None:
+        """Dead letters for cells that a close could not use, with their records."""
         counted = Tally(zip(refused.partition.tolist(), refused.offset.tolist(), strict=True))
         wanted = sorted(counted)
         while wanted:
@@ -140,7 +140,7 @@ class Inputs:
                 batch = Batch([Stored(part, first, 0, None, None, ())], {part: first + 1}, False)
             held = {(part, record.offset): record for record in batch.records}
             found = [place for place in wanted if place in held]
-            self._log.append(_dead_letter(held[p], {"full": counted[p]}) for p in found)
+            self._log.append(_dead_letter(held[p], {reason: counted[p]}) for p in found)
             wanted = [p for p in wanted if p[0] != part or p[1] >= max(batch.next[part], first + 1)]
 
 

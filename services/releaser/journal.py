@@ -182,7 +182,7 @@ def check(entries: Sequence[Entry], plan: Plan, reports: TopicInfo) -> Ledger:
             f"reports: the topic has {reports.partitions} partitions, the journal was begun with"
             f" {first['reports']['partitions']}; the number cannot change during a study"
         )
-    ledger = Ledger(study.rho)
+    ledger = plan.ledger()
     for entry in entries[1:]:
         if entry.charges != plan.charges(entry.number):
             raise Inconsistent(

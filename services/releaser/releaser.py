@@ -106,7 +106,7 @@ class Releaser:
                     return None
                 taken = self._take(inputs, cut, snapshots)
                 charged = ledger.charge(*self.plan.charges(number))
-                draws = decision.draw(self.source, held, number)
+                draws = decision.draw(self.plan.study, self.source, held, number)
                 self.at("drawn")
                 last, held = decision.decide(
                     self.plan,
@@ -286,7 +286,8 @@ class Releaser:
         """Close the population at the cut and keep a snapshot of it."""
         closed = inputs.population.close()
         self.at("closed")
-        inputs.refuse(closed.refused)
+        for reason, cells in closed.refused.items():
+            inputs.refuse(cells, reason)
         self.at("refused")
         snapshot = snapshots.write(inputs.population)
         self.at("snapshot")

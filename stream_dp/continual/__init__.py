@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..study import Cumulative as DeclaredCumulative
-from ..study import Release, Study
+from ..study import Release, Study, Window
 from .base import Mechanism, Step
 from .cumulative import Cumulative
 from .window import FixedWindow
@@ -15,6 +15,7 @@ def mechanism(study: Study, release: Release) -> AnyMechanism:
     """The mechanism that a release declares."""
     if isinstance(release, DeclaredCumulative):
         return Cumulative.of(study, release)
+    assert isinstance(release, Window)
     return FixedWindow.of(study, release)
 
 

@@ -147,7 +147,7 @@ def _evaluations(
 def _check(study: Study, truth: Truth) -> int:
     """The number of people. Raises UserError where the panel does not fit the study."""
     problems = []
-    used = {release.attribute for release in study.releases}
+    used = {n for r in study.releases for n in (*r.attributes, *(r.where or {}))}
     for name in sorted(used):
         if name not in truth:
             problems.append(f"truth: attribute '{name}' is missing")
@@ -172,13 +172,28 @@ def _check(study: Study, truth: Truth) -> int:
 
 
 def _plan(study: Study, release: Release, truth: Truth) -> Plan:
-    made, symbols = mechanism(study, release), truth[release.attribute]
+    made, symbols = mechanism(study, release), seen(study, release, truth)
     if isinstance(release, DeclaredCumulative) and isinstance(made, Cumulative):
         return cumulative_plan(made, study.event_codes(release), symbols)
     if isinstance(made, FixedWindow):
-        attribute = study.attributes[release.attribute]
-        return window_plan(made, release.attribute, attribute.codes[attribute.values[-1]], symbols)
+        alphabet = study.alphabet(release)
+        named = len(alphabet.values) - (1 if alphabet.absent is None else 2)
+        return window_plan(made, alphabet.name, named, symbols)
     raise UserError(f"release '{release.name}': evaluations of its kind are not supported")
+
+
+def seen(study: Study, release: Release, truth: Truth) -> Symbols:
+    """What a release sees of a true panel: codes in its alphabet, (people, its periods)."""
+    alphabet = study.alphabet(release)
+    codes: NDArray[np.uint8] = np.zeros(1, np.uint8)
+    for name, part in zip(alphabet.attributes, alphabet.parts, strict=True):
+        codes = (codes * np.uint8(len(part)) + truth[name]).astype(np.uint8)
+    for name, value in (release.where or {}).items():
+        assert alphabet.absent is not None
+        inside = truth[name] == study.attributes[name].codes[value]
+        codes = np.where(inside, codes, np.uint8(alphabet.absent))
+    first, last = study.span(release)
+    return codes[:, first - 1 : last]
 
 
 def _seed(sequence: np.random.SeedSequence) -> int:
@@ -260,7 +275,7 @@ def _errors(release: Release, plan: Plan, done: Trial) -> Errors:
     return Errors(
         release=release.name,
         kind=release.kind,
-        attribute=release.attribute,
+        attribute="&".join(release.attributes),
         width=window.width if window else None,
         rho=str(release.rho),
         padding=window.padding if window else None,

@@ -2,12 +2,22 @@
 
 The filter for fully adaptive zCDP is the running sum: refuse what would exceed the total
 (Whitehouse, Ramdas, Rogers, Wu 2023).
+
+Strata compose in parallel. Releases that are each of one value of the same fixed attribute cost
+together the largest of the values' sums, and no more, if every one is charged at least its cost
+under replacement inside a value (R) and, where a person may be replaced by one of another value,
+twice its cost of a person's coming or going (A): then two values v and w cost
+A_v + A_w <= (sum_v + sum_w) / 2 <= max(sum_v, sum_w).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+
+Strata = Mapping[str, tuple[str, str]]
 
 
 class BudgetExceeded(Exception):
@@ -23,16 +33,33 @@ class Charge:
     rho: Fraction
 
 
+def composed(strata: Strata, costs: Mapping[str, Fraction]) -> Fraction:
+    """The cost of releases together.
+
+    costs: by release; strata: the fixed attribute and value of those that are of one stratum.
+    """
+    by_value: dict[str, dict[str, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
+    total = Fraction(0)
+    for release, rho in costs.items():
+        if release in strata:
+            attribute, value = strata[release]
+            by_value[attribute][value] += rho
+        else:
+            total += rho
+    return total + sum((max(values.values()) for values in by_value.values()), Fraction(0))
+
+
 @dataclass(frozen=True)
 class Ledger:
-    """The study's total and every charge so far, in order."""
+    """The study's total, what each release has spent, and which of them are of strata."""
 
     total: Fraction
-    charges: tuple[Charge, ...] = ()
+    strata: Strata = field(default_factory=dict)
+    costs: Mapping[str, Fraction] = field(default_factory=dict)
 
     @property
     def spent(self) -> Fraction:
-        return sum((c.rho for c in self.charges), Fraction(0))
+        return composed(self.strata, self.costs)
 
     @property
     def left(self) -> Fraction:
@@ -42,7 +69,7 @@ class Ledger:
         """A ledger that holds these charges too; all of them or, with BudgetExceeded, none."""
         if any(c.rho < 0 for c in charges):
             raise ValueError("a charge is never negative")
-        after = replace(self, charges=self.charges + charges)
+        after = replace(self, costs=_added(self.costs, charges))
         if after.spent > self.total:
             names = ", ".join(f"{c.release} at period {c.period}" for c in charges)
             raise BudgetExceeded(
@@ -50,3 +77,10 @@ class Ledger:
                 f"{self.left} is left"
             )
         return after
+
+
+def _added(costs: Mapping[str, Fraction], charges: Iterable[Charge]) -> dict[str, Fraction]:
+    after = dict(costs)
+    for charge in charges:
+        after[charge.release] = after.get(charge.release, Fraction(0)) + charge.rho
+    return after
