@@ -1,0 +1,81 @@
+"""Synthetic households from a hierarchical product distribution (Liu, Wu 2022, Algorithm 2).
+
+Every group draws its mixture row, then its size or composition, its attributes and those of its
+members. A composition always has one head, at most one spouse, and children within the bound:
+no sample can be invalid. NumPy generators; post-processing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .layout import Layout
+
+Codes = NDArray[np.int16]
+
+
+def draw(
+    layout: Layout, logits: Mapping[str, NDArray[np.floating]], groups: int, seed: int
+) -> tuple[Codes, Codes, NDArray[np.int64]]:
+    """Group codes (groups, columns, the size last), people codes (N, columns), group_of (N,).
+
+    logits: (length, K) for each of `layout.heads`. Members of a group stand together, groups in
+    order; with roles the head first, then the spouse, then the children.
+    """
+    rng = np.random.default_rng(seed)
+    rows = logits["group"].shape[1]
+    row = rng.integers(rows, size=groups)
+
+    if layout.children is None:
+        size = _choose(rng, logits["size"][None], np.zeros(groups, np.int64), row) + 1
+        partner = np.zeros(groups, np.int64)
+    else:
+        head = np.zeros(groups, np.int64)
+        partner = _choose(rng, logits["spouse"][None], head, row)
+        size = 1 + partner + _choose(rng, logits["child"][None], head, row)
+    group = np.empty((groups, len(layout.group_values) + 1), np.int16)
+    start = 0
+    for column, values in enumerate(layout.group_values):
+        part = logits["group"][None, start : start + values]
+        group[:, column] = _choose(rng, part, np.zeros(groups, np.int64), row)
+        start += values
+    group[:, -1] = size - 1
+
+    group_of = np.repeat(np.arange(groups), size)
+    slot = np.arange(len(group_of)) - np.repeat(np.cumsum(size) - size, size)
+    if layout.children is not None:  # without a spouse, slot 1 stays empty
+        slot += (slot > 0) & (partner[group_of] == 0)
+    people = np.empty((len(group_of), len(layout.person_values)), np.int16)
+    start, of_person = 0, logits["person"].reshape(layout.slots, -1, rows)
+    for column in layout.free_columns:
+        values = layout.person_values[column]
+        part = of_person[:, start : start + values]
+        people[:, column] = _choose(rng, part, slot, row[group_of])
+        start += values
+    if layout.role is not None:
+        people[:, layout.role[0]] = np.array(layout.role[1])[np.minimum(slot, 2)]
+    return group, people, group_of
+
+
+def _choose(
+    rng: np.random.Generator,
+    logits: NDArray[np.floating],
+    slot: NDArray[np.int64],
+    row: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """One value per entry of slot and row, by softmax of logits (slots, values, K)."""
+    slots, values, rows = logits.shape
+    weight = np.exp(logits - logits.max(axis=1, keepdims=True), dtype=np.float64)
+    reach = np.cumsum(weight, axis=1)
+    reach /= reach[:, -1:]
+    # One sorted line: vector v's cumulative probabilities lie in v..v+1.
+    vector = slot * rows + row
+    steps = reach.transpose(0, 2, 1).reshape(slots * rows, values)
+    line = (steps + np.arange(slots * rows)[:, None]).ravel()
+    # Rounding must not carry a draw into the next vector.
+    at = np.minimum(vector + rng.random(len(vector)), np.nextafter(vector + 1.0, 0))
+    chosen: NDArray[np.int64] = np.searchsorted(line, at, side="right") - vector * values
+    return chosen

@@ -1,0 +1,168 @@
+"""Answers of hierarchical product distributions: against all households, and their own samples."""
+
+import sys
+import types
+from functools import cache
+
+import jax
+import numpy as np
+import pytest
+from households import (
+    LAYOUTS,
+    TYPED,
+    counted,
+    expected,
+    levels,
+    random_logits,
+    random_targets,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stream_dp.batch import answers as formulas
+from stream_dp.batch.draw import draw
+from stream_dp.batch.layout import GROUP, NOTHING, Layout, encode, pack
+
+CLASSES = [(name, level) for name in LAYOUTS for level in levels(LAYOUTS[name])]
+
+
+def shares(layout, logits, queries, module=formulas, length=64):
+    chunks, place = pack(layout, encode(layout, *queries), length)
+    return np.asarray(jax.jit(module.all_shares, static_argnums=0)(layout, logits, chunks)).reshape(
+        -1
+    )[place]
+
+
+def agrees(got, true):
+    return np.allclose(got, true, rtol=2e-5, atol=1e-12)
+
+
+@pytest.mark.parametrize(("name", "level"), CLASSES)
+@settings(max_examples=8)
+@given(seed=st.integers(0, 2**32 - 1), spread=st.sampled_from([0.1, 1.5, 8.0]))
+def test_an_answer_is_the_sum_over_all_households(name, level, seed, spread):
+    rng, layout = np.random.default_rng(seed), LAYOUTS[name]
+    logits = random_logits(rng, layout, 2, spread)
+    queries = random_targets(rng, layout, 24, level)
+    assert agrees(shares(layout, logits, queries), expected(layout, logits, queries))
+
+
+@pytest.mark.parametrize("layout", [Layout((), (2,), 1), Layout((), (3,), 3, 1, (0, (0, 1, 2)))])
+def test_the_smallest_layouts(layout):
+    rng = np.random.default_rng(1)
+    logits, queries = random_logits(rng, layout, 2), random_targets(rng, layout, 40)
+    assert agrees(shares(layout, logits, queries), expected(layout, logits, queries))
+
+
+# What a slip would look like, and which level shows it.
+SLIPS = [
+    ("alike", GROUP, "nobody = nobody * (1 - someone * s)", ""),
+    ("alike", 0, "members[:, None] <= members", "members[:, None] < members"),
+    ("alike", 1, "float(rows), t.people", "float(rows), float(rows)"),
+    ("typed", GROUP, "= t.both[0][q.size] * nobody", "= t.both[0][q.size]"),
+    ("typed", GROUP, "product(t.person[1], q.person) * spouse", "product(t.person[1], q.person)"),
+    ("typed", 1, "right = children + adults", "right = children + 1"),
+    ("typed", 2, "own[0] * other[0] + own[1] * other[1]", "2 * own[0] * other[0]"),
+    ("typed", 2, "for j in (1, 0)]", "for j in (0, 1)]"),
+    ("typed", 3, "nobody = nobody * (1 - first)", ""),
+    ("typed", 3, "q.person) * paired", "q.person) * some"),
+    ("typed", 4, "q.relative) * (1 - head)", "q.relative)"),  # a sum for the union
+    ("typed", 4, "t.spouse[j][q.size] * only_spouse", "t.filled[j + 2][q.size] * only_spouse"),
+]
+
+
+def slipped(old, new):
+    """The module of formulas with one text replaced."""
+    source = formulas.__loader__.get_source(formulas.__name__)
+    assert old in source
+    module = types.ModuleType("stream_dp.batch.slipped")
+    module.__package__ = "stream_dp.batch"
+    sys.modules[module.__name__] = module
+    exec(source.replace(old, new), module.__dict__)  # noqa: S102
+    return module
+
+
+def supported(layout, drawn, queries, answers, z=6):
+    """Do samples of the model bear these answers out, within z standard errors?"""
+    group, _, group_of = drawn
+    added, members = counted(layout, *drawn, queries), np.bincount(group_of, minlength=len(group))
+    # A share of people is a ratio: a group adds its members with the targets, less their share.
+    excess = added - answers * np.where(queries.level == GROUP, 1.0, members[:, None])
+    error = excess.std(axis=0) / len(group) ** 0.5
+    return bool((np.abs(excess.mean(axis=0)) <= z * error + 1e-6).all())
+
+
+@cache
+def model_and_samples(name):
+    layout, rng = LAYOUTS[name], np.random.default_rng(3)
+    logits = random_logits(rng, layout, 3)
+    return logits, draw(layout, logits, 20_000, 4)
+
+
+@pytest.mark.parametrize(("name", "level"), CLASSES)
+def test_an_answer_is_that_of_the_samples(name, level):
+    logits, drawn = model_and_samples(name)
+    queries = random_targets(np.random.default_rng(5), LAYOUTS[name], 100, level)
+    assert supported(LAYOUTS[name], drawn, queries, shares(LAYOUTS[name], logits, queries))
+
+
+@pytest.mark.parametrize(("name", "level", "old", "new"), SLIPS)
+def test_every_slip_in_a_formula_is_seen(name, level, old, new):
+    layout, (logits, drawn) = LAYOUTS[name], model_and_samples(name)
+    queries = random_targets(np.random.default_rng(5), layout, 100, level)
+    wrong = shares(layout, logits, queries, slipped(old, new))
+    assert not agrees(wrong, expected(layout, logits, queries))
+    assert not supported(layout, drawn, queries, wrong)
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_thousands_of_rows_add_up_in_single_precision(name):
+    layout, rng = LAYOUTS[name], np.random.default_rng(6)
+    few, queries = random_logits(rng, layout, 2), random_targets(rng, layout, 60)
+    many = {k: np.tile(v, 8192) for k, v in few.items()}
+    assert agrees(shares(layout, many, queries), expected(layout, few, queries))
+
+
+@given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 70), length=st.sampled_from([1, 4, 64]))
+@settings(max_examples=20)
+def test_chunks_hold_every_query_once(seed, n, length):
+    rng = np.random.default_rng(seed)
+    encoded = encode(TYPED, *random_targets(rng, TYPED, n))
+    value = rng.permutation(n).astype(float)
+    chunks, place = pack(TYPED, encoded, length, value, value + 1)
+    for field, packed in zip(encoded, chunks.queries, strict=True):
+        assert (packed.reshape(-1, *packed.shape[2:])[place] == field).all()
+    assert (chunks.target.reshape(-1)[place] == value).all()
+    weight = chunks.weight.reshape(-1)
+    assert sorted(weight[weight > 0]) == list(range(1, n + 1))
+    assert len(chunks.kind).bit_count() == 1
+    assert not (chunks.weight[chunks.kind == NOTHING] > 0).any()
+
+
+def test_an_answer_does_not_depend_on_the_others():
+    rng = np.random.default_rng(7)
+    logits, queries = random_logits(rng, TYPED, 5), random_targets(rng, TYPED, 150)
+    together = shares(TYPED, logits, queries)
+    for length in (1, 16):
+        np.testing.assert_allclose(
+            shares(TYPED, logits, queries, length=length), together, rtol=1e-5
+        )
+    assert shares(TYPED, logits, random_targets(rng, TYPED, 0)).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("field", "code", "words"),
+    [
+        ("level", 5, "none of the five"),
+        ("level", 2, "roles"),
+        ("group", 9, "outside"),
+        ("person", -2, "outside"),
+        ("person", 3, "outside"),
+    ],
+)
+def test_queries_that_do_not_fit_are_refused(field, code, words):
+    layout = LAYOUTS["alike"]
+    queries = random_targets(np.random.default_rng(8), layout, 4)._asdict()
+    queries[field] = np.full_like(queries[field], code)
+    with pytest.raises(ValueError, match=words):
+        encode(layout, **queries)
