@@ -22,7 +22,7 @@ from ..errors import UserError
 SIZE = "size"
 MOST_VALUES = 1 << 15  # of a column: a query's targets are 16 bits, with -1 for free
 
-Codes = NDArray[np.uint8] | NDArray[np.uint16]
+Codes = NDArray[np.integer]
 Wide = NDArray[np.int64]
 
 

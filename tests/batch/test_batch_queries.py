@@ -1,0 +1,166 @@
+"""Answers of queries on groups and their members: against a count person by person."""
+
+from math import comb
+
+import grouped
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stream_dp.batch import exact
+from stream_dp.batch.domain import Column, Domain, Hierarchy
+from stream_dp.batch.queries import (
+    FREE,
+    GROUP,
+    HAS_CHILD,
+    HAS_PARENT,
+    PERSON,
+    SPOUSE,
+    Marginal,
+    Queries,
+    every_marginal,
+    sampled,
+)
+
+DOMAINS = {"alike": grouped.ALIKE, "related": grouped.RELATED}
+LEVELS = {"alike": (GROUP, PERSON), "related": range(5)}
+
+
+@pytest.mark.parametrize("name", DOMAINS)
+@given(data=st.data())
+def test_answers_are_what_a_plain_count_finds(name, data):
+    held = data.draw(grouped.hierarchies(DOMAINS[name]))
+    queries = data.draw(grouped.query_lists(DOMAINS[name]))
+    found = exact.answers(held, queries)
+    assert found.dtype == np.int64
+    assert found.tolist() == [grouped.count(held, queries, i) for i in range(len(queries))]
+
+
+@pytest.mark.parametrize("name", DOMAINS)
+@settings(max_examples=20)
+@given(data=st.data())
+def test_small_portions_and_whole_marginals_say_the_same(name, data):
+    held = data.draw(grouped.hierarchies(DOMAINS[name]))
+    k = data.draw(st.integers(0, 3))
+    marginals = every_marginal(DOMAINS[name], k, LEVELS[name])
+    queries = Queries.joined(m.queries() for m in (*marginals, Marginal(DOMAINS[name], GROUP)))
+    found = exact.answers(held, queries)
+    assert found.tolist() == exact.answers(held, queries, memory=1).tolist()
+    tables = [
+        exact.table(held, m, memory=data.draw(st.sampled_from([1, 1 << 20]))) for m in marginals
+    ]
+    assert np.concatenate([*tables, [held.G]]).tolist() == found.tolist()
+
+
+@settings(max_examples=20)
+@given(held=grouped.hierarchies(grouped.RELATED), limit=st.sampled_from([1, 8, 100]))
+def test_codes_too_large_for_64_bits_are_renumbered(held, limit):
+    marginals = every_marginal(grouped.RELATED, 3, range(5), ["region", "sex", "age"])
+    queries = Queries.joined(m.queries() for m in marginals)
+    usual = exact.answers(held, queries)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exact, "_LIMIT", limit)
+        assert exact.answers(held, queries).tolist() == usual.tolist()
+
+
+def test_queries_of_very_many_values_are_looked_up():
+    rng = np.random.default_rng(1)
+    wide = tuple(Column(f"c{i}", tuple(range(20_000))) for i in range(6))
+    domain = Domain((), wide, 1)
+    people = rng.integers(0, 20_000, (500, 6))
+    held = Hierarchy(domain, np.zeros((500, 1), int), people, np.arange(500))
+    assert held.people.dtype == np.uint16
+    wanted = np.concatenate([people, people[:100] + 1]) % 20_000
+    none = np.full((600, 6), FREE)
+    queries = Queries(np.full(600, PERSON), none[:, :1], wanted, none)
+    expected = [int((people == w).all(axis=1).sum()) for w in wanted]
+    assert exact.answers(held, queries).tolist() == expected
+    assert sum(expected) == 500
+
+
+def test_queries_in_words():
+    query = Queries([HAS_CHILD], [[1, FREE]], [[FREE, 0, FREE]], [[FREE, FREE, 2]])
+    words = "people with a child: region=s, sex=1; who has age=old"
+    assert query.text(0, grouped.RELATED) == words
+    assert Marginal(grouped.RELATED, GROUP).queries().text(0, grouped.RELATED) == "groups"
+    marginal = Marginal(grouped.RELATED, SPOUSE, (1,), (1,), (1, 2))
+    assert marginal.text == "people with a spouse: size, sex; who has sex, age"
+
+
+def test_cells_of_a_marginal_run_with_the_last_column_fastest():
+    marginal = Marginal(grouped.ALIKE, PERSON, (1,), (0, 1))
+    assert (marginal.shape, marginal.size) == ((2, 2, 3), 12)
+    queries = marginal.queries()
+    assert queries.group[:, 1].tolist() == [0] * 6 + [1] * 6
+    assert queries.person[:, 0].tolist() == [0, 0, 0, 1, 1, 1] * 2
+    assert queries.person[:, 1].tolist() == [0, 1, 2] * 4
+    assert (queries.group[:, [0, 2]] == FREE).all()
+    some = marginal.queries(np.array([7, 3]))
+    assert some.person.tolist() == queries.take(np.array([7, 3])).person.tolist()
+
+
+@pytest.mark.parametrize("k", [0, 1, 2, 3])
+def test_every_choice_of_attributes_is_there_once(k):
+    alike = every_marginal(grouped.ALIKE, k, [GROUP, PERSON])
+    assert len(set(alike)) == len(alike) == 2 * comb(5, k)
+    related = every_marginal(grouped.RELATED, k, [SPOUSE])
+    # Of 8 attributes, less those sets without the relative's 3.
+    assert len(set(related)) == len(related) == comb(8, k) - comb(5, k)
+    some = every_marginal(grouped.RELATED, k, [HAS_PARENT], ["size", "sex"])
+    assert len(some) == comb(3, k) - comb(2, k)
+    assert all(m.relative == (1,) for m in some)
+
+
+def test_sampled_queries_are_different_cells_of_the_marginals():
+    marginals = every_marginal(grouped.RELATED, 2, range(5))
+    total = sum(m.size for m in marginals)
+    everything = sampled(marginals, total, np.random.default_rng(0))
+    joined = Queries.joined(m.queries() for m in marginals)
+    assert np.array_equal(_rows(everything), _rows(joined))
+    rng = np.random.default_rng(5)
+    drawn = np.concatenate([_rows(sampled(marginals, 50, rng)) for _ in range(200)])
+    assert len(np.unique(_rows(sampled(marginals, 50, rng)), axis=0)) == 50
+    _, counts = np.unique(drawn, axis=0, return_counts=True)
+    expected = 200 * 50 / total
+    assert len(counts) == total
+    assert abs(counts - expected).max() < 6 * expected**0.5
+    with pytest.raises(ValueError, match="larger"):
+        sampled(marginals, total + 1, rng)
+
+
+def _rows(queries):
+    return np.column_stack([queries.level, queries.group, queries.person, queries.relative])
+
+
+@pytest.mark.parametrize(
+    ("level", "group", "person", "relative", "fault"),
+    [
+        (5, [FREE] * 2, [FREE] * 3, [FREE] * 3, "none of the five"),
+        (PERSON, [FREE] * 2, [FREE] * 3, [FREE, 1, FREE], "no targets of relatives"),
+        (PERSON, [FREE] * 2, [FREE] * 3, [FREE] * 2, "columns of a person"),
+        (PERSON, [-2, 0], [FREE] * 3, [FREE] * 3, "a code, or -1"),
+        (PERSON, [FREE, 6], [FREE] * 3, [FREE] * 3, "outside its column"),
+        (PERSON, [FREE], [FREE] * 3, [FREE] * 3, "differ in their columns"),
+    ],
+)
+def test_queries_that_mean_nothing_are_refused(level, group, person, relative, fault):
+    with pytest.raises(ValueError, match=fault):
+        Queries([level], [group], [person], [relative]).check(grouped.RELATED)
+
+
+def test_relations_need_roles_and_marginals_columns():
+    with pytest.raises(ValueError, match="roles"):
+        Queries([SPOUSE], [[FREE] * 3], [[FREE] * 2], [[FREE] * 2]).check(grouped.ALIKE)
+    with pytest.raises(ValueError, match="roles"):
+        Marginal(grouped.ALIKE, SPOUSE, relative=(0,))
+    with pytest.raises(ValueError, match="relatives"):
+        Marginal(grouped.RELATED, PERSON, relative=(0,))
+    with pytest.raises(ValueError, match="increasing"):
+        Marginal(grouped.ALIKE, PERSON, person=(1, 0))
+    with pytest.raises(ValueError, match="increasing"):
+        Marginal(grouped.ALIKE, PERSON, group=(3,))
+    with pytest.raises(ValueError, match="hats"):
+        every_marginal(grouped.ALIKE, 1, [PERSON], ["hats"])
+    with pytest.raises(ValueError, match="five"):
+        Marginal(grouped.ALIKE, 7)

@@ -1,0 +1,170 @@
+"""What one person's change in place costs: every change of every small group, by brute force."""
+
+from collections import Counter
+from itertools import combinations_with_replacement, product
+
+import grouped
+import numpy as np
+import pytest
+from grouped import CHILD, HEAD, OTHER, SPOUSE_ROLE
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from stream_dp.batch.domain import Column, Domain, Hierarchy, Roles
+from stream_dp.batch.exact import table
+from stream_dp.batch.queries import (
+    GROUP,
+    HAS_CHILD,
+    HAS_PARENT,
+    PERSON,
+    SPOUSE,
+    Marginal,
+    every_marginal,
+)
+from stream_dp.batch.sensitivity import check_relation, of_count, of_marginal
+from stream_dp.errors import UserError
+
+ROLES = (HEAD, SPOUSE_ROLE, CHILD, OTHER)
+LEVELS = (GROUP, PERSON, SPOUSE, HAS_CHILD, HAS_PARENT)
+
+
+def domain(children):
+    return Domain(
+        (),
+        (Column("role", ROLES), Column("a", (0, 1)), Column("b", (0, 1))),
+        children + 3,
+        Roles("role", HEAD, SPOUSE_ROLE, CHILD, children),
+    )
+
+
+def cells(level, members):
+    """What one group adds to each cell of the marginal; members: (role, own, relative's)."""
+    if level == GROUP:
+        return Counter({own for _, own, _ in members})
+    if level == PERSON:
+        return Counter(own for _, own, _ in members)
+    found = Counter()
+    role = [m[0] for m in members]
+    for m, (_, own, _) in enumerate(members):
+        theirs = {members[r][2] for r in grouped.relatives(level, m, members, role)}
+        found.update((own, r) for r in theirs)
+    return found
+
+
+def valid(members, children):
+    role = Counter(m[0] for m in members)
+    return role[HEAD] == 1 and role[SPOUSE_ROLE] <= 1 and role[CHILD] <= children
+
+
+def changes(size, children, people, same_role):
+    """Every valid group of a size, up to order, and every change of one of its members."""
+    for members in combinations_with_replacement(people, size):
+        if not valid(members, children):
+            continue
+        for i in range(size):
+            if i and members[i] == members[i - 1]:
+                continue
+            for new in people:
+                if same_role and new[0] != members[i][0]:
+                    continue
+                after = (*members[:i], new, *members[i + 1 :])
+                if new != members[i] and valid(after, children):
+                    yield members, after
+
+
+def largest(level, size, children, people, same_role):
+    """The largest change of a cell, and the largest squared change of all cells."""
+    known = {}
+
+    def of(members):
+        if members not in known:
+            known[members] = cells(level, members)
+        return known[members]
+
+    one = squared = 0
+    for before, after in changes(size, children, people, same_role):
+        a, b = of(before), of(tuple(sorted(after)))
+        moved = [a[c] - b[c] for c in a.keys() | b.keys()]
+        one = max(one, *map(abs, moved), 0)
+        squared = max(squared, sum(d * d for d in moved))
+    return one, squared
+
+
+# Own and relative's columns are different ones, or one and the same.
+PEOPLE = {
+    "two columns": sorted(product(ROLES, (0, 1), (0, 1))),
+    "one column": sorted((role, v, v) for role in ROLES for v in range(3)),
+}
+
+
+@pytest.mark.parametrize("children", [1, 2, 3])
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("people", PEOPLE)
+@pytest.mark.parametrize("same_role", [True, False])
+def test_no_change_moves_more_and_some_change_moves_as_much(children, level, people, same_role):
+    held = domain(children)
+    found = [
+        largest(level, size, children, PEOPLE[people], same_role) for size in range(1, children + 3)
+    ]
+    assert max(one for one, _ in found) == of_count(held, level)
+    relative = (2,) if level >= SPOUSE else ()
+    marginal = Marginal(held, level, person=(1,), relative=relative)
+    assert max(squared for _, squared in found) == of_marginal(marginal)
+
+
+MARGINALS = [m for k in (1, 2, 3) for m in every_marginal(grouped.RELATED, k, LEVELS)]
+
+
+@given(data=st.data(), marginal=st.sampled_from(MARGINALS))
+def test_tables_of_neighbours_differ_by_no_more(data, marginal):
+    """With roles, the role among the columns, group attributes, and more groups than one."""
+    held = data.draw(grouped.hierarchies(grouped.RELATED))
+    assume(held.N)
+    people = held.people.copy()
+    people[data.draw(st.integers(0, held.N - 1))] = [
+        data.draw(st.integers(0, n - 1)) for n in grouped.RELATED.person_values
+    ]
+    try:
+        other = Hierarchy(grouped.RELATED, held.groups, people, held.group_of)
+    except ValueError:
+        assume(False)
+    moved = table(held, marginal) - table(other, marginal)
+    assert abs(moved).max() <= of_count(grouped.RELATED, marginal.level)
+    assert (moved**2).sum() <= of_marginal(marginal)
+    if not (marginal.person or marginal.relative):
+        assert not moved.any()
+
+
+@pytest.mark.parametrize("children", [4, 5, 7])
+def test_parents_of_many_children(children):
+    """A head whose own value changes, and children who all differ: 2 C; all alike: 2 C^2."""
+    roles = Roles("role", "head", "spouse", "child", children)
+    columns = Column("role", ("head", "spouse", "child")), Column("a", tuple(range(children + 1)))
+    held = Domain((), columns, children + 1, roles)
+
+    def moved(level, values):
+        tables = []
+        for head in (0, 1):
+            people = [[0, head], *([2, v] for v in values)]
+            one = Hierarchy(held, [[children]], people, np.zeros(children + 1))
+            tables.append(table(one, marginal := Marginal(held, level, (), (1,), (1,))))
+        return int(((tables[0] - tables[1]) ** 2).sum()), of_marginal(marginal)
+
+    squared, bound = moved(HAS_CHILD, range(1, children + 1))
+    assert squared == 2 * children
+    assert bound == max(8, squared)
+    squared, bound = moved(HAS_PARENT, [0] * children)
+    assert squared == bound == 2 * children**2
+
+
+def test_costs_under_other_relations_are_refused():
+    check_relation("replace_in_place")
+    for neighbours in ("replace_one", "add_remove"):
+        with pytest.raises(UserError, match=neighbours):
+            check_relation(neighbours)
+
+
+def test_relations_without_roles_have_no_cost():
+    assert [of_count(grouped.ALIKE, level) for level in (GROUP, PERSON)] == [1, 1]
+    with pytest.raises(ValueError, match="roles"):
+        of_count(grouped.ALIKE, HAS_CHILD)
