@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import ClassVar, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 import numpy as np
@@ -82,8 +82,8 @@ class Mechanism(Protocol[S]):
     but for the declared failure probability.
     """
 
-    title: ClassVar[str]
-
+    @property
+    def title(self) -> str: ...
     @property
     def values(self) -> tuple[int | str, ...]: ...
     @property

@@ -1,223 +1,172 @@
-"""The fixed-window synthesizer: Bun, Gaboardi, Neunhoeffer, Zhang 2024, Algorithm 1, any alphabet.
+"""The fixed-window synthesizer: after Bun, Gaboardi, Neunhoeffer, Zhang 2024, Algorithm 1.
 
-At each period t = k..T the histogram of everybody's last k symbols is measured; the panel's own
-histogram follows it, subject to the histories that its rows already have.
+Of what is measured (`window_form.py`) it makes a panel: at t = k rows whose histogram is the noisy
+one, later one new symbol for every row, so that the panel's histogram follows the measurements as
+far as the histories that its rows already have allow.
 
-Privacy. Each of the R = T - k + 1 histograms has squared L2 sensitivity 1 under add_remove (a
-person is in one bin) and 2 under replace_one and replace_in_place (a person leaves one bin and
-enters another; two histories that always differ reach 2 every time, so the sum is exact). With
-noise variance s2 = R D2 / (2 rho) the R releases cost exactly rho. The paper states sensitivity 1
-while it defines neighbours by replacement: at its noise the replace_one cost is 2 rho.
+Padded counts seldom fall below 0, and debiased answers of the panel are unbiased then. Without
+padding the noisy counts are projected onto what is possible: less error, but a bias of single
+answers where counts are near 0. Estimates are unbiased always: they are made of noisy answers
+alone, never of what was projected or rounded.
 """
 
 from __future__ import annotations
 
-import math
-import shlex
-from dataclasses import dataclass
-from fractions import Fraction
-from typing import ClassVar
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..panel import Panel, window_codes, window_symbols
+from ..panel import Panel, window_symbols
 from ..privacy.noise import Draw
-from ..privacy.zcdp import gaussian_rho
-from ..study import Neighbours, Study, Window
-from .base import Counts, Demand, Estimates, Measurements, Step, fits, pack, shuffled, unpack
+from ..study import Study, Window
+from .base import Counts, Estimates, Measurements, Step, fits, pack, shuffled, unpack
+from .contrasts import Floats, backward
+from .splits import consistent, nonnegative, projected, rounded, within
+from .window_form import WindowForm
 
 STATE_VERSION = 1
 
 
 @dataclass(frozen=True)
 class State:
-    """period: the last one stepped; tails: (rows,) each row's last k-1 symbols, None before k."""
+    """period: the last one stepped; tails: (rows,) each row's last k-1 symbols, None before k;
+    estimates: (q^k,) the unbiased histogram where later ones are built on it, else None."""
 
     period: int
     tails: NDArray[np.int64] | None
+    estimates: Floats | None
 
 
 @dataclass(frozen=True)
-class FixedWindow:
-    """Algorithm 1 for one attribute.
-
-    values: the q symbols; width k; horizon T; rho: cost of all releases together under
-    `neighbours`; failure: the probability beta that the bounds below leave open.
-    """
-
-    values: tuple[int | str, ...]
-    width: int
-    horizon: int
-    rho: Fraction
-    neighbours: Neighbours
-    failure: Fraction = Fraction(1, 20)
-
-    title: ClassVar[str] = "fixed window (Bun et al. 2024, Algorithm 1)"
+class FixedWindow(WindowForm):
+    """A window release as a continual mechanism; its fields are those of its form."""
 
     @classmethod
     def of(cls, study: Study, release: Window) -> FixedWindow:
-        symbols = study.attributes[release.attribute].symbols
-        horizon = study.periods.count
+        symbols = study.alphabet(release).values
+        first, last = study.span(release)
+        horizon = last - first + 1
         return cls(symbols, release.width, horizon, release.rho, study.neighbours, release.failure)
 
-    @property
-    def q(self) -> int:
-        return len(self.values)
-
-    @property
-    def bins(self) -> int:
-        return int(self.q**self.width)
-
-    @property
-    def releases(self) -> int:
-        """R = T - k + 1."""
-        return self.horizon - self.width + 1
-
-    @property
-    def sensitivity2(self) -> int:
-        """Squared L2 sensitivity of one histogram: 1 under add_remove, otherwise 2."""
-        return 1 if self.neighbours == "add_remove" else 2
-
-    @property
-    def variance(self) -> Fraction:
-        """s2 = R D2 / (2 rho), the variance of every bin's noise."""
-        return self.releases * Fraction(self.sensitivity2) / (2 * self.rho)
-
-    @property
-    def worst_variance(self) -> Fraction:
-        """The largest noise variance of a released number: every bin has the same."""
-        return self.variance
-
-    @property
-    def charges(self) -> tuple[Fraction, ...]:
-        each = gaussian_rho(self.sensitivity2, self.variance)
-        return (Fraction(0),) * (self.width - 1) + (each,) * self.releases
-
-    @property
-    def padding(self) -> int:
-        """n_pad, rows added to every bin: no count falls below 0, with probability 1 - beta.
-
-        Theorem 3.2 of the paper, one-sided: the error of a bin, rounding included, is
-        subgaussian with parameter sqrt(s2) + 1/sqrt(2), and there are q^k R bins. (The rounding
-        of q siblings has proxy at most 1/4 a step and a q-th of it is carried on, so its total
-        proxy is at most q / (4 (q - 1)), at most 1/2 for every q.)
-        """
-        spread = math.sqrt(self.variance) + math.sqrt(0.5)
-        return math.ceil(spread * math.sqrt(2 * self._log(self.bins * self.releases)))
-
-    @property
-    def error_bound(self) -> float:
-        """lambda of Theorem 3.2: no bin at any t is off by more, with probability 1 - beta."""
-        spread = math.sqrt(self.variance) + math.sqrt(0.5)
-        return spread * math.sqrt(2 * self._log(2 * self.bins * self.releases))
-
-    def _log(self, events: int) -> float:
-        return math.log(events / self.failure)
-
-    def demand(self, t: int) -> Demand:
-        return ((self.variance, self.bins),) if t >= self.width else ()
-
     def init(self) -> State:
-        return State(0, None)
-
-    def measure(self, t: int, counts: Counts) -> Counts:
-        """What is measured at t: the histogram of the last k symbols, (q^k,) int64."""
-        return counts if t >= self.width else np.zeros(0, np.int64)
+        return State(0, None, np.zeros(self.bins) if self.strategy == "contrasts" else None)
 
     def step(self, state: State, counts: Counts, draw: Draw) -> tuple[State, Step | None]:
         """One period. counts: the true histogram, (q^k,) int64; ignored before t = k."""
         t = state.period + 1
         if t < self.width:
-            return State(t, None), None
-        noisy = self.measure(t, counts) + draw.noise[0]
+            return replace(state, period=t), None
+        answers = self.measure(t, counts) + np.concatenate(draw.noise)
         if state.tails is None:
-            columns, notes = self._first(noisy, draw.coins)
-            codes = window_codes(columns, self.q)
+            wanted, targets = self.first_targets(answers, draw.coins)
+            codes = draw.coins.permutation(np.repeat(np.arange(self.bins), targets))
+            columns = window_symbols(codes, self.q, self.width)
         else:
-            column, notes = self._extend(state.tails, noisy, draw.coins)
+            order, starts = shuffled(state.tails, self.contrasts.overlaps, draw.coins)
+            wanted, targets = self.later_targets(np.diff(starts), answers, draw.coins)
+            column = np.empty(state.tails.shape[0], np.int64)
+            symbols = np.tile(np.arange(self.q), self.contrasts.overlaps)
+            column[order] = np.repeat(symbols, targets.ravel())
             columns = column[:, None].astype(np.uint8)
             codes = state.tails * self.q + column
-        queries = tuple(self.query(code) for code in range(self.bins))
-        measured = Measurements(queries, noisy, (self.variance,) * self.bins)
-        told = Estimates(queries, noisy.astype(float), measured.standard_errors())
-        return State(t, codes % self.q ** (self.width - 1)), Step(columns, measured, told, notes)
+        told = self._told(state, t, answers)
+        measured, estimates = self._measured(t, answers), self._estimates(t, told)
+        step = Step(columns, measured, estimates, _notes(wanted, targets))
+        held = None if state.estimates is None else told
+        return State(t, codes % self.contrasts.overlaps, held), step
 
-    def query(self, code: int) -> str:
-        """The pattern of a bin, in the words of a query."""
-        (digits,) = window_symbols(np.array([code]), self.q, self.width)
-        return "pattern " + shlex.join(str(self.values[d]) for d in digits)
+    def first_targets(self, answers: Counts, coins: np.random.Generator) -> tuple[Counts, Counts]:
+        """t = k: the histogram that is wanted and the one that the panel gets, (q^k,) each.
+
+        Where the number of people is public, both sum to it; a cap is kept by projection.
+        """
+        cells = answers + self.padding
+        cap = None if self.rows is None else self.rows + self.padding * self.bins
+        unseen = self.contrasts.unseen
+        if unseen is not None and cap is not None:
+            return _leaving(cells, self.measured, unseen, cap, self.bins, coins)
+        if self.neighbours != "add_remove":
+            if self.rows is not None and not self.padded:
+                cells = consistent(cells[None], np.array([self.rows]), coins)[0]
+                return cells, nonnegative(cells[None], coins)[0]
+            cap = None  # the noisy total may exceed the number of people
+        if self.padded:
+            return cells, within(cells, cap, coins)
+        total = max(0, int(cells.sum()))
+        return cells, projected(cells, total if cap is None else min(total, cap), coins)
+
+    def later_targets(
+        self, totals: Counts, answers: Counts, coins: np.random.Generator
+    ) -> tuple[Counts, Counts]:
+        """t > k: how many rows of each overlap want each symbol, and get it, (overlaps, q) each.
+
+        totals: (overlaps,) the rows that end in it. Step 3 of the algorithm: the nearest numbers
+        with these sums, rounded at random. Contrasts leave the sums open to begin with. Where the
+        overlap of absences is not measured as a whole, one more absence gets what is left.
+        """
+        if self.strategy == "contrasts":
+            inside, direct = self.contrasts.parts(answers)
+            wanted = rounded(totals[:, None] / self.q + backward(inside), totals, coins)
+        else:
+            noisy = np.zeros(self.bins, np.int64)
+            noisy[self.measured] = answers
+            direct = noisy[self.contrasts.direct]
+            wanted = consistent(noisy.reshape(-1, self.q), totals, coins)
+        targets = nonnegative(wanted, coins)
+        if self.absent is not None:
+            gone, cells = self.contrasts.gone, direct + self.padding
+            places = self.contrasts.direct % self.q
+            row = _leaving(cells, places, self.absent, int(totals[gone]), self.q, coins)
+            wanted[gone], targets[gone] = row
+        return wanted, targets
+
+    def _told(self, state: State, t: int, answers: Counts) -> Floats:
+        """The unbiased histogram at t, (q^k,); 0 for the pattern that is not measured."""
+        if self.is_later(t):
+            assert state.estimates is not None
+            return self.contrasts.carry(state.estimates, answers)
+        found = np.zeros(self.bins)
+        found[self.measured] = answers
+        return found
+
+    def _measured(self, t: int, answers: Counts) -> Measurements:
+        words = self.contrast_words if self.is_later(t) else self.bin_words
+        variances = tuple(v for v, size in self.demand(t) for _ in range(size))
+        return Measurements(words, answers, variances)
+
+    def _estimates(self, t: int, told: Floats) -> Estimates:
+        errors = np.sqrt(self.bin_variances(t)[self.measured])
+        return Estimates(self.bin_words, told[self.measured], errors)
 
     def dump(self, state: State) -> bytes:
-        """The rows are in the released panel: only their number and the period are kept."""
-        rows = 0 if state.tails is None else state.tails.shape[0]
-        return pack(STATE_VERSION, state.period, rows=np.array(rows))
+        """The rows are in the released panel: only their number and the period are kept, and the
+        estimates, bit by bit, where the next ones need them."""
+        held = {"rows": np.array(0 if state.tails is None else state.tails.shape[0])}
+        if state.estimates is not None:
+            held["estimates"] = state.estimates.view(np.int64)
+        return pack(STATE_VERSION, state.period, **held)
 
     def load(self, data: bytes, panel: Panel | None) -> State:
         """Raises Inconsistent for bytes or a panel that are not this mechanism's."""
-        period, held = unpack(data, STATE_VERSION, rows=())
+        later = {"estimates": (self.bins,)} if self.strategy == "contrasts" else {}
+        period, held = unpack(data, STATE_VERSION, rows=(), **later)
         fits(panel, period if period >= self.width else 0, int(held["rows"]))
-        return State(period, None if panel is None else panel.codes(self.width - 1))
-
-    def _first(
-        self, noisy: Counts, coins: np.random.Generator
-    ) -> tuple[NDArray[np.uint8], dict[str, int]]:
-        """t = k: rows whose histogram is the padded noisy one, in random order."""
-        wanted = noisy + self.padding
-        targets = np.maximum(wanted, 0)
-        codes = coins.permutation(np.repeat(np.arange(self.bins), targets))
-        return window_symbols(codes, self.q, self.width), _notes(wanted, targets)
-
-    def _extend(
-        self, tails: NDArray[np.int64], noisy: Counts, coins: np.random.Generator
-    ) -> tuple[NDArray[np.int64], dict[str, int]]:
-        """t > k: steps 3 and 4 of the algorithm; one new symbol for every row."""
-        overlaps = self.q ** (self.width - 1)
-        order, starts = shuffled(tails, overlaps, coins)
-        wanted = consistent(noisy.reshape(overlaps, self.q), np.diff(starts), coins)
-        targets = nonnegative(wanted, coins)
-        column = np.empty(tails.shape[0], np.int64)
-        column[order] = np.repeat(np.tile(np.arange(self.q), overlaps), targets.ravel())
-        return column, _notes(wanted, targets)
+        tails = None if panel is None else panel.codes(self.width - 1)
+        return State(period, tails, held["estimates"].view(np.float64) if later else None)
 
 
-def consistent(noisy: Counts, totals: Counts, coins: np.random.Generator) -> Counts:
-    """Counts (z, q) moved by the same amount inside each z until they sum to totals (z,).
+def _leaving(
+    cells: Counts, places: Counts, rest: int, total: int, size: int, coins: np.random.Generator
+) -> tuple[Counts, Counts]:
+    """`size` counts that sum to `total`: cells at places, and what they leave at `rest`.
 
-    The remainder of the division by q goes to that many symbols chosen at random, so that
-    every count is unbiased (step 3 of Algorithm 1; for q = 2 a fair coin on the half).
+    As they are wanted, and with nothing below 0.
     """
-    q = noisy.shape[1]
-    gap = totals - noisy.sum(axis=1)
-    rank = coins.random(noisy.shape).argsort(axis=1).argsort(axis=1)
-    result: Counts = noisy + (gap // q)[:, None] + (rank < (gap % q)[:, None])
-    return result
-
-
-def nonnegative(wanted: Counts, coins: np.random.Generator) -> Counts:
-    """The nearest counts at or above 0 with the same row sums (Euclidean, remainders at random).
-
-    Rows without a negative count are untouched. A function of noisy values only.
-    """
-    result = wanted.copy()
-    low = np.flatnonzero((wanted < 0).any(axis=1))
-    if low.size == 0:
-        return result
-    rows = wanted[low]
-    total = rows.sum(axis=1)
-    falling = -np.sort(-rows, axis=1)
-    excess = falling.cumsum(axis=1) - total[:, None]
-    size = np.arange(1, rows.shape[1] + 1)
-    # The active set of the simplex projection: its shift leaves every member above 0.
-    active = np.maximum((falling * size > excess).sum(axis=1), 1)
-    over = excess[np.arange(low.size), active - 1]
-    floor = rows - -(-over // active)[:, None]
-    inside = rows * active[:, None] > over[:, None]
-    # Members share the same fractional part; `spare` of them, at random, are rounded up.
-    spare = total - np.where(inside, floor, 0).sum(axis=1)
-    rank = np.where(inside, coins.random(rows.shape), 2.0).argsort(axis=1).argsort(axis=1)
-    result[low] = np.where(inside, floor + (rank < spare[:, None]), 0)
-    return result
+    wanted, targets = np.zeros((2, size), np.int64)
+    wanted[places], targets[places] = cells, within(cells, total, coins)
+    wanted[rest], targets[rest] = total - wanted.sum(), total - targets.sum()
+    return wanted, targets
 
 
 def _notes(wanted: Counts, targets: Counts) -> dict[str, int]:

@@ -1,0 +1,85 @@
+"""Whole numbers of rows from noisy answers: sums kept, nothing below 0, remainders at random.
+
+Post-processing only: noisy values, public numbers and fair coins come in, nothing else.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .base import Counts
+
+
+def consistent(noisy: Counts, totals: Counts, coins: np.random.Generator) -> Counts:
+    """Counts (z, q) moved by the same amount inside each z until they sum to totals (z,).
+
+    The remainder of the division by q goes to that many symbols chosen at random, so that
+    every count is unbiased (Bun et al. 2024, Algorithm 1, step 3; for q = 2 a fair coin on the
+    half).
+    """
+    q = noisy.shape[1]
+    gap = totals - noisy.sum(axis=1)
+    rank = coins.random(noisy.shape).argsort(axis=1).argsort(axis=1)
+    result: Counts = noisy + (gap // q)[:, None] + (rank < (gap % q)[:, None])
+    return result
+
+
+def rounded(wanted: NDArray[np.float64], totals: Counts, coins: np.random.Generator) -> Counts:
+    """Every number of (z, q) rounded up or down so that the rows sum to totals (z,).
+
+    wanted must sum to totals but for floating point. Rounded up with the probability of its
+    fractional part, so that every count is unbiased: systematic sampling in random order.
+    """
+    whole = np.floor(wanted)
+    order = coins.random(wanted.shape).argsort(axis=1)
+    ups = (totals - whole.sum(axis=1)).clip(0)
+    passed = np.take_along_axis(wanted - whole, order, axis=1).cumsum(axis=1)
+    passed = np.minimum(passed, ups[:, None])
+    passed[:, -1] = ups
+    marks = np.floor(passed + coins.random((wanted.shape[0], 1))).astype(np.int64)
+    result: Counts = whole.astype(np.int64)
+    more = np.take_along_axis(result, order, axis=1) + np.diff(marks, axis=1, prepend=0)
+    np.put_along_axis(result, order, more, axis=1)
+    return result
+
+
+def nonnegative(wanted: Counts, coins: np.random.Generator) -> Counts:
+    """The nearest counts at or above 0 with the same row sums (Euclidean, remainders at random).
+
+    Rows without a negative count are untouched; no row may sum to less than 0.
+    """
+    result = wanted.copy()
+    low = np.flatnonzero((wanted < 0).any(axis=1))
+    if low.size == 0:
+        return result
+    rows = wanted[low]
+    total = rows.sum(axis=1)
+    falling = -np.sort(-rows, axis=1)
+    excess = falling.cumsum(axis=1) - total[:, None]
+    size = np.arange(1, rows.shape[1] + 1)
+    # The active set of the simplex projection: its shift leaves every member above 0.
+    active = np.maximum((falling * size > excess).sum(axis=1), 1)
+    over = excess[np.arange(low.size), active - 1]
+    floor = rows - -(-over // active)[:, None]
+    inside = rows * active[:, None] > over[:, None]
+    # Members share the same fractional part; `spare` of them, at random, are rounded up.
+    spare = total - np.where(inside, floor, 0).sum(axis=1)
+    rank = np.where(inside, coins.random(rows.shape), 2.0).argsort(axis=1).argsort(axis=1)
+    result[low] = np.where(inside, floor + (rank < spare[:, None]), 0)
+    return result
+
+
+def projected(cells: Counts, total: int, coins: np.random.Generator) -> Counts:
+    """The nearest counts (n,) at or above 0 that sum to `total` (Euclidean, up to rounding)."""
+    moved = consistent(cells[None], np.array([total]), coins)
+    result: Counts = nonnegative(moved, coins)[0]
+    return result
+
+
+def within(cells: Counts, most: int | None, coins: np.random.Generator) -> Counts:
+    """The nearest counts (n,) at or above 0 that sum to at most `most` (Euclidean)."""
+    clipped: Counts = np.maximum(cells, 0)
+    if most is None or clipped.sum() <= most:
+        return clipped
+    return projected(cells, most, coins)
