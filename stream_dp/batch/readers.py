@@ -20,7 +20,7 @@ import pyarrow.parquet
 
 from ..errors import UserError
 from .domain import Column, Domain, Hierarchy, Roles
-from .tables import from_tables, missing_columns, text
+from .tables import from_tables, missing_columns, text, whole
 
 ROLE = "role"
 _SERIAL = "SERIALNO"
@@ -100,11 +100,11 @@ def read_pums(
     households = table(households_file, [_SERIAL, "NP", kind, *(c.name for c in group)])
     persons = table(persons_file, [_SERIAL, relation, *(c.name for c in person)])
 
-    unit = _whole(households, kind)
+    unit = whole(households, kind)
     unknown = len(unit) - _count(pc.is_in(unit, pa.array([1, 2, 3])))
     if unknown:
         raise UserError(f"{households_file}: {unknown} rows whose '{kind}' is none of 1, 2, 3")
-    vacant = pc.and_(pc.equal(unit, 1), pc.equal(_whole(households, "NP"), 0).fill_null(False))
+    vacant = pc.and_(pc.equal(unit, 1), pc.equal(whole(households, "NP"), 0).fill_null(False))
     quarters = text(households.filter(pc.not_equal(unit, 1)), _SERIAL)
     living_there = _among(persons, _SERIAL, quarters)
     left_out = {
@@ -116,8 +116,8 @@ def read_pums(
     persons = persons.filter(pc.invert(living_there))
 
     codes = RELATIONS[relation]
-    place = pc.index_in(_whole(persons, relation), pa.array(codes, pa.int64()))
-    role = pa.array(codes.values(), pa.string()).take(place)
+    place = pc.index_in(whole(persons, relation), pa.array(list(codes), pa.int64()))
+    role = pa.array(list(codes.values())).take(place)
     persons = persons.append_column(ROLE, role)
     roles = Roles(ROLE, *_ROLES[:3], max(1, most - 1) if children is None else children)
     domain = Domain(tuple(group), (*person, Column(ROLE, _ROLES)), most, roles)
@@ -187,11 +187,3 @@ def _among(rows: pa.Table, key: str, keys: pa.Array) -> pa.Array:
 
 def _count(mask: pa.Array) -> int:
     return int(pc.sum(mask, min_count=0).as_py())
-
-
-def _whole(rows: pa.Table, name: str) -> pa.Array:
-    """A column as integers, null where it is empty; '01' is 1."""
-    try:
-        return text(rows, name).cast(pa.int64())
-    except pa.ArrowException:
-        raise UserError(f"column '{name}': holds something else than whole numbers") from None

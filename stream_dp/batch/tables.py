@@ -66,7 +66,7 @@ def from_tables(
             f"{_such(keys, large)}"
         )
     if size is not None:
-        said = pc.equal(text(groups, size), pa.array(sizes).cast(pa.string())).fill_null(False)
+        said = pc.equal(whole(groups, size), pa.array(sizes)).fill_null(False)
         differ = np.flatnonzero(~said.to_numpy(zero_copy_only=False))
         if len(differ):
             lines.append(
@@ -116,6 +116,14 @@ def text(table: pa.Table, name: str) -> pa.Array:
     except pa.ArrowException:
         raise UserError(f"column '{name}': holds neither text nor numbers") from None
     return pc.if_else(pc.equal(found, ""), None, found)
+
+
+def whole(table: pa.Table, name: str) -> pa.Array:
+    """A column as integers, null where it is empty; '01' is 1. Raises UserError."""
+    try:
+        return text(table, name).cast(pa.int64())
+    except pa.ArrowException:
+        raise UserError(f"column '{name}': holds something else than whole numbers") from None
 
 
 def missing_columns(what: str, names: Sequence[str], needed: Sequence[str]) -> list[str]:

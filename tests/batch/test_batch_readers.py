@@ -1,0 +1,221 @@
+"""Files of groups and members: a survey, the census' format, and real households."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from stream_dp.batch.domain import Bins, Column, Domain
+from stream_dp.batch.exact import answers, table
+from stream_dp.batch.queries import (
+    GROUP,
+    HAS_CHILD,
+    HAS_PARENT,
+    PERSON,
+    SPOUSE,
+    Marginal,
+    Queries,
+    every_marginal,
+)
+from stream_dp.batch.readers import read, read_pums
+from stream_dp.errors import UserError
+
+SURVEY = Path(__file__).parents[3] / "shared" / "data" / "households"
+DOMAIN = Domain((Column("area", (1, 2)),), (Column("sex", ("f", "m")),), 2)
+GROUPS = "hh,area,note\n1,1,x\n2,2,\n3,1,y\n"
+PEOPLE = "person,hh,sex\n1,3,f\n2,1,m\n3,1,f\n4,2,f\n5,2,m\n6,2,m\n"
+
+
+def write(folder, **files):
+    paths = []
+    for name, content in files.items():
+        paths.append(folder / f"{name}.csv")
+        paths[-1].write_text(content, "utf-8")
+    return paths
+
+
+def test_larger_groups_are_a_fault_or_left_out(tmp_path):
+    files = write(tmp_path, groups=GROUPS, people=PEOPLE)
+    with pytest.raises(UserError, match="1 group of more than 2 members, such as that of key 2"):
+        read(*files, "hh", "hh", DOMAIN)
+    found = read(*files, "hh", "hh", DOMAIN, drop_larger=True)
+    assert found.left_out == {"groups of more than 2 members": 1, "their members": 3}
+    assert found.hierarchy.groups.tolist() == [[0, 1], [0, 0]]
+    assert found.hierarchy.people.tolist() == [[1], [0], [0]]
+
+
+def test_parquet_and_csv_read_the_same(tmp_path):
+    people = {"hh": [3.0, 1.0, 1.0], "sex": pa.array(["f", "m", "f"]).dictionary_encode()}
+    pyarrow.parquet.write_table(pa.table({"hh": [1, 3], "area": [1, 1]}), tmp_path / "g.parquet")
+    pyarrow.parquet.write_table(pa.table(people), tmp_path / "p.parquet")
+    found = read(tmp_path / "g.parquet", tmp_path / "p.parquet", "hh", "hh", DOMAIN)
+    files = write(tmp_path, groups=GROUPS, people="\ufeff" + PEOPLE)
+    other = read(*files, "hh", "hh", DOMAIN, drop_larger=True)
+    assert found.left_out == {}
+    assert np.array_equal(found.hierarchy.people, other.hierarchy.people)
+    assert np.array_equal(found.hierarchy.groups, other.hierarchy.groups)
+
+
+def test_files_that_cannot_be_read_are_told_in_one_line(tmp_path):
+    groups, people = write(tmp_path, groups=GROUPS, people=PEOPLE)
+    broken = tmp_path / "broken.parquet"
+    broken.write_bytes(b"nothing")
+    short = write(tmp_path, short="hh,area\n1\n")[0]
+    for path, fault in [
+        (tmp_path / "none.csv", "no such file"),
+        (broken, "cannot be read"),
+        (short, "cannot be read"),
+        (people, "no column 'area'; there are person, hh, sex"),
+        (write(tmp_path, twice="hh,area,area\n1,1,2\n")[0], "more than one column 'area'"),
+    ]:
+        with pytest.raises(UserError) as told:
+            read(path, people, "hh", "hh", DOMAIN)
+        assert len(told.value.lines) == 1
+        assert str(path) in str(told.value)
+        assert fault in str(told.value)
+    groups.rename(tmp_path / "groups.xlsx")
+    with pytest.raises(UserError, match=r"\.csv or \.parquet"):
+        read(tmp_path / "groups.xlsx", people, "hh", "hh", DOMAIN)
+
+
+# Four housing units (one of them vacant), two group quarters; a couple with two children and a
+# lodger, a parent with one child, two who are not related.
+HOUSEHOLDS = """RT,SERIALNO,NP,TYPEHUGQ,TEN,HINCP
+H,2021HU0000001,5,1,1,60000
+H,2021HU0000002,02,1,3,8000
+H,2021HU0000003,0,1,,
+H,2021GQ0000004,1,2,,
+H,2021GQ0000005,1,3,,
+H,2021HU0000006,2,1,3,-20
+"""
+PERSONS = """RT,SERIALNO,SPORDER,RELSHIPP,SEX,AGEP
+P,2021HU0000001,1,20,1,41
+P,2021HU0000001,2,23,1,40
+P,2021HU0000001,3,25,2,12
+P,2021HU0000001,4,27,1,3
+P,2021HU0000001,5,34,2,30
+P,2021HU0000002,1,20,2,35
+P,2021HU0000002,2,26,2,9
+P,2021GQ0000004,1,37,1,80
+P,2021GQ0000005,1,38,2,19
+P,2021HU0000006,1,20,2,70
+P,2021HU0000006,2,22,1,71
+"""
+TENURE = (Column("TEN", (1, 2, 3, 4)), Bins((0, 10_000, 50_000)).column("HINCP"))
+PERSON_COLUMNS = (Column("SEX", (1, 2)), Bins((18, 65)).column("AGEP"))
+TO_RELP = {"20": "0", "23": "1", "25": "02", "27": "4", "34": "12", "26": "3", "22": "13"}
+TO_RELP |= {"37": "16", "38": "17"}
+
+
+def earlier(persons):
+    """The same as before 2019."""
+    lines = [line.split(",") for line in persons.splitlines()]
+    for line in lines[1:]:
+        line[3] = TO_RELP[line[3]]
+    return "\n".join(",".join(line) for line in lines).replace("RELSHIPP", "RELP") + "\n"
+
+
+@pytest.mark.parametrize("year", ["2021", "2015"])
+def test_census_households_and_their_relations(tmp_path, year):
+    households, persons = HOUSEHOLDS, PERSONS
+    if year == "2015":
+        households, persons = households.replace("TYPEHUGQ", "TYPE"), earlier(persons)
+    files = write(tmp_path, hus=households, pus=persons)
+    found = read_pums(*files, TENURE, PERSON_COLUMNS, 6, children=2)
+    assert found.left_out == {
+        "vacant housing units": 1,
+        "group quarters": 2,
+        "persons in group quarters": 2,
+    }
+    held = found.hierarchy
+    assert held.groups.tolist() == [[0, 3, 4], [2, 1, 1], [2, 0, 1]]
+    assert [held.domain.person[2].values[c] for c in held.people[:, 2]] == (
+        ["head", "spouse", "child", "child", "other", "head", "child", "head", "other"]
+    )
+    assert held.domain.roles.children == 2
+    for level, people in [(SPOUSE, 2), (HAS_CHILD, 3), (HAS_PARENT, 3), (PERSON, 9), (GROUP, 3)]:
+        assert table(held, Marginal(held.domain, level)).tolist() == [people]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ("0001,5,34", "0001,5,37", "1 row with an undeclared or empty 'role'"),
+        ("0001,5,34", "0001,5,x", "'RELSHIPP': holds something else than whole numbers"),
+        ("0001,5,34", "0001,5,20", "1 group with more than one head"),
+        ("0001,5,34", "0001,5,30", None),
+        ("0001,5,34", "0001,5,25", "1 group with more than 2 children"),
+        ("0001,5,1,1", "0001,4,1,1", "another number of members than 'NP' says"),
+        ("0003,0,1", "0003,0,", "1 rows whose 'TYPEHUGQ' is none of 1, 2, 3"),
+        ("TYPEHUGQ", "KIND", "no column 'TYPEHUGQ'"),
+        ("RELSHIPP", "KIN", "no column 'RELSHIPP'"),
+    ],
+)
+def test_census_files_with_faults_are_refused(tmp_path, old, new, fault):
+    files = write(tmp_path, hus=HOUSEHOLDS.replace(old, new), pus=PERSONS.replace(old, new))
+    if fault is None:
+        read_pums(*files, TENURE, PERSON_COLUMNS, 6, children=2)
+        return
+    with pytest.raises(UserError, match=fault):
+        read_pums(*files, TENURE, PERSON_COLUMNS, 6, children=2)
+
+
+def test_large_census_households_may_be_left_out(tmp_path):
+    files = write(tmp_path, hus=HOUSEHOLDS, pus=PERSONS)
+    found = read_pums(*files, TENURE, PERSON_COLUMNS, 4, drop_larger=True)
+    assert found.left_out["groups of more than 4 members"] == 1
+    assert found.left_out["their members"] == 5
+    assert (found.hierarchy.G, found.hierarchy.N) == (2, 4)
+    assert found.hierarchy.domain.roles.children == 3
+
+
+REAL = Domain(
+    (
+        Column("SUBREGCluster", (1, 2, 3, 4)),
+        Column("HHIncome", (1, 2, 3)),
+        Column("HHDwelling", (1, 2)),
+        Column("HHChildren", (0, 1)),
+    ),
+    (
+        Column("PAge", tuple(range(11))),
+        Column("PGender", (1, 2)),
+        Column("PEmp", (1, 2, 3, "NA")),
+        Column("POcc", (*range(1, 11), "NA")),
+        Column("PComm", ("NA", "active", "auto", "other", "transit", "workFromHome")),
+    ),
+    8,
+)
+
+
+@pytest.mark.skipif(not SURVEY.is_dir(), reason=f"real households are not at {SURVEY}")
+def test_real_households_and_all_their_marginals():
+    """Households of more than 8 are left out: 6 of 27,980, for sizes are invariant."""
+    files = SURVEY / "survey_households.csv", SURVEY / "survey_persons.csv"
+    found = read(*files, "hhID", "hhID", REAL, drop_larger=True)
+    held = found.hierarchy
+    assert found.left_out == {"groups of more than 8 members": 6, "their members": 58}
+    assert (held.G, held.N) == (27_980 - 6, 59_762 - 58)
+
+    marginals = every_marginal(REAL, 3, (GROUP, PERSON))
+    queries = Queries.joined(m.queries() for m in marginals)
+    counts = answers(held, queries)
+    assert len(counts) == sum(m.size for m in marginals) == 31_070
+    start = 0
+    for m in marginals:
+        total = counts[start : start + m.size].sum()
+        start += m.size
+        # Everybody is in one cell; a group is in several where its members differ.
+        if m.level == PERSON:
+            assert total == held.N
+        else:
+            assert (total == held.G) if not m.person else (held.G <= total <= held.N)
+    rng = np.random.default_rng(3)
+    for i in rng.integers(0, len(queries), 20):
+        group = (held.groups == queries.group[i]) | (queries.group[i] < 0)
+        person = (held.people == queries.person[i]) | (queries.person[i] < 0)
+        fits = person.all(axis=1) & group.all(axis=1)[held.group_of]
+        people = int(fits.sum())
+        groups = len(set(held.group_of[fits].tolist()))
+        assert counts[i] == (groups if queries.level[i] == GROUP else people)
