@@ -44,10 +44,21 @@ class FixedWindow(WindowForm):
 
     @classmethod
     def of(cls, study: Study, release: Window) -> FixedWindow:
-        symbols = study.alphabet(release).values
+        """The form that the release declares, and the best in theory where it is silent."""
+        alphabet = study.alphabet(release)
         first, last = study.span(release)
-        horizon = last - first + 1
-        return cls(symbols, release.width, horizon, release.rho, study.neighbours, release.failure)
+        return cls.best(
+            alphabet.values,
+            release.width,
+            last - first + 1,
+            release.rho,
+            study.neighbours,
+            release.failure,
+            rows=study.size if release.rows is None else release.rows,
+            absent=None if release.rows is None else alphabet.absent,
+            strategy=release.strategy,
+            padded=release.padded,
+        )
 
     def init(self) -> State:
         return State(0, None, np.zeros(self.bins) if self.strategy == "contrasts" else None)
