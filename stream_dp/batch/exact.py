@@ -1,6 +1,6 @@
 """Exact answers on a hierarchy, in bounded memory. Confidential: nothing here adds noise.
 
-Queries are sorted by the columns that they name. For each such pattern the data are coded once,
+Queries are grouped by the columns that they name. For each such pattern the data are coded once,
 in mixed radix, and counted; every query of the pattern is then one look-up. All queries are sums
 over groups, so that groups are taken in portions that fit the memory.
 
@@ -12,7 +12,7 @@ member's code count once.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -22,7 +22,7 @@ from .domain import Domain, Hierarchy, Wide
 from .queries import FREE, GROUP, HAS_CHILD, PERSON, SPOUSE, Marginal, Queries
 
 MEMORY = 1 << 25  # more is slower: portions should fit a processor's cache
-_ROW = 256  # bytes that a person takes while one pattern is counted, at most
+_ROW = 400  # bytes that a person takes while one pattern is counted, at most
 _LIMIT = 1 << 62
 
 
@@ -89,10 +89,47 @@ class _Coded:
 
 
 @dataclass(frozen=True)
+class _Pairs:
+    """Owners in increasing order, each beside one of their members."""
+
+    owner: Wide
+    member: Wide
+
+    @cached_property
+    def repeats(self) -> list[Wide] | None:
+        """For d = 1, 2, ... the rows whose owner is that of d rows before; None for too many."""
+        rows, found = np.arange(len(self.owner)), list[Wide]()
+        while len(rows):
+            rows = rows[rows > len(found)]
+            rows = rows[self.owner[rows] == self.owner[rows - len(found) - 1]]
+            found.append(rows)
+            if sum(map(len, found)) > 8 * len(self.owner):
+                return None
+        return found
+
+    def distinct(self, own: _Coded, members: _Coded) -> _Coded:
+        """Each owner once with each code that a member of theirs has."""
+        owner, codes = self.owner, members.data[self.member]
+        if self.repeats is None:
+            if len(own.data) * members.bound > _LIMIT:
+                members = members.dense()
+                codes = members.data[self.member]
+            owner, codes = np.divmod(np.unique(owner * members.bound + codes), members.bound)
+        else:
+            first = np.ones(len(codes), np.bool_)
+            for d, rows in enumerate(self.repeats, 1):
+                first[rows[codes[rows] == codes[rows - d]]] = False
+            owner, codes = owner[first], codes[first]
+        members = _Coded(codes, members.wanted, members.bound)
+        return own.at(owner).times(members) if own.bound > 1 else members
+
+
+@dataclass(frozen=True)
 class _Portion:
     """Some groups, and who is whose relative among their members."""
 
     held: Hierarchy
+    known: dict[int, _Pairs] = field(default_factory=dict)
 
     def coded(self, marginal: Marginal, queries: Queries | None) -> _Coded:
         """Everything that a pattern counts. Without queries, in the cells of the marginal."""
@@ -108,18 +145,26 @@ class _Portion:
         if marginal.level == GROUP:
             if not marginal.person:  # every group has a member
                 return own
-            return _distinct(own, held.group_of, persons)
-        own = own.at(held.group_of).times(persons)
+            return self.pairs(GROUP).distinct(own, persons)
+        if marginal.group:
+            persons = own.at(held.group_of).times(persons)
+        own = persons
         if marginal.level == PERSON:
             return own
         relatives = _columns(held.people, of_relative, marginal.relative, values)
-        owner, member = self.pairs(marginal.level)
-        if marginal.level == SPOUSE:  # nobody has two
-            return own.at(owner).times(relatives.at(member))
-        return _distinct(own, owner, relatives.at(member))
+        return self.pairs(marginal.level).distinct(own, relatives)
 
-    def pairs(self, level: int) -> tuple[Wide, Wide]:
-        """People and their relatives, a row for each pair."""
+    def pairs(self, level: int) -> _Pairs:
+        """Groups and their members, or people and their relatives."""
+        if level not in self.known:
+            owner, member = self._tied(level)
+            order = np.argsort(owner, kind="stable")
+            self.known[level] = _Pairs(owner[order], member[order])
+        return self.known[level]
+
+    def _tied(self, level: int) -> tuple[Wide, Wide]:
+        if level == GROUP:
+            return self.held.group_of, np.arange(self.held.N)
         head, spouse, children = self.roles
         if level == SPOUSE:
             paired = spouse >= 0
@@ -152,15 +197,6 @@ def _columns(
         one = _Coded(codes[:, c].astype(np.int64), targets[:, c].astype(np.int64), values[c])
         coded = coded.times(one)
     return coded
-
-
-def _distinct(own: _Coded, owner: Wide, member: _Coded) -> _Coded:
-    """Each owner once with each code that a member of theirs has; rows are pairs."""
-    if len(own.data) * member.bound > _LIMIT:
-        member = member.dense()
-    pairs = np.unique(owner * member.bound + member.data)
-    owner, codes = np.divmod(pairs, member.bound)
-    return own.at(owner).times(_Coded(codes, member.wanted, member.bound))
 
 
 def _portions(hierarchy: Hierarchy, memory: int) -> Iterator[_Portion]:

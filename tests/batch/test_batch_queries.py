@@ -64,6 +64,20 @@ def test_codes_too_large_for_64_bits_are_renumbered(held, limit):
         assert exact.answers(held, queries).tolist() == usual.tolist()
 
 
+@pytest.mark.parametrize("limit", [1 << 62, 30])
+def test_groups_of_very_many_members(limit, monkeypatch):
+    monkeypatch.setattr(exact, "_LIMIT", limit)
+    domain = Domain(grouped.ALIKE.group, grouped.ALIKE.person, 60)
+    rng, sizes = np.random.default_rng(2), np.array([40, 1, 60, 3])
+    groups = np.column_stack([[0, 1, 0, 0], [1, 0, 0, 1], sizes - 1])
+    group_of = np.repeat(np.arange(4), sizes)
+    people = np.column_stack([rng.integers(0, 2, 104), rng.integers(0, 3, 104)])
+    held = Hierarchy(domain, groups, people, group_of)
+    queries = Queries.joined(m.queries() for m in every_marginal(domain, 2, [GROUP, PERSON]))
+    expected = [grouped.count(held, queries, i) for i in range(len(queries))]
+    assert exact.answers(held, queries).tolist() == expected
+
+
 def test_queries_of_very_many_values_are_looked_up():
     rng = np.random.default_rng(1)
     wide = tuple(Column(f"c{i}", tuple(range(20_000))) for i in range(6))
