@@ -153,13 +153,13 @@ class WindowForm:
         """Of the first 1..R releases, in units of 1 / (2 b)."""
         return self._costs(self.releases, 1 / self.ratio)
 
-    @property
+    @cached_property
     def variance(self) -> Fraction:
         """a, of every bin's noise in the first histogram; in all of them, R D2 / (2 rho), where
         histograms are all that is measured."""
         return self.ratio * self.later_variance
 
-    @property
+    @cached_property
     def later_variance(self) -> Fraction:
         """b, of a bin's noise in later steps, or as `contrasts.py` scales it: the cost is rho."""
         return self._prefix_costs[-1] / (2 * self.rho)
