@@ -10,7 +10,7 @@ gained.)
 
 One group changes, in one cell of its group attributes. Write x for the own targets' columns of a
 person, r for the relative's columns, h, s for head and spouse, R for the set of r of all children,
-c <= C for their number. A cell of a marginal of a relation is (x, r), and holds the people with x
+who are C at most. A cell of a marginal of a relation is (x, r), and holds the people with x
 who have a relative with r: each person adds at most 1 to a cell, however many relatives fit.
 
 One count, the largest change (L1 and L-infinity are the same for one number)
