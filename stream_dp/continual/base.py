@@ -42,6 +42,14 @@ class Measurements:
         exact = {v: exact_variance(v) ** 0.5 for v in set(self.variances)}
         return np.array([exact[v] for v in self.variances], np.float64)
 
+    @staticmethod
+    def joined(parts: Sequence[Measurements]) -> Measurements:
+        return Measurements(
+            tuple(query for part in parts for query in part.queries),
+            np.concatenate([part.values for part in parts]),
+            tuple(variance for part in parts for variance in part.variances),
+        )
+
 
 @dataclass(frozen=True)
 class Estimates:
@@ -54,6 +62,14 @@ class Estimates:
     queries: tuple[str, ...]
     values: NDArray[np.float64]
     errors: NDArray[np.float64]
+
+    @staticmethod
+    def joined(parts: Sequence[Estimates]) -> Estimates:
+        return Estimates(
+            tuple(query for part in parts for query in part.queries),
+            np.concatenate([part.values for part in parts]),
+            np.concatenate([part.errors for part in parts]),
+        )
 
 
 @dataclass(frozen=True)

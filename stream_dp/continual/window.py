@@ -12,6 +12,7 @@ alone, never of what was projected or rounded.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -39,6 +40,15 @@ class State:
 
 
 @dataclass(frozen=True)
+class Observed:
+    """A period's noisy answers (n,), as measurements, and what they say of every pattern."""
+
+    answers: Counts
+    measured: Measurements
+    estimates: Estimates
+
+
+@dataclass(frozen=True)
 class FixedWindow(WindowForm):
     """A window release as a continual mechanism; its fields are those of its form."""
 
@@ -63,29 +73,41 @@ class FixedWindow(WindowForm):
     def init(self) -> State:
         return State(0, None, np.zeros(self.bins) if self.strategy == "contrasts" else None)
 
-    def step(self, state: State, counts: Counts, draw: Draw) -> tuple[State, Step | None]:
-        """One period. counts: the true histogram, (q^k,) int64; ignored before t = k."""
+    def observe(
+        self, state: State, counts: Counts, noise: Sequence[Counts]
+    ) -> tuple[State, Observed | None]:
+        """Measure one period, without rows: the next state but for the tails, and what is seen.
+
+        counts: the true histogram, (q^k,) int64; ignored before t = k.
+        """
         t = state.period + 1
         if t < self.width:
             return replace(state, period=t), None
-        answers = self.measure(t, counts) + np.concatenate(draw.noise)
+        answers = self.measure(t, counts) + np.concatenate(noise)
+        told = self._told(state, t, answers)
+        held = None if state.estimates is None else told
+        seen = Observed(answers, self._measured(t, answers), self._estimates(t, told))
+        return State(t, state.tails, held), seen
+
+    def step(self, state: State, counts: Counts, draw: Draw) -> tuple[State, Step | None]:
+        """One period. counts as in `observe`."""
+        after, seen = self.observe(state, counts, draw.noise)
+        if seen is None:
+            return after, None
         if state.tails is None:
-            wanted, targets = self.first_targets(answers, draw.coins)
+            wanted, targets = self.first_targets(seen.answers, draw.coins)
             codes = draw.coins.permutation(np.repeat(np.arange(self.bins), targets))
             columns = window_symbols(codes, self.q, self.width)
         else:
             order, starts = shuffled(state.tails, self.contrasts.overlaps, draw.coins)
-            wanted, targets = self.later_targets(np.diff(starts), answers, draw.coins)
+            wanted, targets = self.later_targets(np.diff(starts), seen.answers, draw.coins)
             column = np.empty(state.tails.shape[0], np.int64)
             symbols = np.tile(np.arange(self.q), self.contrasts.overlaps)
             column[order] = np.repeat(symbols, targets.ravel())
             columns = column[:, None].astype(np.uint8)
             codes = state.tails * self.q + column
-        told = self._told(state, t, answers)
-        measured, estimates = self._measured(t, answers), self._estimates(t, told)
-        step = Step(columns, measured, estimates, _notes(wanted, targets))
-        held = None if state.estimates is None else told
-        return State(t, codes % self.contrasts.overlaps, held), step
+        step = Step(columns, seen.measured, seen.estimates, _notes(wanted, targets))
+        return replace(after, tails=codes % self.contrasts.overlaps), step
 
     def first_targets(self, answers: Counts, coins: np.random.Generator) -> tuple[Counts, Counts]:
         """t = k: the histogram that is wanted and the one that the panel gets, (q^k,) each.

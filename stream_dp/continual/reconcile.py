@@ -1,0 +1,152 @@
+"""Reconcile two sets of targets in one panel: a bounded transportation problem, integral.
+
+The rows of a panel fall into cells (z, b): the recent symbols and the running total. A window
+mechanism says how many rows of each z should get the event, a cumulative one how many of each b.
+The panel can follow both only if both give the same number of events in all, and if the cells
+have the rows for it. Everything here is post-processing of noisy numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linprog
+from scipy.sparse import csr_array, hstack
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+_FAR = 1000.0  # a margin missed by one costs more than any shape of the inside
+
+
+@dataclass(frozen=True)
+class Reconciled:
+    """moves: int64 (Z, B), rows of each cell that get the event; row_moved, column_moved: by how
+    many rows the margins had to leave their targets, in all."""
+
+    moves: Ints
+    row_moved: int
+    column_moved: int
+
+
+def agreed(
+    rows: Ints, columns: Ints, row_spread: Floats, column_spread: Floats
+) -> tuple[Floats, Floats]:
+    """The targets (Z,) and (B,) moved until both have the same sum: least squares.
+
+    The gap is shared out in proportion to the variances, spread squared: of what is known well
+    little moves. Minimises sum d_z^2 / s_z^2 + sum d_b^2 / s_b^2 under equal sums.
+    """
+    heavy, light = row_spread**2, column_spread**2
+    total = heavy.sum() + light.sum()
+    gap = float(columns.sum() - rows.sum())
+    if total == 0:
+        return rows.astype(float), columns.astype(float)
+    return rows + gap * heavy / total, columns - gap * light / total
+
+
+def reconcile(room: Ints, rows: Floats, columns: Floats, coins: np.random.Generator) -> Reconciled:
+    """Integers 0 <= moves <= room whose margins are as near as possible to the targets.
+
+    room: (Z, B) rows in each cell; rows (Z,), columns (B,): targets of equal sum, real. They are
+    rounded at random, unbiased, so that their sums stay equal. Inside, the moves follow the
+    distribution of largest entropy with these margins (a logistic model in z and b), so that the
+    choice adds no dependence of its own. One linear programme; its matrix is totally unimodular,
+    so its vertices are integral.
+    """
+    limits = room.sum(axis=1), room.sum(axis=0)
+    total = int(np.floor(np.clip(rows, 0, limits[0]).sum() + coins.random()))
+    wanted = [
+        whole(np.clip(target, 0, limit), limit, total, coins)
+        for target, limit in zip((rows, columns), limits, strict=True)
+    ]
+    ideal = _likely(room, *wanted)
+    moves = _vertex(room, ideal, *wanted, coins)
+    off = [np.abs(moves.sum(axis=axis) - w).sum() for axis, w in zip((1, 0), wanted, strict=True)]
+    return Reconciled(moves, int(off[0]), int(off[1]))
+
+
+def whole(target: Floats, limit: Ints, total: int, coins: np.random.Generator) -> Ints:
+    """Integers near the target, 0 <= x <= limit, that sum to `total` (as far as limits allow).
+
+    Systematic sampling of the fractions: each entry is rounded up with probability its fraction,
+    where the target's own sum is the total.
+    """
+    low = np.floor(target)
+    steps = np.cumsum(target - low)
+    ups = np.diff(np.floor(np.append(0.0, steps) + coins.random()))
+    found: Ints = np.clip(low + ups, 0, limit).astype(np.int64)
+    gap = total - int(found.sum())
+    while gap:
+        free = np.flatnonzero(found < limit) if gap > 0 else np.flatnonzero(found > 0)
+        if free.size == 0:
+            break
+        one = coins.permutation(free)[: abs(gap)]
+        found[one] += np.sign(gap)
+        gap = total - int(found.sum())
+    return found
+
+
+def _likely(room: Ints, rows: Ints, columns: Ints) -> Floats:
+    """Largest entropy: each row gets the event with odds exp(alpha_z + beta_b); Newton's method."""
+    z, b = room.shape
+    n = room.astype(float)
+    x = np.zeros(z + b)
+    goal = np.concatenate([rows, columns]).astype(float)
+    for _ in range(40):
+        chance = 1 / (1 + np.exp(-np.clip(x[:z, None] + x[None, z:], -30, 30)))
+        mean, spread = n * chance, n * chance * (1 - chance)
+        slope = goal - np.concatenate([mean.sum(axis=1), mean.sum(axis=0)])
+        if np.abs(slope).max() < 1e-3:
+            break
+        curve = np.block(
+            [[np.diag(spread.sum(axis=1)), spread], [spread.T, np.diag(spread.sum(axis=0))]]
+        )
+        curve[np.diag_indices(z + b)] += 1e-3
+        x += np.clip(np.linalg.solve(curve, slope), -2, 2)
+    result: Floats = n * (1 / (1 + np.exp(-np.clip(x[:z, None] + x[None, z:], -30, 30))))
+    return result
+
+
+def _vertex(
+    room: Ints, ideal: Floats, rows: Ints, columns: Ints, coins: np.random.Generator
+) -> Ints:
+    """The integral moves nearest to `ideal` (in absolute value) among those of best margins.
+
+    moves = base + up - down with base = floor(ideal); every margin may be missed at a high cost.
+    """
+    z, b = room.shape
+    place_z, place_b = np.nonzero(room)
+    n, cell = place_z.shape[0], np.arange(place_z.shape[0])
+    base = np.floor(ideal[place_z, place_b]).astype(np.int64)
+    held = room[place_z, place_b]
+    fraction = ideal[place_z, place_b] - base
+    inside = csr_array(
+        (np.ones(2 * n), (np.append(place_z, z + place_b), np.tile(cell, 2))), shape=(z + b, n)
+    )
+    slack = csr_array(
+        (np.tile([1.0, -1.0], z + b), (np.repeat(np.arange(z + b), 2), np.arange(2 * (z + b)))),
+        shape=(z + b, 2 * (z + b)),
+    )
+    matrix = hstack([inside, -inside, slack], format="csr")
+    given = np.concatenate(
+        [rows - np.bincount(place_z, base, z), columns - np.bincount(place_b, base, b)]
+    )
+    # Rounding up is the cheaper the larger the fraction; ties fall at random.
+    noise = 1e-3 * coins.random(2 * n)
+    cost = np.concatenate([1 - fraction, 0.5 + fraction]) + noise
+    cost = np.append(cost, np.full(2 * (z + b), _FAR))
+    bounds = np.concatenate(
+        [
+            np.stack([np.zeros(n), held - base], axis=1),
+            np.stack([np.zeros(n), base], axis=1),
+            np.stack([np.zeros(2 * (z + b)), np.full(2 * (z + b), np.inf)], axis=1),
+        ]
+    )
+    found = linprog(cost, A_eq=matrix, b_eq=given, bounds=bounds, method="highs-ds")
+    change = np.rint(found.x[:n] - found.x[n : 2 * n]).astype(np.int64)
+    moves = np.zeros(room.shape, np.int64)
+    moves[place_z, place_b] = np.clip(base + change, 0, held)
+    return moves
