@@ -20,14 +20,16 @@ Members alike (slots 1..M, size vector p):
 - share of people: sum_k A sum_j w_j s_j / E, E = sum_k sum_m m p_k(m): people per K groups. The
   same without the product.
 
-Head, spouse, children (a head always, n of 0 or 1 spouse, c of 0..C children, n and c independent
-given k): a_c = P(no spouse, c children, wanted size), b_c = P(spouse, c children, wanted size).
-The size is 1 + n + c. w_head = sum (a_c + b_c), w_spouse = sum b_c, w_child j = sum_{c>=j}
-(a_c + b_c), and v_j = sum_{c>=j} b_c: child j and a spouse.
-- share of groups, in the order head, children, spouse: w_head s_H + sum_j w_j s_j (1 - s_H)
-  prod_{i<j} (1 - s_i) + s_S sum_c b_c (1 - s_H) prod_{i<=c} (1 - s_i); the last term is a
-  spouse who has the targets in a household where nobody before has them. Times A, mean over k.
-- share of people: the same without the products: w_head s_H + sum_j w_j s_j + w_spouse s_S.
+Head, spouse, children, others (a head always, n of 0 or 1 spouse, c of 0..C children, o of 0..O
+others): independent given k, but for a bound on the group's size 1 + n + c + o. The sums below are
+over such (n, c, o) that have the wanted size; P is their probability. w_head = sum P; w_spouse:
+those with n = 1; w_child j: with c >= j; w_other i: with o >= i; v_j: with n = 1 and c >= j; b_c:
+with n = 1 and c children; u_nci: with n, c, and o >= i.
+- share of groups, in the order head, children, spouse, others. Let R_c = (1 - s_H)
+  prod_{i<=c} (1 - s_i), nobody among the head and c children: w_head s_H + sum_j w_j s_j R_{j-1}
+  + s_S sum_c b_c R_c + sum_i s_i prod_{h<i} (1 - s_h) sum_c R_c [u_0ci + (1 - s_S) u_1ci], the
+  last sum over slots i of others. Times A, mean over k.
+- share of people: the same with all products of (1 - s) replaced by 1, which is sum_j w_j s_j.
 - with a spouse: head and spouse are each other's: w_spouse (s_H t_S + s_S t_H).
 - with a child (for head and spouse): f = sum_j w_j t_j prod_{i<j} (1 - t_i) is P(some child has
   the relative's targets), g the same with v_j for w_j (and there is a spouse): s_H f + s_S g.
@@ -43,8 +45,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from .extra import jax, jnp
-from .layout import GROUP, Array, Chunks, Encoded, Layout
+from .layout import Array, Chunks, Encoded, Layout
+from .queries import GROUP
 
 Logits = dict[str, jax.Array]
 Form = Callable[["Tables", Encoded], jax.Array]
@@ -53,17 +59,17 @@ Form = Callable[["Tables", Encoded], jax.Array]
 class Tables(NamedTuple):
     """Probabilities given k, tables with a row for each value and a row of ones, K columns.
 
-    group (values + 1, K); person (slots, values + 1, K). By wanted size, `most` for any, the
-    first axis of what follows being slots, or children where the layout has types:
-    filled (slots, most + 1, K): w_j; spouse (children, most + 1, K): v_j; both (children + 1,
-    most + 1, K): b_c. people (): E.
+    group (values + 1, K); person (slots, values + 1, K). By wanted size, `most` for any: filled
+    (slots, most + 1, K): w; paired (children, most + 1, K): v; both (children + 1, most + 1, K):
+    b; beside (2, children + 1, others, most + 1, K): u. people (): E.
     """
 
     group: jax.Array
     person: jax.Array
     filled: jax.Array
-    spouse: jax.Array
+    paired: jax.Array
     both: jax.Array
+    beside: jax.Array
     people: jax.Array
 
 
@@ -71,24 +77,35 @@ def tables(layout: Layout, logits: Logits) -> Tables:
     """Softmax of every column. logits: for each of `layout.heads`, float32 (length, K)."""
     rows = logits["group"].shape[1]
     group = _with_ones(_softmaxes(logits["group"], layout.group_values), (rows,))
-    person = _person(layout, logits["person"])
-    if layout.children is None:
-        size = jax.nn.softmax(logits["size"], axis=0)
-        members = jnp.arange(layout.most)
-        # exact[j, t]: 1 where a group of the wanted size t + 1 has a slot j.
-        exact = (members[:, None] <= members[None, :]).astype(size.dtype)
-        tail = jnp.cumsum(size[::-1], axis=0)[::-1]
-        filled = jnp.concatenate([exact[:, :, None] * size, tail[:, None]], axis=1)
-        nothing = jnp.zeros((0, layout.most + 1, rows), size.dtype)
-        return Tables(group, person, filled, nothing, nothing, tail.sum())
-    spouse = jax.nn.softmax(logits["spouse"], axis=0)
-    child = jax.nn.softmax(logits["child"], axis=0)
-    single = _by_size(layout, spouse[0] * child, 1)
-    both = _by_size(layout, spouse[1] * child, 2)
-    ways = _tails(single + both)
-    pairs = _tails(both)
-    filled = jnp.concatenate([ways[:1], pairs[:1], ways[1:]])
-    return Tables(group, person, filled, pairs[1:], both, filled[:, -1].sum())
+    person = _person(layout, logits)
+    composition = jax.nn.softmax(
+        sum(logits[name][index] for name, index in layout.counts.items()), axis=0
+    )
+    size = layout.filled.sum(axis=1)
+    wanted = np.stack([*(size == t + 1 for t in range(layout.most)), size > 0])
+
+    def summed(which: NDArray[np.bool_]) -> jax.Array:
+        """(..., most + 1, K): over the compositions in which (..., compositions) is true."""
+        mask = jnp.asarray(which[..., None, :] & wanted, composition.dtype)
+        return jnp.matmul(mask, composition, precision="highest")
+
+    filled = summed(layout.filled.T)
+    paired, both, beside = (summed(which) for which in _relatives(layout))
+    return Tables(group, person, filled, paired, both, beside, filled[:, -1].sum())
+
+
+def _relatives(layout: Layout) -> tuple[NDArray[np.bool_], ...]:
+    """The compositions that v, b and u sum over, (..., compositions); empty for members alike."""
+    if layout.types is None:
+        none = np.zeros((0, len(layout.filled)), bool)
+        return none, none, none[None, None]
+    spouse, child = layout.counts["spouse"], layout.counts["child"]
+    own = 2 + layout.types.children
+    has = layout.filled.T
+    exactly = child == np.arange(layout.types.children + 1)[:, None]
+    married = spouse == np.arange(2)[:, None]
+    beside = married[:, None, None] & exactly[:, None] & has[own:]
+    return has[2:own] & married[1], exactly & married[1], beside
 
 
 def _softmaxes(logits: jax.Array, values: tuple[int, ...]) -> list[jax.Array]:
@@ -104,28 +121,23 @@ def _with_ones(parts: list[jax.Array], shape: tuple[int, ...]) -> jax.Array:
     return jnp.concatenate([*parts, jnp.ones((*shape[:-1], 1, shape[-1]))], axis=-2)
 
 
-def _person(layout: Layout, logits: jax.Array) -> jax.Array:
-    """(slots, values + 1, K); a column that states the role is what the slot is."""
-    slots, rows = layout.slots, logits.shape[1]
+def _person(layout: Layout, logits: Logits) -> jax.Array:
+    """(slots, values + 1, K); the column that states the role is what the slot is."""
+    slots, rows = layout.slots, logits["person"].shape[1]
     values = tuple(layout.person_values[c] for c in layout.free_columns)
-    parts = _softmaxes(logits.reshape(slots, sum(values), rows), values)
-    if layout.role is not None:
+    parts = _softmaxes(logits["person"].reshape(slots, sum(values), rows), values)
+    types = layout.types
+    if types is not None:
         fixed = jnp.asarray(layout.role_table())[:, :, None]
-        parts.insert(layout.role[0], jnp.broadcast_to(fixed, (*fixed.shape[:2], rows)))
+        role = jnp.broadcast_to(fixed, (*fixed.shape[:2], rows))
+        if types.others:
+            shape = types.others, len(types.other_codes), rows
+            chosen = jax.nn.softmax(logits["role"].reshape(shape), axis=1)
+            other = jnp.zeros((shape[0], role.shape[1], rows), chosen.dtype)
+            other = other.at[:, np.array(types.other_codes)].set(chosen)
+            role = jnp.concatenate([role, other])
+        parts.insert(types.column, role)
     return _with_ones(parts, (slots, rows))
-
-
-def _by_size(layout: Layout, counts: jax.Array, adults: int) -> jax.Array:
-    """P(c children, wanted size) as (children + 1, most + 1, K) from P(c children)."""
-    children = jnp.arange(counts.shape[0])[:, None]
-    right = children + adults == jnp.arange(1, layout.most + 1)[None, :]
-    wanted = jnp.concatenate([right, jnp.ones_like(right[:, :1])], axis=1)
-    return wanted[:, :, None].astype(counts.dtype) * counts[:, None]
-
-
-def _tails(counts: jax.Array) -> jax.Array:
-    """Sums over c >= j, along the first axis."""
-    return jnp.cumsum(counts[::-1], axis=0)[::-1]
 
 
 def _product(table: jax.Array, rows: Array) -> jax.Array:
@@ -149,16 +161,26 @@ def _alike(t: Tables, q: Encoded) -> jax.Array:
 
 def _own(t: Tables, q: Encoded) -> jax.Array:
     someone = (q.level == GROUP).astype(t.group.dtype)[:, None]
+    children = t.paired.shape[0]
     s = _product(t.person[0], q.person)
-    total = t.filled[0][q.size] * s
-    nobody: jax.Array = 1 - someone * s
-    spouse: jax.Array = t.both[0][q.size] * nobody
-    for j in range(1, t.both.shape[0]):
-        s = _product(t.person[j + 1], q.person)
-        total = total + t.filled[j + 1][q.size] * s * nobody
-        nobody = nobody * (1 - someone * s)
-        spouse = spouse + t.both[j][q.size] * nobody
-    return total + _product(t.person[1], q.person) * spouse
+    total: jax.Array = t.filled[0][q.size] * s
+    nobody: list[jax.Array] = [1 - someone * s]  # among the head and the first c children
+    for j in range(2, children + 2):
+        s = _product(t.person[j], q.person)
+        total = total + t.filled[j][q.size] * s * nobody[-1]
+        nobody.append(nobody[-1] * (1 - someone * s))
+    s = _product(t.person[1], q.person)
+    total = total + s * sum(b[q.size] * n for b, n in zip(t.both, nobody, strict=True))
+    not_spouse = 1 - someone * s
+    no_other = jnp.ones((), t.group.dtype)
+    for i in range(t.beside.shape[2]):
+        s = _product(t.person[children + 2 + i], q.person)
+        single, married = (
+            sum(u[i][q.size] * n for u, n in zip(side, nobody, strict=True)) for side in t.beside
+        )
+        total = total + s * no_other * (single + not_spouse * married)
+        no_other = no_other * (1 - someone * s)
+    return total
 
 
 def _with_spouse(t: Tables, q: Encoded) -> jax.Array:
@@ -171,10 +193,10 @@ def _with_spouse(t: Tables, q: Encoded) -> jax.Array:
 def _with_child(t: Tables, q: Encoded) -> jax.Array:
     some = paired = jnp.zeros((), t.group.dtype)
     nobody = jnp.ones((), t.group.dtype)
-    for j in range(t.spouse.shape[0]):
+    for j in range(t.paired.shape[0]):
         first = _product(t.person[j + 2], q.relative)
         some = some + t.filled[j + 2][q.size] * first * nobody
-        paired = paired + t.spouse[j][q.size] * first * nobody
+        paired = paired + t.paired[j][q.size] * first * nobody
         nobody = nobody * (1 - first)
     return _product(t.person[0], q.person) * some + _product(t.person[1], q.person) * paired
 
@@ -183,15 +205,15 @@ def _with_parent(t: Tables, q: Encoded) -> jax.Array:
     head = _product(t.person[0], q.relative)
     only_spouse = _product(t.person[1], q.relative) * (1 - head)
     total = jnp.zeros_like(head)
-    for j in range(t.spouse.shape[0]):
+    for j in range(t.paired.shape[0]):
         s = _product(t.person[j + 2], q.person)
-        total = total + s * (t.filled[j + 2][q.size] * head + t.spouse[j][q.size] * only_spouse)
+        total = total + s * (t.filled[j + 2][q.size] * head + t.paired[j][q.size] * only_spouse)
     return total
 
 
 def kinds(layout: Layout) -> tuple[Form, ...]:
     """The formula of each kind of chunk but NOTHING, in the order of their numbers."""
-    if layout.children is None:
+    if layout.types is None:
         return (_alike,)
     return (_own, _with_spouse, _with_child, _with_parent)
 
@@ -199,7 +221,7 @@ def kinds(layout: Layout) -> tuple[Form, ...]:
 def shares(form: Form, t: Tables, q: Encoded) -> jax.Array:
     """(n,) answers of one chunk: of groups at GROUP level, of people at the others."""
     rows = t.group.shape[1]
-    sums = jnp.einsum("qk,qk->q", _product(t.group, q.group), form(t, q))
+    sums = jnp.einsum("qk,qk->q", _product(t.group, q.group), form(t, q), precision="highest")
     return sums / jnp.where(q.level == GROUP, float(rows), t.people)
 
 

@@ -1,8 +1,9 @@
 """Synthetic households from a hierarchical product distribution (Liu, Wu 2022, Algorithm 2).
 
 Every group draws its mixture row, then its size or composition, its attributes and those of its
-members. A composition always has one head, at most one spouse, and children within the bound:
-no sample can be invalid. NumPy generators; post-processing.
+members. With roles a composition is one of those that `layout.py` lists: one head, at most one
+spouse, children, others and their sum within the bounds. No sample can be invalid. The generator
+is NumPy's: this is post-processing.
 """
 
 from __future__ import annotations
@@ -23,40 +24,39 @@ def draw(
     """Group codes (groups, columns, the size last), people codes (N, columns), group_of (N,).
 
     logits: (length, K) for each of `layout.heads`. Members of a group stand together, groups in
-    order; with roles the head first, then the spouse, then the children.
+    order; with roles the head first, then the spouse, the children, the others.
     """
     rng = np.random.default_rng(seed)
     rows = logits["group"].shape[1]
     row = rng.integers(rows, size=groups)
+    one = np.zeros(groups, np.int64)
 
-    if layout.children is None:
-        size = _choose(rng, logits["size"][None], np.zeros(groups, np.int64), row) + 1
-        partner = np.zeros(groups, np.int64)
-    else:
-        head = np.zeros(groups, np.int64)
-        partner = _choose(rng, logits["spouse"][None], head, row)
-        size = 1 + partner + _choose(rng, logits["child"][None], head, row)
+    composition = sum(logits[name][index] for name, index in layout.counts.items())
+    filled = layout.filled[_choose(rng, np.asarray(composition)[None], one, row)]
+    group_of, slot = np.nonzero(filled)
     group = np.empty((groups, len(layout.group_values) + 1), np.int16)
     start = 0
     for column, values in enumerate(layout.group_values):
-        part = logits["group"][None, start : start + values]
-        group[:, column] = _choose(rng, part, np.zeros(groups, np.int64), row)
+        group[:, column] = _choose(rng, logits["group"][None, start : start + values], one, row)
         start += values
-    group[:, -1] = size - 1
+    group[:, -1] = filled.sum(axis=1) - 1
 
-    group_of = np.repeat(np.arange(groups), size)
-    slot = np.arange(len(group_of)) - np.repeat(np.cumsum(size) - size, size)
-    if layout.children is not None:  # without a spouse, slot 1 stays empty
-        slot += (slot > 0) & (partner[group_of] == 0)
     people = np.empty((len(group_of), len(layout.person_values)), np.int16)
-    start, of_person = 0, logits["person"].reshape(layout.slots, -1, rows)
+    start, of_slot = 0, logits["person"].reshape(layout.slots, -1, rows)
     for column in layout.free_columns:
         values = layout.person_values[column]
-        part = of_person[:, start : start + values]
+        part = of_slot[:, start : start + values]
         people[:, column] = _choose(rng, part, slot, row[group_of])
         start += values
-    if layout.role is not None:
-        people[:, layout.role[0]] = np.array(layout.role[1])[np.minimum(slot, 2)]
+    if layout.types is not None:
+        role = np.array(layout.types.codes)[np.minimum(slot, 2)]
+        if layout.types.others:
+            other = np.flatnonzero(slot >= 2 + layout.types.children)
+            part = logits["role"].reshape(layout.types.others, -1, rows)
+            at = slot[other] - 2 - layout.types.children
+            chosen = _choose(rng, part, at, row[group_of[other]])
+            role[other] = np.array(layout.types.other_codes)[chosen]
+        people[:, layout.types.column] = role
     return group, people, group_of
 
 

@@ -23,8 +23,11 @@ _FIRST, _SECOND, _SMALL = 0.9, 0.999, 1e-8
 
 
 class Fitted(NamedTuple):
-    """What one fit did: weighted mean squared errors before it and of the best iterate, the
-    updates made, and whether it stayed finite to the end."""
+    """What one fit did.
+
+    before, after: the error of the given parameters and of the best iterate; steps: updates made;
+    finite: whether all of them were finite, else it stopped at the first that was not.
+    """
 
     before: float
     after: float

@@ -9,17 +9,35 @@ the number of chunks is a power of two, so that few shapes occur and few program
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .domain import Domain
+from .queries import GROUP, Queries
+
 Ints = NDArray[np.int32]
 Array = Any  # NumPy's outside compiled programs, JAX's inside them
 
-GROUP, PERSON, SPOUSE, HAS_CHILD, HAS_PARENT = range(5)
 NOTHING, OWN, WITH_SPOUSE, WITH_CHILD, WITH_PARENT = range(5)  # kinds of chunks
 _KINDS = np.array([OWN, OWN, WITH_SPOUSE, WITH_CHILD, WITH_PARENT])  # by level
+
+
+@dataclass(frozen=True)
+class Types:
+    """Who may stand in a household: one head, a spouse or none, children, and others.
+
+    column: the person column that states the role; codes: of head, spouse and child; children,
+    others: how many at most; other_codes: what others have in that column.
+    """
+
+    column: int
+    codes: tuple[int, int, int]
+    children: int
+    others: int = 0
+    other_codes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -27,25 +45,23 @@ class Layout:
     """Sizes that a compiled program depends on; hashable.
 
     group_values, person_values: how many values each column has (the group's size left out);
-    most: members a group has at most; children: None where members are alike and have slots
-    1..most, else slots are head, spouse, child 1..children, and a group's size follows from them;
-    role: (person column, its codes for head, spouse and child) where a column states the role.
+    most: members a group has at most. types None: members are alike and fill slots 1..most in
+    order. Otherwise the slots are head, spouse, children and others, each kind filled in order.
     """
 
     group_values: tuple[int, ...]
     person_values: tuple[int, ...]
     most: int
-    children: int | None = None
-    role: tuple[int, tuple[int, int, int]] | None = None
+    types: Types | None = None
 
     @property
     def slots(self) -> int:
-        return self.most if self.children is None else 2 + self.children
+        return self.most if self.types is None else 2 + self.types.children + self.types.others
 
     @property
     def free_columns(self) -> tuple[int, ...]:
-        """Person columns that have parameters: all but the role's."""
-        role = None if self.role is None else self.role[0]
+        """Person columns with parameters in every slot: all but the role's."""
+        role = None if self.types is None else self.types.column
         return tuple(c for c in range(len(self.person_values)) if c != role)
 
     @property
@@ -60,23 +76,62 @@ class Layout:
     def heads(self) -> dict[str, int]:
         """Logits that a mixture row has, by name: softmax vectors side by side."""
         free = sum(self.person_values[c] for c in self.free_columns)
-        if self.children is None:
-            return {"group": self.group_rows, "size": self.most, "person": self.slots * free}
-        return {
-            "group": self.group_rows,
-            "spouse": 2,
-            "child": self.children + 1,
-            "person": self.slots * free,
-        }
+        made = {"group": self.group_rows, "person": self.slots * free}
+        if self.types is None:
+            return made | {"size": self.most}
+        made |= {"spouse": 2, "child": self.types.children + 1}
+        if self.types.others:
+            made |= {"other": self.types.others + 1}
+            made |= {"role": self.types.others * len(self.types.other_codes)}
+        return made
+
+    @cached_property
+    def counts(self) -> dict[str, NDArray[np.int64]]:
+        """Every composition that a group may have, as an index into each head it takes part in.
+
+        Its logit is the sum of theirs; it has 1 to `most` members. So the numbers of spouses,
+        children and others are independent, but for the bound on their sum.
+        """
+        if self.types is None:
+            return {"size": np.arange(self.most)}
+        names = [name for name in ("spouse", "child", "other") if name in self.heads]
+        each = np.indices([self.heads[name] for name in names]).reshape(len(names), -1)
+        return dict(zip(names, each[:, each.sum(axis=0) < self.most], strict=True))
+
+    @cached_property
+    def filled(self) -> NDArray[np.bool_]:
+        """(compositions, slots): which slots a composition fills."""
+        counts, blocks = self.counts, []
+        if self.types is None:
+            blocks = [counts["size"][:, None] >= np.arange(self.most)]
+        else:
+            blocks = [np.ones((len(counts["spouse"]), 1), bool)]
+            for name, number in counts.items():
+                blocks.append(number[:, None] > np.arange(self.heads[name] - 1))
+        return np.concatenate(blocks, axis=1)
 
     def role_table(self) -> NDArray[np.float32]:
-        """(slots, values of the role column): 1 where a slot has the role, else 0."""
-        if self.role is None:
-            raise ValueError("no column states the role")
-        column, codes = self.role
-        table = np.zeros((self.slots, self.person_values[column]), np.float32)
-        table[np.arange(self.slots), [codes[min(s, 2)] for s in range(self.slots)]] = 1
+        """(slots but others', values of the role column): 1 where a slot has the role, else 0."""
+        assert self.types is not None
+        own = 2 + self.types.children
+        table = np.zeros((own, self.person_values[self.types.column]), np.float32)
+        table[np.arange(own), [self.types.codes[min(s, 2)] for s in range(own)]] = 1
         return table
+
+
+def layout_of(domain: Domain, others: int | None = None) -> Layout:
+    """The layout of a domain; others: how many people without one of the three roles at most.
+
+    Without `others` as many as a group can hold; none where the column has no further value.
+    """
+    if domain.roles is None:
+        return Layout(domain.group_values[:-1], domain.person_values, domain.most)
+    column, codes = domain.role_column, domain.role_codes
+    rest = tuple(c for c in range(domain.person_values[column]) if c not in codes)
+    most = domain.most - 1 if rest else 0
+    held = most if others is None else min(others, most)
+    types = Types(column, codes, domain.roles.children, held, rest if held else ())
+    return Layout(domain.group_values[:-1], domain.person_values, domain.most, types)
 
 
 class Encoded(NamedTuple):
@@ -110,43 +165,20 @@ class Chunks(NamedTuple):
     weight: Array
 
 
-def encode(
-    layout: Layout,
-    level: NDArray[np.integer],
-    group: NDArray[np.integer],
-    person: NDArray[np.integer],
-    relative: NDArray[np.integer],
-) -> Encoded:
-    """Queries as given by `queries.Queries` (-1 where a column is free) as row numbers.
-
-    Raises ValueError for a code outside its column, a level outside 0..4, or a relation asked of
-    a layout without roles.
-    """
-    level = np.asarray(level)
-    if level.size and not 0 <= level.min() <= level.max() <= HAS_PARENT:
-        raise ValueError("a level of a query is none of the five")
-    if layout.children is None and (level >= SPOUSE).any():
-        raise ValueError("queries of relations need a domain with roles")
-    if group.shape[1] != len(layout.group_values) + 1:
-        raise ValueError("queries and domain differ in their group columns")
-    wanted = group[:, -1].astype(np.int32)
-    if ((wanted < -1) | (wanted >= layout.most)).any():
-        raise ValueError("a wanted size lies outside 1..most")
+def encode(layout: Layout, queries: Queries) -> Encoded:
+    """Queries that fit the layout's domain, as row numbers."""
+    size = queries.group[:, -1].astype(np.int32)
     return Encoded(
-        level.astype(np.int32),
-        np.where(wanted < 0, layout.most, wanted).astype(np.int32),
-        _rows(group[:, :-1], layout.group_values),
-        _rows(person, layout.person_values),
-        _rows(relative, layout.person_values),
+        queries.level.astype(np.int32),
+        np.where(size < 0, layout.most, size).astype(np.int32),
+        _rows(queries.group[:, :-1], layout.group_values),
+        _rows(queries.person, layout.person_values),
+        _rows(queries.relative, layout.person_values),
     )
 
 
 def _rows(codes: NDArray[np.integer], values: tuple[int, ...]) -> Ints:
     """(n, width) row numbers of the wanted codes, padded with the row of ones at the end."""
-    if codes.shape[1] != len(values):
-        raise ValueError("queries and domain differ in their columns")
-    if ((codes < -1) | (codes >= np.array(values, np.int64))).any():
-        raise ValueError("a wanted code lies outside its column")
     wanted = codes >= 0
     width = max(1, int(wanted.sum(axis=1).max(initial=0)))
     starts = np.cumsum([0, *values])

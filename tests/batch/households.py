@@ -1,32 +1,33 @@
 """Small models of households, and what they answer, counted one household at a time."""
 
 from itertools import product
-from typing import NamedTuple
 
 import numpy as np
 
-from stream_dp.batch.layout import GROUP, SPOUSE, Layout
-
-ALIKE = Layout((2, 3), (3, 2), 3)
-# The role stands between two other columns, its codes in no particular order.
-TYPED = Layout((2,), (2, 4, 2), 4, 2, (1, (2, 0, 3)))
-LAYOUTS = {"alike": ALIKE, "typed": TYPED}
+from stream_dp.batch.domain import Column, Domain, Roles
+from stream_dp.batch.layout import layout_of
+from stream_dp.batch.queries import GROUP, SPOUSE, Queries
 
 
-class Targets(NamedTuple):
-    """Queries as `queries.Queries` has them: arrays with -1 where a column is free."""
+def columns(prefix, *sizes):
+    return tuple(Column(f"{prefix}{i}", tuple(range(n))) for i, n in enumerate(sizes))
 
-    level: np.ndarray
-    group: np.ndarray
-    person: np.ndarray
-    relative: np.ndarray
+
+DOMAINS = {
+    "alike": Domain(columns("g", 2, 3), columns("p", 3, 2), 3),
+    # The role stands between two other columns, its codes in no particular order.
+    "typed": Domain(columns("g", 2), columns("p", 2, 3, 2), 4, Roles("p1", 2, 0, 1, 2)),
+    # Others have one of two roles; a spouse and two children leave room for one of them only.
+    "others": Domain(columns("g", 2), columns("p", 2, 5), 4, Roles("p1", 3, 0, 1, 2)),
+}
+LAYOUTS = {name: layout_of(domain, 2) for name, domain in DOMAINS.items()}
 
 
 def levels(layout):
-    return range(5) if layout.children is not None else range(2)
+    return range(5) if layout.types else range(2)
 
 
-def random_targets(rng, layout, n, level=None):
+def random_queries(rng, layout, n, level=None):
     """Of one level or of all; many columns free; the size among the group's targets."""
     chosen = rng.choice(levels(layout), n) if level is None else np.full(n, level)
 
@@ -37,7 +38,7 @@ def random_targets(rng, layout, n, level=None):
     relative = codes(layout.person_values)
     relative[chosen < SPOUSE] = -1
     group = codes((*layout.group_values, layout.most))
-    return Targets(chosen.astype(np.int8), group, codes(layout.person_values), relative)
+    return Queries(chosen.astype(np.int8), group, codes(layout.person_values), relative)
 
 
 def random_logits(rng, layout, rows, spread=1.5):
@@ -59,13 +60,30 @@ def _vectors(logits, sizes):
 
 def compositions(layout, logits, k):
     """(slots that are filled, probability given k)."""
-    if layout.children is None:
+    if layout.types is None:
         for m, p in enumerate(_softmax(logits["size"][:, k]), 1):
             yield list(range(m)), p
         return
     spouse, child = _softmax(logits["spouse"][:, k]), _softmax(logits["child"][:, k])
-    for n, c in product(range(2), range(layout.children + 1)):
-        yield [0, *[1] * n, *range(2, 2 + c)], spouse[n] * child[c]
+    other = _softmax(logits["other"][:, k]) if layout.types.others else [1.0]
+    made = []
+    for (n, a), (c, b), (o, d) in product(enumerate(spouse), enumerate(child), enumerate(other)):
+        if 1 + n + c + o <= layout.most:
+            first = 2 + layout.types.children
+            made.append(([0, *[1] * n, *range(2, 2 + c), *range(first, first + o)], a * b * d))
+    total = sum(p for _, p in made)
+    yield from ((slots, p / total) for slots, p in made)
+
+
+def roles(layout, logits, k):
+    """What the role column has in each slot: a vector of probabilities."""
+    values, types = layout.person_values[layout.types.column], layout.types
+    for slot in range(2 + types.children):
+        yield np.eye(values)[types.codes[min(slot, 2)]]
+    for part in logits["role"][:, k].reshape(types.others, -1) if types.others else ():
+        vector = np.zeros(values)
+        vector[list(types.other_codes)] = _softmax(part)
+        yield vector
 
 
 def households(layout, logits):
@@ -77,9 +95,8 @@ def households(layout, logits):
         of_slot = []
         for part in logits["person"][:, k].reshape(layout.slots, -1):
             vectors = _vectors(part, sizes)
-            if layout.role is not None:
-                role = layout.role_table()[len(of_slot)].astype(float)
-                vectors.insert(layout.role[0], role)
+            if layout.types is not None:
+                vectors.insert(layout.types.column, list(roles(layout, logits, k))[len(of_slot)])
             people = product(*(range(len(v)) for v in vectors))
             made = [(p, np.prod([v[c] for v, c in zip(vectors, p, strict=True)])) for p in people]
             of_slot.append([(p, chance) for p, chance in made if chance])
@@ -99,10 +116,10 @@ def fits(codes, wanted):
 def relatives(layout, people):
     """(levels, members, members): whether the second is what the level asks of the first."""
     itself = np.eye(len(people), dtype=bool)
-    if layout.role is None:
+    if layout.types is None:
         return np.stack([itself] * 2)
-    role = people[:, layout.role[0]]
-    head, spouse, child = (role == code for code in layout.role[1])
+    role = people[:, layout.types.column]
+    head, spouse, child = (role == code for code in layout.types.codes)
     adult = head | spouse
     couple = np.outer(head, spouse) | np.outer(spouse, head)
     return np.stack([itself, itself, couple, np.outer(adult, child), np.outer(child, adult)])

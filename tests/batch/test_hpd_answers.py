@@ -9,25 +9,26 @@ import numpy as np
 import pytest
 from households import (
     LAYOUTS,
-    TYPED,
     counted,
     expected,
     levels,
     random_logits,
-    random_targets,
+    random_queries,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_dp.batch import answers as formulas
 from stream_dp.batch.draw import draw
-from stream_dp.batch.layout import GROUP, NOTHING, Layout, encode, pack
+from stream_dp.batch.layout import NOTHING, Layout, Types, encode, pack
+from stream_dp.batch.queries import GROUP
 
+OTHERS = LAYOUTS["others"]
 CLASSES = [(name, level) for name in LAYOUTS for level in levels(LAYOUTS[name])]
 
 
 def shares(layout, logits, queries, module=formulas, length=64):
-    chunks, place = pack(layout, encode(layout, *queries), length)
+    chunks, place = pack(layout, encode(layout, queries), length)
     return np.asarray(jax.jit(module.all_shares, static_argnums=0)(layout, logits, chunks)).reshape(
         -1
     )[place]
@@ -43,31 +44,38 @@ def agrees(got, true):
 def test_an_answer_is_the_sum_over_all_households(name, level, seed, spread):
     rng, layout = np.random.default_rng(seed), LAYOUTS[name]
     logits = random_logits(rng, layout, 2, spread)
-    queries = random_targets(rng, layout, 24, level)
+    queries = random_queries(rng, layout, 24, level)
     assert agrees(shares(layout, logits, queries), expected(layout, logits, queries))
 
 
-@pytest.mark.parametrize("layout", [Layout((), (2,), 1), Layout((), (3,), 3, 1, (0, (0, 1, 2)))])
+@pytest.mark.parametrize(
+    "layout", [Layout((), (2,), 1), Layout((), (3,), 2, Types(0, (0, 1, 2), 1))]
+)
 def test_the_smallest_layouts(layout):
     rng = np.random.default_rng(1)
-    logits, queries = random_logits(rng, layout, 2), random_targets(rng, layout, 40)
+    logits, queries = random_logits(rng, layout, 2), random_queries(rng, layout, 40)
     assert agrees(shares(layout, logits, queries), expected(layout, logits, queries))
 
 
 # What a slip would look like, and which level shows it.
 SLIPS = [
-    ("alike", GROUP, "nobody = nobody * (1 - someone * s)", ""),
-    ("alike", 0, "members[:, None] <= members", "members[:, None] < members"),
+    ("alike", 0, "nobody = nobody * (1 - someone * s)", ""),
+    ("alike", 0, "layout.filled.sum(axis=1)", "layout.filled.sum(axis=1) - 1"),
     ("alike", 1, "float(rows), t.people", "float(rows), float(rows)"),
-    ("typed", GROUP, "= t.both[0][q.size] * nobody", "= t.both[0][q.size]"),
-    ("typed", GROUP, "product(t.person[1], q.person) * spouse", "product(t.person[1], q.person)"),
-    ("typed", 1, "right = children + adults", "right = children + 1"),
-    ("typed", 2, "own[0] * other[0] + own[1] * other[1]", "2 * own[0] * other[0]"),
+    ("typed", 0, "zip(t.both, nobody, strict=True)", "zip(t.both, [1] * 3, strict=True)"),
+    ("typed", 0, "total + s * sum(b[q.size] * n", "total + sum(b[q.size] * n"),
+    ("typed", 0, "nobody.append(nobody[-1] * (1 - someone * s))", "nobody.append(nobody[-1])"),
+    ("typed", 1, "exactly & married[1]", "exactly & (married[0] | married[1])"),
+    ("typed", 2, "(own[0] * other[0] + own[1] * other[1])", "(2 * own[0] * other[0])"),
     ("typed", 2, "for j in (1, 0)]", "for j in (0, 1)]"),
     ("typed", 3, "nobody = nobody * (1 - first)", ""),
     ("typed", 3, "q.person) * paired", "q.person) * some"),
     ("typed", 4, "q.relative) * (1 - head)", "q.relative)"),  # a sum for the union
-    ("typed", 4, "t.spouse[j][q.size] * only_spouse", "t.filled[j + 2][q.size] * only_spouse"),
+    ("typed", 4, "t.paired[j][q.size] * only_spouse", "t.filled[j + 2][q.size] * only_spouse"),
+    ("others", 0, "no_other = no_other * (1 - someone * s)", ""),
+    ("others", 0, "single + not_spouse * married", "single + married"),
+    ("others", 1, "single + not_spouse * married", "not_spouse * married"),
+    ("others", 1, "at[:, np.array(types.other_codes)]", "at[:, np.array(types.other_codes[::-1])]"),
 ]
 
 
@@ -102,14 +110,14 @@ def model_and_samples(name):
 @pytest.mark.parametrize(("name", "level"), CLASSES)
 def test_an_answer_is_that_of_the_samples(name, level):
     logits, drawn = model_and_samples(name)
-    queries = random_targets(np.random.default_rng(5), LAYOUTS[name], 100, level)
+    queries = random_queries(np.random.default_rng(5), LAYOUTS[name], 100, level)
     assert supported(LAYOUTS[name], drawn, queries, shares(LAYOUTS[name], logits, queries))
 
 
 @pytest.mark.parametrize(("name", "level", "old", "new"), SLIPS)
 def test_every_slip_in_a_formula_is_seen(name, level, old, new):
     layout, (logits, drawn) = LAYOUTS[name], model_and_samples(name)
-    queries = random_targets(np.random.default_rng(5), layout, 100, level)
+    queries = random_queries(np.random.default_rng(5), layout, 100, level)
     wrong = shares(layout, logits, queries, slipped(old, new))
     assert not agrees(wrong, expected(layout, logits, queries))
     assert not supported(layout, drawn, queries, wrong)
@@ -118,7 +126,7 @@ def test_every_slip_in_a_formula_is_seen(name, level, old, new):
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_thousands_of_rows_add_up_in_single_precision(name):
     layout, rng = LAYOUTS[name], np.random.default_rng(6)
-    few, queries = random_logits(rng, layout, 2), random_targets(rng, layout, 60)
+    few, queries = random_logits(rng, layout, 2), random_queries(rng, layout, 60)
     many = {k: np.tile(v, 8192) for k, v in few.items()}
     assert agrees(shares(layout, many, queries), expected(layout, few, queries))
 
@@ -127,9 +135,9 @@ def test_thousands_of_rows_add_up_in_single_precision(name):
 @settings(max_examples=20)
 def test_chunks_hold_every_query_once(seed, n, length):
     rng = np.random.default_rng(seed)
-    encoded = encode(TYPED, *random_targets(rng, TYPED, n))
+    encoded = encode(OTHERS, random_queries(rng, OTHERS, n))
     value = rng.permutation(n).astype(float)
-    chunks, place = pack(TYPED, encoded, length, value, value + 1)
+    chunks, place = pack(OTHERS, encoded, length, value, value + 1)
     for field, packed in zip(encoded, chunks.queries, strict=True):
         assert (packed.reshape(-1, *packed.shape[2:])[place] == field).all()
     assert (chunks.target.reshape(-1)[place] == value).all()
@@ -141,28 +149,13 @@ def test_chunks_hold_every_query_once(seed, n, length):
 
 def test_an_answer_does_not_depend_on_the_others():
     rng = np.random.default_rng(7)
-    logits, queries = random_logits(rng, TYPED, 5), random_targets(rng, TYPED, 150)
-    together = shares(TYPED, logits, queries)
+    logits, queries = (
+        random_logits(rng, OTHERS, 5),
+        random_queries(rng, OTHERS, 150),
+    )
+    together = shares(OTHERS, logits, queries)
     for length in (1, 16):
         np.testing.assert_allclose(
-            shares(TYPED, logits, queries, length=length), together, rtol=1e-5
+            shares(OTHERS, logits, queries, length=length), together, rtol=1e-5
         )
-    assert shares(TYPED, logits, random_targets(rng, TYPED, 0)).shape == (0,)
-
-
-@pytest.mark.parametrize(
-    ("field", "code", "words"),
-    [
-        ("level", 5, "none of the five"),
-        ("level", 2, "roles"),
-        ("group", 9, "outside"),
-        ("person", -2, "outside"),
-        ("person", 3, "outside"),
-    ],
-)
-def test_queries_that_do_not_fit_are_refused(field, code, words):
-    layout = LAYOUTS["alike"]
-    queries = random_targets(np.random.default_rng(8), layout, 4)._asdict()
-    queries[field] = np.full_like(queries[field], code)
-    with pytest.raises(ValueError, match=words):
-        encode(layout, **queries)
+    assert shares(OTHERS, logits, random_queries(rng, OTHERS, 0)).shape == (0,)
