@@ -17,10 +17,13 @@ from stream_dp.privacy.noise import Seeded
 
 WINDOW = FixedWindow((0, 1), 3, 6, Fraction(1), "replace_one")
 WEEKLY = FixedWindow((0, 1, "absent"), 1, 6, Fraction(1), "add_remove")
+CONTRASTS = FixedWindow((0, 1), 3, 6, Fraction(1), "replace_one", strategy="contrasts")
+OPEN = FixedWindow((0, 1, "absent"), 2, 6, Fraction(1), "add_remove", Fraction(1, 20),
+                   "contrasts", padded=False, rows=40, absent=2)  # fmt: skip
 WHOLE = FixedWindow((0, 1, 2), 6, 6, Fraction(1), "add_remove")
 CUMULATIVE = Cumulative(6, Fraction(1), "replace_one", 30)
 SIZED = Cumulative(6, Fraction(1), "add_remove", None, Fraction(1, 10))
-MECHANISMS = [WINDOW, WEEKLY, WHOLE, CUMULATIVE, SIZED]
+MECHANISMS = [WINDOW, WEEKLY, CONTRASTS, OPEN, WHOLE, CUMULATIVE, SIZED]
 PEOPLE = np.random.default_rng(8).integers(0, 2, (30, 6))
 
 
