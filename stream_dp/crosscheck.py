@@ -6,7 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from . import groupcheck
 from .alphabet import ABSENT, Alphabet, matching
+from .grouped import Batch
 from .period import Periods
 from .privacy.ledger import composed
 from .study import (
@@ -30,26 +32,30 @@ def faults(parts: dict[str, Any]) -> list[str]:
         problems += attribute.problems(f"attributes.{name}")
     releases: list[Release] = [r for r in parts["releases"] if r is not None]
     seen: set[str] = set()
-    for number, release in enumerate(parts["releases"], 1):
+    for number, release in enumerate(parts["listed"], 1):
         if release is None:
             continue
         where = f"releases[{number}]"
         if release.name in seen:
             problems.append(f"{where}.name: '{release.name}' stands there twice")
         seen.add(release.name)
+        if isinstance(release, Batch):
+            problems += [f"{where}{fault}" for fault in groupcheck.faults(release, parts)]
+            continue
         problems += _unknown(release, parts, where)
         names = (*release.attributes, *(release.where or {}))
         found = [attributes[name] for name in names if name in attributes]
         if len(found) == len(names) and not any(a.problems("") for a in found):
             problems += [f"{where}{fault}" for fault in _against(release, parts)]
     total = parts.get("rho")
-    wanted = composed(_cells(releases), {r.name: r.rho for r in releases})
+    costs = {b.name: groupcheck.cost(b, parts.get("periods")) for b in parts.get("batches", ())}
+    wanted = composed(_cells(releases), {r.name: r.rho for r in releases} | costs)
     if total is not None and wanted > total:
         problems.append(
             f"releases: their rhos add up to {float(wanted):g}, more than study.rho = "
             f"{float(total):g}; lower them or raise the total"
         )
-    return problems + _size(parts)
+    return [*problems, *groupcheck.whole(parts), *_size(parts)]
 
 
 def _cells(releases: list[Release]) -> dict[str, tuple[str, str]]:

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from .batch.kinds import title
 from .continual import AnyMechanism, FixedWindow, mechanism
 from .errors import UserError
+from .grouped import Batch
 from .privacy.ledger import BudgetExceeded, Charge, Ledger, composed
 from .privacy.zcdp import epsilon
 from .release import invariants_words, relation_words
@@ -22,7 +24,7 @@ _MOST_ROWS = 2 * 10**8
 class Planned:
     """One release: its charges by period, and the errors that theory gives."""
 
-    release: Release
+    release: Release | Batch
     charges: tuple[Fraction, ...]
     facts: dict[str, str | int | float]
 
@@ -111,7 +113,8 @@ def _round(value: str | int | float) -> str:
 
 def plan(study: Study) -> Plan:
     """The plan of a study. Raises UserError if it does not fit the declared total."""
-    made = Plan(study, tuple(_planned(study, release) for release in study.releases))
+    batches = [_batch(study, batch) for batch in study.batches or ()]
+    made = Plan(study, (*(_planned(study, release) for release in study.releases), *batches))
     ledger = made.ledger()
     try:
         for number in range(1, study.periods.count + 1):
@@ -132,6 +135,20 @@ def _bounded(study: Study, release: Release, found: AnyMechanism) -> None:
             f" {math.sqrt(found.worst_variance):.3g} and {rows} rows: nothing would be left of"
             f" the counts; raise its rho, or ask for less (at most {_MOST_ROWS} rows)"
         )
+
+
+def _batch(study: Study, batch: Batch) -> Planned:
+    """Each of its data sets costs its rho, charged when the period closes that it is due at."""
+    assert study.groups is not None
+    labels = study.periods.labels
+    due = [batch in study.due(number) for number in range(1, len(labels) + 1)]
+    facts: dict[str, str | int | float] = {
+        "mechanism": title(batch.kind),
+        "data_sets": sum(due),
+        "rho_of_each": str(batch.rho),
+        "attributes": ", ".join((*study.groups.attributes, *batch.attributes)),
+    }
+    return Planned(batch, tuple(batch.rho if x else Fraction(0) for x in due), facts)
 
 
 def _planned(study: Study, release: Release) -> Planned:

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
-from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+from pydantic import Field
 
 from .alphabet import ABSENT, Alphabet, matching
+from .declared import Declared, Name, Probability, Rho, Symbol
 from .errors import UserError
+from .grouped import Batch, Groups
 from .period import Periods
 
 MOST_BINS = 1 << 20
@@ -27,63 +27,14 @@ MOST_TOTALS = 500  # periods of a cumulative release: its state and its plan gro
 Neighbours = Literal["add_remove", "replace_one", "replace_in_place"]
 
 
-# Powers of ten are kept small: 1e99999999 would be a fraction of a hundred million digits.
-_NUMBER = r"-?\d{1,60}(/\d{1,60})?|-?\d*\.?\d{1,60}([eE][+-]?\d{1,3})?"
-
-
-def _fraction(value: object) -> Fraction:
-    fault = "write a number such as 0.005, or a fraction such as '1/200'"
-    if isinstance(value, bool) or not isinstance(value, (int, str, Decimal, Fraction)):
-        raise ValueError(fault)
-    if not re.fullmatch(_NUMBER, str(value)):
-        raise ValueError(fault)
-    try:
-        return Fraction(value)
-    except (ValueError, ZeroDivisionError):
-        raise ValueError(fault) from None
-
-
-def _positive(value: object) -> Fraction:
-    found = _fraction(value)
-    if found <= 0:
-        raise ValueError("must be above 0")
-    if not Fraction(1, 10**12) <= found <= 10**6:
-        raise ValueError("must lie between 1e-12 and 1e6: less is no answer, more no privacy")
-    return found
-
-
-def _probability(value: object) -> Fraction:
-    found = _fraction(value)
-    if not 0 < found < 1:
-        raise ValueError("must lie between 0 and 1")
-    return found
-
-
-_exact = PlainSerializer(str, return_type=str)
-Rho = Annotated[Fraction, BeforeValidator(_positive), _exact]
-Probability = Annotated[Fraction, BeforeValidator(_probability), _exact]
-NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
-Name = Annotated[str, Field(pattern=f"^{NAME}$")]
-Symbol = (
-    Annotated[int, Field(strict=True)]
-    | Annotated[str, Field(strict=True, max_length=64, pattern=r"^[^|?=&\x00-\x1f]+$")]
-)
-
-
-class _Declared(BaseModel):
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", hide_input_in_errors=True, arbitrary_types_allowed=True
-    )
-
-
-class Carry(_Declared):
+class Carry(Declared):
     """A missing value repeats the person's last one; before any, it is `first`."""
 
     carry: Literal[True]
     first: Symbol
 
 
-class Attribute(_Declared):
+class Attribute(Declared):
     """One question: its possible values, and what stands for a missing answer.
 
     fixed: the first answer of a person holds for good, such as a region or a wave.
@@ -135,7 +86,7 @@ CounterName = Literal["tree", "honaker", "sqrt", "normalised", "gamma2", "unboun
 Rows = Annotated[int, Field(ge=1, le=10**8, strict=True)]
 
 
-class _Release(_Declared):
+class _Release(Declared):
     """What every release declares.
 
     attribute: one, or several for their product; where: only people for whom a fixed attribute
@@ -207,8 +158,12 @@ class Joint(_Release):
 Release = Annotated[Window | Cumulative | Joint, Field(discriminator="kind")]
 
 
-class Run(_Declared):
-    """Where this study runs. Not part of the hash; STREAM_DP_LOG and so on override it."""
+class Run(Declared):
+    """Where this study runs. Not part of the hash; STREAM_DP_LOG and so on override it.
+
+    worker: whether `run` starts a worker of its own for batch releases; by default where the log
+    is a file, and not on Kafka.
+    """
 
     log: str = "sqlite:study.db"
     public: str = "sqlite:study-public.db"
@@ -216,17 +171,18 @@ class Run(_Declared):
     partitions: Annotated[int, Field(ge=1, le=1000)] = 1
     replication: Annotated[int, Field(ge=1, le=10)] = 3
     insecure: bool = False
-    kafka: dict[str, Any] = {}
+    kafka: dict[str, Any] = Field(default_factory=dict)
     kafka_public: dict[str, Any] | None = None
     listen: str | None = None
     listen_public: str | None = None
+    worker: bool | None = None
 
 
-class Population(_Declared):
+class Population(Declared):
     size: Annotated[int, Field(ge=1, le=10**9, strict=True)] | None = None
 
 
-class Head(_Declared):
+class Head(Declared):
     """The plain keys of [study]."""
 
     name: Name
@@ -244,18 +200,37 @@ class Study(Head):
     population: Population = Population()
     attributes: dict[Name, Attribute]
     releases: tuple[Release, ...]
+    groups: Groups | None = None
+    batches: tuple[Batch, ...] | None = None
 
     @property
     def size(self) -> int | None:
         return self.population.size
 
     def release(self, name: str) -> Release:
-        """The release of that name. Raises UserError that lists the names there are."""
+        """The continual release of that name. Raises UserError that lists the names there are."""
         for release in self.releases:
             if release.name == name:
                 return release
-        names = ", ".join(r.name for r in self.releases)
+        if self.batch(name) is not None:
+            raise UserError(
+                f"release '{name}': groups and members, not a panel; 'stream-dp export' writes it"
+            )
+        names = ", ".join(r.name for r in (*self.releases, *(self.batches or ())))
         raise UserError(f"release '{name}': the study has no such release; it has {names}")
+
+    def batch(self, name: str) -> Batch | None:
+        """The batch release of that name."""
+        return next((b for b in self.batches or () if b.name == name), None)
+
+    def due(self, number: int) -> tuple[Batch, ...]:
+        """The batch releases that a period's close begins."""
+        label = self.periods.labels[number - 1]
+        return tuple(
+            b
+            for b in self.batches or ()
+            if (label in b.at if b.at is not None else number % (b.every or 1) == 0)
+        )
 
     def alphabet(self, release: Release) -> Alphabet:
         """The symbols that a release is about."""

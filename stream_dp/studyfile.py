@@ -13,10 +13,11 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from .crosscheck import faults
+from .declared import NAME
 from .errors import UserError
+from .grouped import KINDS, Batch, Groups
 from .period import Periods
 from .study import (
-    NAME,
     Attribute,
     Cumulative,
     Head,
@@ -117,8 +118,9 @@ def _parts(raw: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Each section as its model where it is sound, and the faults of those that are not."""
     problems: list[str] = []
     parts: dict[str, Any] = {}
-    for key in sorted(raw.keys() - {"study", "attributes", "releases", "run"}):
-        problems.append(f"{key}: unknown section; known are study, attributes, releases, run")
+    known = ("study", "attributes", "groups", "releases", "run")
+    for key in sorted(raw.keys() - set(known)):
+        problems.append(f"{key}: unknown section; known are {', '.join(known)}")
     head = dict(raw["study"]) if isinstance(raw.get("study"), dict) else {}
     for key, model in (("periods", Periods), ("population", Population)):
         sub = head.pop(key, {} if key == "population" else None)
@@ -142,12 +144,19 @@ def _parts(raw: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         if _named(name, problems)
         and (found := _section(Attribute, sub, f"attributes.{name}", problems)) is not None
     }
+    if "groups" in raw:
+        parts["groups"] = _section(Groups, raw["groups"], "groups", problems)
     releases = raw.get("releases")
     if not isinstance(releases, list) or not releases:
         problems.append("releases: declare at least one, as [[releases]]")
         releases = []
     whole = [one for i, sub in enumerate(releases, 1) for one in _each(sub, i, parts, problems)]
-    parts["releases"] = tuple(_release(sub, i, problems) for i, sub in enumerate(whole, 1))
+    listed = [_release(sub, i, problems) for i, sub in enumerate(whole, 1)]
+    parts["listed"] = tuple(listed)
+    parts["releases"] = tuple(r for r in listed if not isinstance(r, Batch))
+    batches = tuple(r for r in listed if isinstance(r, Batch))
+    if batches:
+        parts["batches"] = batches
     return parts, problems
 
 
@@ -246,10 +255,12 @@ def _fields(head: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         ]
 
 
-def _release(raw: object, number: int, problems: list[str]) -> Release | None:
+def _release(raw: object, number: int, problems: list[str]) -> Release | Batch | None:
     kind = raw.get("kind") if isinstance(raw, dict) else None
     where = f"releases[{number}]"
+    if isinstance(kind, str) and kind in KINDS:
+        return _section(Batch, raw, where, problems)
     if not isinstance(kind, str) or kind not in _KINDS:
-        problems.append(f"{where}.kind: must be one of {', '.join(_KINDS)}")
+        problems.append(f"{where}.kind: must be one of {', '.join((*_KINDS, *KINDS))}")
         return None
     return _section(_KINDS[kind], raw, where, problems)

@@ -88,7 +88,15 @@ RULES = {
     "stream_dp.errors": [],
     "stream_dp.period": [],
     "stream_dp.alphabet": [],
-    "stream_dp.study": ["stream_dp.period", "stream_dp.errors", "stream_dp.alphabet"],
+    "stream_dp.declared": [],
+    "stream_dp.grouped": ["stream_dp.declared"],
+    "stream_dp.study": [
+        "stream_dp.declared",
+        "stream_dp.grouped",
+        "stream_dp.period",
+        "stream_dp.errors",
+        "stream_dp.alphabet",
+    ],
     "stream_dp.panel": [],
     "stream_dp.continual": [
         "stream_dp.continual",
@@ -100,6 +108,7 @@ RULES = {
     "stream_dp.batch": [
         "stream_dp.batch",
         "stream_dp.privacy",
+        "stream_dp.grouped",
         "stream_dp.study",
         "stream_dp.panel",
         "stream_dp.errors",

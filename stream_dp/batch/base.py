@@ -1,0 +1,116 @@
+"""What every batch synthesizer is: fitted to groups and members in rounds that are decided once.
+
+A round is what touched the data: a seed, a choice of queries, noisy answers. It is recorded,
+durably and exclusively, before it is used; everything after the rounds is post-processing, with
+randomness that comes from the seed of round 0. So a fit that is interrupted goes on from its
+transcript, and makes the same data set again on the same machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..grouped import Batch
+from ..privacy.noise import Source, exact_variance
+from ..study import Study
+from .domain import Column, Domain, Hierarchy
+from .tables import KEY
+
+__all__ = ["KEY", "Fitted", "Measured", "Progress", "Synthesizer", "Transcript", "domain_of"]
+
+
+class Transcript(Protocol):
+    """The rounds of one job."""
+
+    def rounds(self) -> list[bytes]:
+        """Those that are decided, from 0 on."""
+
+    def record(self, number: int, data: bytes) -> bytes:
+        """Decide round `number`: what holds from now on, which is another's if it came first.
+
+        Durable on return. Nothing of `data` may be used but what this returns.
+        """
+
+
+class Progress(Protocol):
+    """Told after every round; may raise, to end the fit.
+
+    error: of the model on the noisy answers, 1 where only the noise is missed; nan where unknown.
+    """
+
+    def __call__(self, done: int, rounds: int, error: float) -> None: ...
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Every noisy answer, and nothing else was looked at but to choose the queries.
+
+    queries: in words; values: int64 (n,); variances: the parameter of each one's noise.
+    """
+
+    queries: tuple[str, ...]
+    values: NDArray[np.int64]
+    variances: tuple[Fraction, ...]
+
+    def standard_errors(self) -> NDArray[np.float64]:
+        exact = {v: exact_variance(v) ** 0.5 for v in set(self.variances)}
+        return np.array([exact[v] for v in self.variances], np.float64)
+
+
+class Fitted(Protocol):
+    """A model. title: the method in words; notes: public numbers about the fit."""
+
+    @property
+    def title(self) -> str: ...
+    @property
+    def measurements(self) -> Measured: ...
+    @property
+    def notes(self) -> Mapping[str, int | float | str]: ...
+    def sample(self, seed: int) -> Hierarchy: ...
+
+
+class Synthesizer(Protocol):
+    """Satisfies `release.rho`-zCDP under `replace_in_place`, for one person of the hierarchy."""
+
+    def __call__(
+        self,
+        hierarchy: Hierarchy,
+        release: Batch,
+        source: Source,
+        transcript: Transcript,
+        progress: Progress,
+    ) -> Fitted: ...
+
+
+@dataclass
+class Memory:
+    """A transcript that is kept nowhere: for tests and for experiments on public data."""
+
+    held: list[bytes] = field(default_factory=list)
+
+    def rounds(self) -> list[bytes]:
+        return list(self.held)
+
+    def record(self, number: int, data: bytes) -> bytes:
+        if number == len(self.held):
+            self.held.append(data)
+        return self.held[number]
+
+
+def domain_of(study: Study, release: Batch) -> Domain:
+    """The columns of a batch release. Raises UserError."""
+    return domain(study.groups, study.attributes, release)
+
+
+def domain(groups: Any, attributes: Mapping[str, Any], release: Batch) -> Domain:
+    return Domain(
+        tuple(Column(name, a.values) for name, a in groups.attributes.items()),
+        tuple(Column(name, attributes[name].symbols) for name in release.attributes),
+        groups.most,
+    )

@@ -1,0 +1,121 @@
+"""The plainest batch synthesizer: every attribute from its own noisy counts, all independent.
+
+One round: the one-way marginal of every group attribute, of the size, and of every attribute of
+people, each with independent discrete Gaussian noise. Replacing one person's attributes in place
+changes the squared L2 of a marginal of people by at most 2 and leaves those of groups as they are
+(`sensitivity.py`); the latter are measured, and charged, like the others, so that no number in
+the result is exact. With m marginals of squared sensitivity 2 at rho / m each: variance m / rho.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from ..grouped import Batch
+from ..privacy.noise import Source, secret
+from .base import Measured, Progress, Transcript
+from .domain import Domain, Hierarchy
+from .kinds import title
+from .queries import GROUP, PERSON, Marginal
+from .sensitivity import of_marginal
+
+Counts = NDArray[np.int64]
+
+
+def marginals(domain: Domain) -> tuple[Marginal, ...]:
+    """Of every column alone: of groups, then of people."""
+    return (
+        *(Marginal(domain, GROUP, group=(c,)) for c in range(len(domain.group_values))),
+        *(Marginal(domain, PERSON, person=(c,)) for c in range(len(domain.person_values))),
+    )
+
+
+def variance(domain: Domain, rho: Fraction) -> Fraction:
+    """Of the noise in every count."""
+    held = marginals(domain)
+    return max(of_marginal(m) for m in held) * len(held) / (2 * rho)
+
+
+@dataclass(frozen=True)
+class Independent:
+    """Noisy counts by marginal, and the number of groups, which is public."""
+
+    domain: Domain
+    groups: int
+    counts: tuple[Counts, ...]
+    variance: Fraction
+
+    @property
+    def title(self) -> str:
+        return title("independent")
+
+    @property
+    def notes(self) -> Mapping[str, int | float | str]:
+        return {"negative_counts": int(sum((c < 0).sum() for c in self.counts))}
+
+    @property
+    def measurements(self) -> Measured:
+        texts = [
+            queries.text(i, self.domain)
+            for marginal in marginals(self.domain)
+            for queries in [marginal.queries()]
+            for i in range(len(queries))
+        ]
+        values = np.concatenate(self.counts)
+        return Measured(tuple(texts), values, (self.variance,) * len(values))
+
+    def sample(self, seed: int) -> Hierarchy:
+        rng = np.random.default_rng(seed)
+        of_groups = self.counts[: len(self.domain.group_values)]
+        groups = np.stack([_drawn(rng, c, self.groups) for c in of_groups], axis=1)
+        group_of = np.repeat(np.arange(self.groups), groups[:, -1] + 1)
+        of_people = self.counts[len(of_groups) :]
+        people = np.stack([_drawn(rng, c, len(group_of)) for c in of_people], axis=1)
+        return Hierarchy(self.domain, groups, people, group_of)
+
+
+def fit(
+    hierarchy: Hierarchy,
+    release: Batch,
+    source: Source,
+    transcript: Transcript,
+    progress: Progress,
+) -> Independent:
+    """See `base.Synthesizer`. Round 0: the seed; round 1: the noisy counts."""
+    domain = hierarchy.domain
+    done = transcript.rounds()
+    if not done:
+        done.append(transcript.record(0, secret(32)))
+    noise = variance(domain, release.rho)
+    if len(done) < 2:
+        shapes = [m.size for m in marginals(domain)]
+        # Drawn before the counts are looked at.
+        draws = source.draw([(noise, size) for size in shapes]).noise
+        noisy = [true + drawn for true, drawn in zip(_true(hierarchy), draws, strict=True)]
+        data = msgspec.msgpack.encode([c.astype("<i8").tobytes() for c in noisy])
+        done.append(transcript.record(1, data))
+    held = msgspec.msgpack.decode(done[1], type=list[bytes])
+    counts = tuple(np.frombuffer(c, "<i8").astype(np.int64) for c in held)
+    progress(1, 1, float("nan"))
+    return Independent(domain, hierarchy.G, counts, noise)
+
+
+def _true(hierarchy: Hierarchy) -> list[Counts]:
+    """In the order of `marginals`."""
+    values = (*hierarchy.domain.group_values, *hierarchy.domain.person_values)
+    columns = (*hierarchy.groups.T, *hierarchy.people.T)
+    return [np.bincount(c, minlength=v) for c, v in zip(columns, values, strict=True)]
+
+
+def _drawn(rng: np.random.Generator, counts: Counts, size: int) -> Counts:
+    """`size` codes in proportion to the counts that are above 0; uniform where none is."""
+    weight = np.maximum(counts, 0).astype(float)
+    share = weight / weight.sum() if weight.any() else np.full(len(counts), 1 / len(counts))
+    drawn: Counts = rng.choice(len(counts), size, p=share)
+    return drawn

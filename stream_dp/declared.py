@@ -1,0 +1,58 @@
+"""What declarations are made of: exact numbers, names, symbols."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from fractions import Fraction
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+
+# Powers of ten are kept small: 1e99999999 would be a fraction of a hundred million digits.
+_NUMBER = r"-?\d{1,60}(/\d{1,60})?|-?\d*\.?\d{1,60}([eE][+-]?\d{1,3})?"
+
+
+def _fraction(value: object) -> Fraction:
+    fault = "write a number such as 0.005, or a fraction such as '1/200'"
+    if isinstance(value, bool) or not isinstance(value, (int, str, Decimal, Fraction)):
+        raise ValueError(fault)
+    if not re.fullmatch(_NUMBER, str(value)):
+        raise ValueError(fault)
+    try:
+        return Fraction(value)
+    except (ValueError, ZeroDivisionError):
+        raise ValueError(fault) from None
+
+
+def _positive(value: object) -> Fraction:
+    found = _fraction(value)
+    if found <= 0:
+        raise ValueError("must be above 0")
+    if not Fraction(1, 10**12) <= found <= 10**6:
+        raise ValueError("must lie between 1e-12 and 1e6: less is no answer, more no privacy")
+    return found
+
+
+def _probability(value: object) -> Fraction:
+    found = _fraction(value)
+    if not 0 < found < 1:
+        raise ValueError("must lie between 0 and 1")
+    return found
+
+
+_exact = PlainSerializer(str, return_type=str)
+Rho = Annotated[Fraction, BeforeValidator(_positive), _exact]
+Probability = Annotated[Fraction, BeforeValidator(_probability), _exact]
+NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+Name = Annotated[str, Field(pattern=f"^{NAME}$")]
+Symbol = (
+    Annotated[int, Field(strict=True)]
+    | Annotated[str, Field(strict=True, max_length=64, pattern=r"^[^|?=&\x00-\x1f]+$")]
+)
+
+
+class Declared(BaseModel):
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", hide_input_in_errors=True, arbitrary_types_allowed=True
+    )
