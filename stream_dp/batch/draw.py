@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from .layout import Layout
+from .layout import Layout, power_of_two
 
 Codes = NDArray[np.int16]
 
@@ -71,11 +71,13 @@ def _choose(
     weight = np.exp(logits - logits.max(axis=1, keepdims=True), dtype=np.float64)
     reach = np.cumsum(weight, axis=1)
     reach /= reach[:, -1:]
-    # One sorted line: vector v's cumulative probabilities lie in v..v+1.
-    vector = slot * rows + row
-    steps = reach.transpose(0, 2, 1).reshape(slots * rows, values)
-    line = (steps + np.arange(slots * rows)[:, None]).ravel()
-    # Rounding must not carry a draw into the next vector.
-    at = np.minimum(vector + rng.random(len(vector)), np.nextafter(vector + 1.0, 0))
-    chosen: NDArray[np.int64] = np.searchsorted(line, at, side="right") - vector * values
+    # How many of a vector's sums are at most u, by halving; what fills it up never is.
+    width = power_of_two(values)
+    sums = np.full((slots, rows, width), 2.0)
+    sums[:, :, :values] = reach.transpose(0, 2, 1)
+    start, u = (slot * rows + row) * width - 1, rng.random(len(row))
+    chosen, step = np.zeros(len(row), np.int64), width // 2
+    while step:
+        chosen += step * (sums.ravel()[start + chosen + step] <= u)
+        step //= 2
     return chosen

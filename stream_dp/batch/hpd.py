@@ -164,4 +164,4 @@ class HPD:
 
 
 def _numpy(arrays: Mapping[str, jax.Array]) -> Params:
-    return {k: np.asarray(v) for k, v in arrays.items()}
+    return {k: np.array(v) for k, v in arrays.items()}  # JAX's own are read-only
