@@ -254,7 +254,8 @@ class WindowForm:
         """The unbiased estimate of weights @ histogram at t >= k, from measurements up to t.
 
         weights: (q^k,), 0 on a pattern that is not measured, else ValueError. Returns periods with
-        the coefficients on their measurements, and the estimate's variance, exact.
+        the coefficients on their measurements, and the estimate's variance, exact. Where the number
+        of people n is public, asking for weights - mean and adding n mean has the least variance.
         """
         unseen = self.contrasts.unseen
         if unseen is not None and weights[unseen]:
@@ -280,7 +281,9 @@ class WindowForm:
     @cached_property
     def bin_words(self) -> tuple[str, ...]:
         """The queries of the measured patterns, in the order of their codes."""
-        return tuple(self.query(code) for code in self.measured)
+        words = [shlex.quote(str(value)) for value in self.values]
+        rows = window_symbols(self.measured, self.q, self.width)
+        return tuple(" ".join(["pattern", *(words[d] for d in row)]) for row in rows)
 
     @cached_property
     def contrast_words(self) -> tuple[str, ...]:

@@ -170,3 +170,14 @@ def test_estimates_are_the_truth_where_there_is_no_noise(chosen, seed):
             assert np.allclose(step.estimates.values, truth[mechanism.measured])
             words = [mechanism.query(code) for code in mechanism.measured]
             assert step.estimates.queries == tuple(words)
+
+
+@pytest.mark.parametrize("strategy", ["histogram", "contrasts"])
+@pytest.mark.parametrize(("q", "width"), [(2, 3), (3, 2), (3, 1)])
+def test_a_public_number_of_people_is_best_used_with_the_mean_weight(q, width, strategy):
+    mechanism = form(q, width, None, strategy=strategy)
+    weights = np.random.default_rng(5).random(mechanism.bins) * 10
+    for t in (width, width + 2, width + 6):
+        best = mechanism.functional(t, weights - weights.mean())[1]
+        for other in (0, weights.mean() - 0.1, weights.mean() + 0.1):
+            assert mechanism.functional(t, weights - other)[1] > best
