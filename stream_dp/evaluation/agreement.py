@@ -31,7 +31,7 @@ def disagreements(found: Evaluation, chance: float) -> list[str]:
         (errors, cells)
         for errors in found.releases
         for cells in errors.cells
-        if errors.kind == "window" and cells.answer == "raw" and cells.theory**2 >= LEAST_VARIANCE
+        if errors.independent and cells.answer == "raw" and cells.theory**2 >= LEAST_VARIANCE
     ]
     if not tested and not windows:
         return []

@@ -43,12 +43,15 @@ class Asked:
         return np.tile(self.mask, bins // self.mask.size)
 
 
-def asked(mechanism: FixedWindow, attribute: str, code: int) -> tuple[Asked, ...]:
+def asked(
+    mechanism: FixedWindow, attribute: str, code: int, bins: NDArray[np.int64], longest: int
+) -> tuple[Asked, ...]:
     """Every bin, the paper's queries of width k, narrower and wider ones.
 
-    code: the symbol that the named queries are about. Bun24, Section 5: at least 1, at least 2,
-    2 consecutive and all of the last k; narrower: all of the last w; wider, answered by the panel
-    alone: at least 1 and all of the last w, w up to the smaller of the horizon and 2 k.
+    code: the symbol that the named queries are about; bins: the codes of the patterns to ask.
+    Bun24, Section 5: at least 1, at least 2, 2 consecutive and all of the last k; narrower: all of
+    the last w; wider, answered by the panel alone: at least 1 and all of the last w, w up to
+    `longest`.
     """
     k = mechanism.width
     word = shlex.quote(f"{attribute}={mechanism.values[code]}")
@@ -60,13 +63,13 @@ def asked(mechanism: FixedWindow, attribute: str, code: int) -> tuple[Asked, ...
         return Asked(text, kind, width, query.mask)
 
     found: list[Asked] = []
-    if mechanism.bins <= MOST_LINES:
-        eye = np.eye(mechanism.bins, dtype=np.bool_)
-        found += [Asked(mechanism.query(c), "bin", k, eye[c]) for c in range(mechanism.bins)]
+    if bins.size <= MOST_LINES:
+        every = np.arange(mechanism.bins)
+        found += [Asked(mechanism.query(c), "bin", k, every == c) for c in bins.tolist()]
     forms = [("at-least", 1), ("at-least", 2), ("consecutive", 2), ("at-least", k)]
     found += _distinct([ask(form, need, k, "named") for form, need in forms if need <= k])
     found += [ask("at-least", w, w, "narrower") for w in range(1, k)]
-    for w in range(k + 1, widest(mechanism) + 1):
+    for w in range(k + 1, longest + 1):
         found += [ask("at-least", need, w, "wider") for need in (1, w)]
     return tuple(found)
 

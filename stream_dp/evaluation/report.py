@@ -21,11 +21,11 @@ from .table import WARNING, table
 class Line:
     """One query and one answer to it, through the periods in which it is asked.
 
-    answer: "raw", the noisy measurements; "panel", the synthetic panel (for windows less its
-    padding); "undebiased", the panel's plain share. kind: "bin", "named", "narrower" or "wider"
-    for windows, "total" for cumulative releases. width: the query's width, or b. periods: numbers
-    from 1. worst: the largest error of any repetition. theory: standard deviation of the raw
-    answer, a yardstick for the others; None where there is none.
+    answer: "raw", the release's own unbiased estimates; "panel", the synthetic panel (for windows
+    less its padding, if any); "undebiased", the panel's plain share. kind: "bin", "named",
+    "narrower" or "wider" for windows, "total" for cumulative releases. width: the query's width,
+    or b. periods: numbers from 1. worst: the largest error of any repetition. theory: standard
+    deviation of the raw answer, a yardstick for the others; None where there is none.
     """
 
     query: str
@@ -77,7 +77,8 @@ class Cells:
 class Errors:
     """One release. rho is exact; bound: the published error bound, kept with probability
     1 - failure; repaired: share of repetitions whose noisy counts had to be repaired (below zero,
-    or not monotone).
+    not monotone, or not of one panel); independent: whether the raw answers to all cells are
+    independent and have the same variance.
     """
 
     release: str
@@ -89,6 +90,7 @@ class Errors:
     bound: float
     failure: float
     repaired: float
+    independent: bool
     cells: tuple[Cells, ...]
     lines: tuple[Line, ...]
 

@@ -39,9 +39,10 @@ def table(found: Evaluation) -> str:
 
 def _heading(errors: Errors) -> str:
     what = f"{errors.release} ({errors.kind}"
-    what += f", width {errors.width}, padding {errors.padding}" if errors.width else ""
+    what += f", width {errors.width}" if errors.width else ""
+    what += f", padding {errors.padding}" if errors.padding else ""
     kept = ", ".join(f"{c.answer} {c.within:.1%}" for c in errors.cells if c.answer != "undebiased")
-    word = "some count fell below zero" if errors.kind == "window" else "sums were made monotone"
+    word = "some count had to be repaired"
     return (
         f"{what}, rho {errors.rho}): error bound {errors.bound:.1f} in every cell with probability "
         f"{1 - errors.failure:g}; kept in: {kept} of the repetitions; {word} in "

@@ -4,14 +4,35 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from stream_dp.evaluation import simulate
 from stream_dp.panel import Symbols
 from stream_dp.study import Study
 from stream_dp.studyfile import parse
 
+PAPER = {"strategy": "histogram", "padded": True}
 
-def study(size: int = 2000, count: int = 6, width: int = 2, rho: str = "1/50") -> Study:
-    return parse(raw(size, count, width, rho))
+
+def study(
+    size: int = 2000, count: int = 6, width: int = 2, rho: str = "1/50", **window: Any
+) -> Study:
+    """window: what the window release declares besides; `PAPER` is the paper's form."""
+    found = raw(size, count, width, rho)
+    found["releases"][0] |= window
+    return parse(found)
+
+
+def coming_and_going(size: int = 600, count: int = 6) -> tuple[Study, dict[str, Symbols]]:
+    """A study of people who come and go, under add_remove, and a simulated panel for it."""
+    found = raw(size, count)
+    found["study"]["neighbours"] = "add_remove"
+    del found["study"]["population"]
+    found["attributes"]["poor"]["missing"] = "absent"
+    for release in found["releases"]:
+        release["rows"] = size + 100
+    there = simulate.panel(12, size, count, 2, 0.7)
+    return parse(found), {"poor": np.where(there == 1, truth(size, count)["poor"], 2)}
 
 
 def raw(size: int = 2000, count: int = 6, width: int = 2, rho: str = "1/50") -> dict[str, Any]:
