@@ -19,6 +19,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 _FAR = 1000.0  # a margin missed by one costs more than any shape of the inside
+_MOST_STEPS = 5000
 
 
 @dataclass(frozen=True)
@@ -31,41 +32,53 @@ class Reconciled:
     column_moved: int
 
 
-def agreed(
-    rows: Ints, columns: Ints, row_spread: Floats, column_spread: Floats
-) -> tuple[Floats, Floats]:
-    """The targets (Z,) and (B,) moved until both have the same sum: least squares.
-
-    The gap is shared out in proportion to the variances, spread squared: of what is known well
-    little moves. Minimises sum d_z^2 / s_z^2 + sum d_b^2 / s_b^2 under equal sums.
-    """
-    heavy, light = row_spread**2, column_spread**2
-    total = heavy.sum() + light.sum()
-    gap = float(columns.sum() - rows.sum())
-    if total == 0:
-        return rows.astype(float), columns.astype(float)
-    return rows + gap * heavy / total, columns - gap * light / total
-
-
-def reconcile(room: Ints, rows: Floats, columns: Floats, coins: np.random.Generator) -> Reconciled:
+def reconcile(
+    room: Ints,
+    rows: Floats,
+    columns: Floats,
+    spreads: tuple[Floats, Floats],
+    coins: np.random.Generator,
+) -> Reconciled:
     """Integers 0 <= moves <= room whose margins are as near as possible to the targets.
 
-    room: (Z, B) rows in each cell; rows (Z,), columns (B,): targets of equal sum, real. They are
-    rounded at random, unbiased, so that their sums stay equal. Inside, the moves follow the
-    distribution of largest entropy with these margins (a logistic model in z and b), so that the
-    choice adds no dependence of its own. One linear programme; its matrix is totally unimodular,
-    so its vertices are integral.
+    room: (Z, B) rows in each cell; rows (Z,), columns (B,): targets, real; spreads: their standard
+    deviations. First the nearest real margins, by weighted least squares; they are rounded at
+    random, unbiased, to whole numbers of equal sums. Inside, the moves follow the distribution of
+    largest entropy with these margins (a logistic model in z and b), so that the choice adds no
+    dependence of its own, and one linear programme makes them whole: its matrix is totally
+    unimodular, so its vertices are integral.
     """
-    limits = room.sum(axis=1), room.sum(axis=0)
-    total = int(np.floor(np.clip(rows, 0, limits[0]).sum() + coins.random()))
-    wanted = [
-        whole(np.clip(target, 0, limit), limit, total, coins)
-        for target, limit in zip((rows, columns), limits, strict=True)
+    real = nearest(room, (rows, columns), spreads)
+    total = int(np.floor(real.sum() + coins.random()))
+    margins = [whole(real.sum(axis=axis), room.sum(axis=axis), total, coins) for axis in (1, 0)]
+    moves = _vertex(room, _likely(room, *margins), *margins, coins)
+    off = [
+        np.abs(moves.sum(axis=axis) - aim).sum()
+        for axis, aim in zip((1, 0), (rows, columns), strict=True)
     ]
-    ideal = _likely(room, *wanted)
-    moves = _vertex(room, ideal, *wanted, coins)
-    off = [np.abs(moves.sum(axis=axis) - w).sum() for axis, w in zip((1, 0), wanted, strict=True)]
-    return Reconciled(moves, int(off[0]), int(off[1]))
+    return Reconciled(moves, round(float(off[0])), round(float(off[1])))
+
+
+def nearest(room: Ints, aims: tuple[Floats, Floats], spreads: tuple[Floats, Floats]) -> Floats:
+    """Real moves (Z, B) within 0..room whose margins are nearest to the aims.
+
+    Minimises sum d_z^2 / s_z^2 + sum d_b^2 / s_b^2, d the misses: accelerated projected gradient
+    (Beck and Teboulle 2009), from half of the room, until no cell moves by a hundredth of a row.
+    """
+    heavy, light = (1 / np.maximum(spread, 1e-3) ** 2 for spread in spreads)
+    pace = heavy.max() * room.shape[1] + light.max() * room.shape[0]
+    held = ahead = room / 2
+    speed = 1.0
+    for _ in range(_MOST_STEPS):
+        slope = (heavy * (ahead.sum(axis=1) - aims[0]))[:, None]
+        slope = slope + light * (ahead.sum(axis=0) - aims[1])
+        after = np.clip(ahead - slope / pace, 0, room)
+        if np.abs(after - held).max() < 1e-2:
+            return after
+        faster = (1 + np.sqrt(1 + 4 * speed**2)) / 2
+        ahead = after + (speed - 1) / faster * (after - held)
+        held, speed = after, faster
+    return held
 
 
 def whole(target: Floats, limit: Ints, total: int, coins: np.random.Generator) -> Ints:
@@ -111,7 +124,11 @@ def _likely(room: Ints, rows: Ints, columns: Ints) -> Floats:
 
 
 def _vertex(
-    room: Ints, ideal: Floats, rows: Ints, columns: Ints, coins: np.random.Generator
+    room: Ints,
+    ideal: Floats,
+    rows: Ints,
+    columns: Ints,
+    coins: np.random.Generator,
 ) -> Ints:
     """The integral moves nearest to `ideal` (in absolute value) among those of best margins.
 

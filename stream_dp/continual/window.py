@@ -68,6 +68,7 @@ class FixedWindow(WindowForm):
             absent=None if release.rows is None else alphabet.absent,
             strategy=release.strategy,
             padded=release.padded,
+            moves=release.where is not None,
         )
 
     def init(self) -> State:

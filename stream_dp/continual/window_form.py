@@ -40,7 +40,9 @@ class WindowForm:
     counts are projected onto what is possible. rows: the public number of people under
     replacement, otherwise a declared cap on the rows; None: the panel's size is noisy. absent: the
     code of the symbol 'absent' where people come and go: k absences are then never measured, and
-    the pattern gets what the others leave of `rows`.
+    the pattern gets what the others leave of `rows`. moves: the release is of one stratum, and a
+    person may be replaced by one of another: it costs at least twice a person's coming or going
+    (`privacy/ledger.py` says why).
     """
 
     values: tuple[int | str, ...]
@@ -53,6 +55,7 @@ class WindowForm:
     padded: bool = True
     rows: int | None = None
     absent: int | None = None
+    moves: bool = False
 
     def __post_init__(self) -> None:
         if self.absent is not None and self.rows is None:
@@ -72,6 +75,7 @@ class WindowForm:
         absent: int | None = None,
         strategy: Strategy | None = None,
         padded: bool | None = None,
+        moves: bool = False,
     ) -> Self:
         """The form with the smallest error in theory, but for what is declared.
 
@@ -85,7 +89,7 @@ class WindowForm:
         padded = rows is None if padded is None else padded
         forms: tuple[Strategy, ...] = (strategy,) if strategy else ("contrasts", "histogram")
         made = [
-            cls(values, width, horizon, rho, neighbours, failure, form, padded, rows, absent)
+            cls(values, width, horizon, rho, neighbours, failure, form, padded, rows, absent, moves)
             for form in forms
         ]
         return min(made, key=lambda one: one.mean_variance)
@@ -124,9 +128,13 @@ class WindowForm:
 
     def _costs(self, releases: int, first: Fraction) -> tuple[Fraction, ...]:
         by, open_ = self.strategy == "contrasts", self.absent is not None
-        return prefix_costs(
-            self.q, self.width, releases, self.neighbours, first=first, contrasts=by, open_=open_
+        own, alone = (
+            prefix_costs(self.q, self.width, releases, n, first=first, contrasts=by, open_=open_)
+            for n in (self.neighbours, "add_remove")
         )
+        if not self.moves or self.neighbours == "add_remove":
+            return own
+        return tuple(max(a, 2 * b) for a, b in zip(own, alone, strict=True))
 
     @cached_property
     def sensitivity2(self) -> int:
