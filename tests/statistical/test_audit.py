@@ -1,0 +1,202 @@
+"""A black-box audit: how much privacy do the numbers that `step` publishes certainly cost?
+
+Nothing inside a mechanism is looked at. Two neighbouring populations go through `step`, and what
+is read are the values in its measurements, of all periods: one long vector for each run. The worst
+pair of histories is found without noise, every pair tried; then both are repeated with simulated
+noise. A third of the runs gives a direction (the linear discriminant of the two), the others the
+distance of the two means along it, in standard deviations. For Gaussian noise rho is half the
+square of that distance; the lower end of its confidence interval is a cost that the mechanism has,
+whatever it claims.
+"""
+
+from fractions import Fraction
+from itertools import combinations, product
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from stream_dp.continual import Cumulative, FixedWindow
+from stream_dp.evaluation.queries import histograms
+from stream_dp.evaluation.totals import rises
+from stream_dp.privacy.noise import Draw, Seeded
+
+RUNS = 2400
+ALARM = 1e-3  # the chance that an honest mechanism is blamed
+TIGHT = 0.85  # of what is claimed, this much is found
+
+
+class Audit(NamedTuple):
+    """bound: rho is at least this, but for `ALARM`; claimed: the sum of the charges."""
+
+    bound: float
+    claimed: float
+
+    @property
+    def ratio(self) -> float:
+        return self.bound / self.claimed
+
+
+def published(mechanism, counts, draws):
+    """The values that all periods' steps publish together."""
+    state, found = mechanism.init(), []
+    for t, draw in enumerate(draws, 1):
+        state, step = mechanism.step(state, counts[t - 1], draw)
+        if step is not None:
+            found.append(step.measurements.values)
+    return np.concatenate(found)
+
+
+def true_counts(mechanism, symbols):
+    if isinstance(mechanism, Cumulative):
+        return rises(symbols, (1,), None)
+    q, width = mechanism.q, mechanism.width
+    none = [np.zeros(q**width, np.int64)] * (width - 1)
+    return [*none, *histograms(symbols, q, width, width)]
+
+
+def silent(mechanism):
+    """Draws whose noise is 0."""
+    return [
+        Draw(
+            tuple(np.zeros(size, np.int64) for _, size in mechanism.demand(t)),
+            np.random.default_rng(0),
+        )
+        for t in range(1, mechanism.horizon + 1)
+    ]
+
+
+def repeated(mechanism, symbols, seed, runs):
+    """(runs, numbers): each run with noise of its own, drawn for all runs at once."""
+    source, coins = Seeded(seed), np.random.default_rng(seed)
+    demands = [mechanism.demand(t) for t in range(1, mechanism.horizon + 1)]
+    drawn = [
+        [
+            noise.reshape(runs, size)
+            for noise, (_, size) in zip(
+                source.draw([(v, size * runs) for v, size in demand]).noise, demand, strict=True
+            )
+        ]
+        for demand in demands
+    ]
+    counts = true_counts(mechanism, symbols)
+    return np.array(
+        [
+            published(
+                mechanism,
+                counts,
+                [Draw(tuple(part[run] for part in period), coins) for period in drawn],
+            )
+            for run in range(runs)
+        ]
+    )
+
+
+def worst_pair(mechanism, relation, others, symbols):
+    """The two neighbouring populations that noise as measured hides least, of all pairs."""
+    horizon, q = mechanism.horizon, symbols
+    mine = [np.array([h], np.uint8) for h in product(range(q), repeat=horizon)]
+    people = [np.concatenate([others, h]) for h in mine]
+    pairs = list(combinations(people, 2))
+    if relation == "add_remove":
+        pairs = [(others, one) for one in people]
+    still = silent(mechanism)
+    held = {
+        id(one): published(mechanism, true_counts(mechanism, one), still)
+        for pair in pairs
+        for one in pair
+    }
+    source = Seeded(9)
+    few = [
+        published(
+            mechanism,
+            true_counts(mechanism, others),
+            [source.draw(mechanism.demand(t)) for t in range(1, horizon + 1)],
+        )
+        for _ in range(200)
+    ]
+    spread = np.var(few, axis=0)
+    return max(
+        pairs, key=lambda pair: ((held[id(pair[0])] - held[id(pair[1])]) ** 2 / spread).sum()
+    )
+
+
+def audit(mechanism, relation=None, *, symbols=2, seed=1, runs=RUNS):
+    """relation: which neighbours to try, by default those that the mechanism claims."""
+    relation = relation or mechanism.neighbours
+    others = np.random.default_rng(3).integers(0, symbols, (6, mechanism.horizon)).astype(np.uint8)
+    here, there = worst_pair(mechanism, relation, others, symbols)
+    a, b = (repeated(mechanism, one, seed + i, runs) for i, one in enumerate((here, there)))
+    some = runs // 3
+    spread = np.cov(a[:some].T) + np.cov(b[:some].T)
+    shift = b[:some].mean(axis=0) - a[:some].mean(axis=0)
+    direction = np.linalg.solve(spread, shift)
+    bound = least_rho(a[some:] @ direction, b[some:] @ direction)
+    return Audit(bound, float(sum(mechanism.charges)))
+
+
+def least_rho(x, y):
+    """The lower confidence limit of d^2 / 2, d the distance of the means over the common sd.
+
+    The estimate of d has variance 2 / n + d^2 / (4 n - 4), to the first order in 1 / n: from the
+    means, and from the standard deviation.
+    """
+    n, sd = len(x), np.sqrt((x.var(ddof=1) + y.var(ddof=1)) / 2)
+    d = (y.mean() - x.mean()) / sd
+    least = d - norm.isf(ALARM) * np.sqrt(2 / n + d**2 / (4 * n - 4))
+    return max(least, 0.0) ** 2 / 2
+
+
+def window(strategy, relation, rho=None, q=2, horizon=4):
+    """At this rho noise has variance 1/2: the pair is far apart, and the noise still smooth."""
+    rho = rho or Fraction({"add_remove": 3, "replace_one": 6}[relation])
+    fields = {"strategy": strategy, "padded": False, "rows": 7}
+    return FixedWindow(tuple(range(q)), 2, horizon, rho, relation, **fields)
+
+
+def cumulative(relation, rho=Fraction(5)):
+    return Cumulative(4, rho, relation, 7)
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("form", ["histogram", "contrasts", "tree"])
+def test_what_is_published_costs_what_is_charged_and_no_more(form, relation):
+    made = cumulative(relation) if form == "tree" else window(form, relation)
+    found = audit(made)
+    assert TIGHT < found.ratio <= 1, found
+
+
+def test_a_forgotten_factor_2_is_caught(monkeypatch):
+    """Sensitivity 1 where a person is replaced, as the paper has it."""
+    honest = FixedWindow.demand
+    monkeypatch.setattr(
+        FixedWindow, "demand", lambda self, t: [(v / 2, n) for v, n in honest(self, t)]
+    )
+    for form in ("histogram", "contrasts"):
+        assert audit(window(form, "replace_one", Fraction(3)), runs=1200).ratio > 1.5
+
+
+def test_noise_for_coming_and_going_does_not_cover_replacement():
+    assert audit(window("histogram", "add_remove"), "replace_one", runs=1200).ratio > 1.5
+    assert audit(cumulative("add_remove"), "replace_one").ratio > 1
+
+
+@pytest.mark.parametrize(("power", "wrong"), [(2, "too much"), (0.5, "too little")])
+def test_a_missing_square_root_is_caught(monkeypatch, power, wrong):
+    """The variance taken for the scale, or the scale for the variance."""
+    honest = FixedWindow.demand
+    monkeypatch.setattr(
+        FixedWindow,
+        "demand",
+        lambda self, t: [(Fraction(float(v) ** power), n) for v, n in honest(self, t)],
+    )
+    found = audit(window("histogram", "add_remove", Fraction(1, 2)), runs=1200)
+    assert found.ratio < TIGHT / 2 if wrong == "too much" else found.ratio > 1
+
+
+def test_another_measurement_than_the_charged_one_is_caught(monkeypatch):
+    """Everybody counted twice, at the noise of once."""
+    honest = FixedWindow.measure
+    monkeypatch.setattr(FixedWindow, "measure", lambda self, t, counts: 2 * honest(self, t, counts))
+    assert audit(window("histogram", "add_remove", Fraction(1, 2)), runs=1200).ratio > 2
