@@ -147,6 +147,10 @@ def _parser() -> argparse.ArgumentParser:
     added.add_argument("truth", type=Path, metavar="TRUTH")
     added.add_argument("--repetitions", type=int, default=200, metavar="R")
     added.add_argument("--scales", metavar="X,...", help="repeat it with every rho times X")
+    added.add_argument(
+        "--compare", action="store_true", help="every form of each release against the paper's"
+    )
+    added.add_argument("--simulated", action="store_true", help="of --compare: TRUTH is simulated")
     added.add_argument("--seed", type=int, default=0)
     added.add_argument("--out", type=Path, metavar="DIR", help="for figures, table and JSON")
     _layout(added)

@@ -140,7 +140,7 @@ def status(options: argparse.Namespace) -> Output:
             ledger = journal.check(entries, made, log.describe(REPORTS)) if entries else None
     except Missing:
         entries, ledger = [], None
-    last = entries[-1] if entries else None
+    last = journal.closes(entries)[-1] if entries else None
     number = last.number if last else 0
     waits = "nothing: the horizon is reached"
     if number < len(labels):
@@ -210,6 +210,10 @@ def evaluate(options: argparse.Namespace) -> Output:
     if options.repetitions < 2:
         raise UserError("--repetitions: give at least 2")
     known = truth(setting.study, options.truth, layout(options))
+    if options.compare:
+        return _compared(setting, known, options)
+    if options.simulated:
+        raise UserError("--simulated: goes with --compare")
     found = repeat.evaluate(setting.study, known, options.repetitions, seed=options.seed)
     results: dict[str, Any] = {"evaluation": found}
     if options.scales:
@@ -226,6 +230,29 @@ def evaluate(options: argparse.Namespace) -> Output:
         text += "\n" + "\n".join(f"wrote {path}" for path in written)
     data = {name: result.as_dict() for name, result in results.items()}
     return Output(data if options.scales else data["evaluation"], text)
+
+
+def _compared(setting: Setting, known: Any, options: argparse.Namespace) -> Output:
+    from stream_dp.evaluation.compare import compare
+
+    if options.scales:
+        raise UserError("--scales: goes with an evaluation, not with --compare")
+    found = compare(
+        setting.study,
+        known,
+        options.repetitions,
+        seed=options.seed,
+        data=options.truth.name,
+        simulated=options.simulated,
+    )
+    data, text = found.as_dict(), found.table()
+    if options.out is not None:
+        options.out.mkdir(parents=True, exist_ok=True)
+        written = [options.out / f"comparison.{form}" for form in ("txt", "json")]
+        for path, held in zip(written, (text + "\n", json.dumps(data, indent=1)), strict=True):
+            path.write_text(held)
+        text += "\n" + "\n".join(f"wrote {path}" for path in written)
+    return Output(data, text)
 
 
 def _keep(name: str, found: Any, out: Path) -> Iterable[Path]:

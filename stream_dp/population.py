@@ -125,6 +125,17 @@ class Population:
         """Slots: the declared size, or the people admitted so far."""
         return self._study.size or int(self._slot.shape[0])
 
+    def enrol(self, hi: NDArray[np.uint64], lo: NDArray[np.uint64]) -> None:
+        """Give people slots before the first period, whoever reports: members of groups."""
+        if self.period or self._hi.shape[0]:
+            raise ValueError("people are enrolled before anything else")
+        order = np.lexsort((lo, hi))
+        self._admit(hi[order], lo[order])
+
+    def slots(self, hi: NDArray[np.uint64], lo: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Where people are in the arrays of symbols; -1 for those without a place."""
+        return self._find(hi, lo)
+
     def fold(self, cells: Cells, rejected: list[Rejected]) -> None:
         """Take in a decoded batch."""
         for one in rejected:

@@ -98,7 +98,15 @@ def invariants_words(study: Study) -> str:
     """What is published exactly, and so not protected."""
     if study.neighbours == "add_remove":
         return "none"
-    return f"the number of {study.unit}s, declared as {study.size}"
+    words = f"the number of {study.unit}s, declared as {study.size}"
+    if study.groups is None:
+        return words
+    unit = study.groups.unit
+    return (
+        f"{words}; the {unit}s: how many there are, who belongs to which, their sizes and their"
+        f" attributes, over the whole history. Of these only the number of {unit}s is published"
+        " exactly"
+    )
 
 
 def certificate(

@@ -34,7 +34,7 @@ REASONS: dict[Reason, str] = {
 }
 
 _NONE, _BAD = 255, 253
-_LONGEST_ID = 256
+LONGEST_ID = 256
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class Decoder:
         ]
         get = self._periods.get
         period = np.fromiter((get(r.period, 0) for r in reports), np.int64, count)
-        sound = np.fromiter((0 < len(p) <= _LONGEST_ID for p in persons), bool, count)
+        sound = np.fromiter((0 < len(p) <= LONGEST_ID for p in persons), bool, count)
         code = np.empty((len(self._names), count), np.uint8)
         for i, codes in enumerate(self._codes):
             find, name = codes.get, f"a{i}"
@@ -172,7 +172,7 @@ class Decoder:
         if not isinstance(values, dict) or not values:
             return EMPTY, Tally({"unreadable": 1})
         name = _text(person)
-        if name is None or not 0 < len(name) <= _LONGEST_ID:
+        if name is None or not 0 < len(name) <= LONGEST_ID:
             return EMPTY, Tally({"person": len(values)})
         number = 0 if _text(period) is None else self._periods.get(period, 0)
         if number <= closed:

@@ -155,7 +155,7 @@ def test_every_fault_is_told_in_one_go_on_a_line_of_its_own(faults):
         ("size = 23374", "size = 0"),
         ('missing = { carry = true, first = "no" }', 'missing = "sometimes"'),
         ("width = 3", "width = 0"),
-        ('kind = "cumulative"', 'kind = "hpd-fixed"'),
+        ('kind = "cumulative"', 'kind = "unheard-of"'),
         ('log = "sqlite:poverty.db"', "partitions = 0"),
     ]:
         text = changed(old, new, text)

@@ -18,6 +18,7 @@ from stream_dp.privacy.noise import Draw, Source
 from stream_dp.release import RELEASE_TYPE, TOPIC, certificate, parts, read_columns
 from stream_dp.study import Release, Study
 
+from ..joblog import Job
 from . import journal
 from .journal import Entry
 
@@ -33,17 +34,48 @@ class Line:
 
 @dataclass(frozen=True)
 class Taken:
-    """What is known of the input at a cut: where it is, what it held, where the state is kept."""
+    """What is known of the input at a cut: where it is, what it held, where the state is kept.
+
+    jobs: the batch jobs that the close begins, their snapshots written.
+    """
 
     cut: Positions
     marks: dict[int, int]
     closed: Closed
     accounting: dict[str, Any]
     snapshot: tuple[str, str]
+    jobs: tuple[Job, ...] = ()
+
+
+@dataclass(frozen=True)
+class Tail:
+    """Where the journal and the public chain end, and what is spent on all that is decided.
+
+    index, hash: of the last public message that is decided. shown: the charges of the releases
+    up to it, whose sum a certificate states; the plan charges a job before its result is there,
+    and one that is abandoned shows nothing.
+    """
+
+    entry: Entry
+    index: int
+    hash: str
+    shown: Ledger
+
+    @classmethod
+    def of(cls, plan: Plan, entries: Sequence[Entry]) -> Tail:
+        hashes = [digest for entry in entries for digest in entry.published]
+        batches = {batch.name for batch in plan.study.batches or ()}
+        jobs = {job.id: job for entry in entries for job in entry.jobs}
+        shown = plan.ledger()
+        for entry in entries:
+            shown = shown.charge(*(c for c in entry.charges if c.release not in batches))
+            if entry.result_of is not None:
+                shown = shown.charge(jobs[entry.result_of].charge)
+        return cls(entries[-1], len(hashes) - 1, hashes[-1], shown)
 
 
 def lines(study: Study, entries: Sequence[Entry]) -> tuple[Line, ...]:
-    """Every release with the state that the journal's last entry holds."""
+    """Every continual release with the state that the last close holds. entries: the closes."""
     return tuple(_line(study, release, entries) for release in study.releases)
 
 
@@ -75,21 +107,18 @@ def draw(study: Study, source: Source, held: Sequence[Line], number: int) -> lis
 def decide(
     plan: Plan,
     number: int,
-    before: Entry,
-    chain: tuple[int, str],
-    ledger: Ledger,
+    tail: Tail,
     held: Sequence[Line],
     draws: Sequence[Draw],
     taken: Taken,
     simulated: bool,
-) -> tuple[Entry, tuple[Line, ...]]:
-    """The entry that closes period `number`, and the lines after it.
+) -> tuple[Tail, tuple[Line, ...]]:
+    """The entry that closes period `number`, as the new tail, and the lines after it.
 
-    chain: index and hash of the last public message. ledger: before this period's charges,
-    which it must already have accepted.
+    The ledger must already have accepted the period's charges.
     """
-    study = plan.study
-    index, previous = chain
+    study, ledger = plan.study, tail.shown
+    index, previous = tail.index, tail.hash
     after, public, hashes = [], [], []
     charges = {charge.release: charge for charge in plan.charges(number)}
     for line, drawn in zip(held, draws, strict=True):
@@ -112,18 +141,19 @@ def decide(
         hashes.append(sent.hash)
         public += _records(study, sent, line.declared, number)
     entry = journal.close(
-        before.message,
+        tail.entry.message,
         number,
         taken.cut,
         taken.marks,
         plan.charges(number),
         taken.snapshot,
         taken.accounting,
+        taken.jobs,
         {line.declared.name: line.mechanism.dump(line.state) for line in after},
         public,
         hashes,
     )
-    return Entry(entry), tuple(after)
+    return Tail(Entry(entry), index, previous, ledger), tuple(after)
 
 
 def _records(study: Study, sent: Message, release: Release, number: int) -> list[Any]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -24,6 +25,20 @@ class Published:
     scheduled: float | None = None
 
 
+@dataclass(frozen=True)
+class JobFacts:
+    """state: waiting, running, done, failed, abandoned; done, rounds: of its rounds.
+
+    error: of the model on the noisy answers; left: seconds. Both nan where unknown.
+    """
+
+    state: str = "waiting"
+    done: int = 0
+    rounds: int = 0
+    error: float = math.nan
+    left: float = math.nan
+
+
 @dataclass
 class Facts:
     """Set by the releaser's loop, read by its listeners; all but `published` is confidential."""
@@ -33,6 +48,7 @@ class Facts:
     open_period: int = 0
     records_read: int = 0
     cells: dict[str, int] = field(default_factory=dict)
+    jobs: dict[str, JobFacts] = field(default_factory=dict)
     started: float = field(default_factory=time.time)
     published: Published = Published()
 
@@ -42,6 +58,22 @@ class Facts:
         rejected = {f"rejected {reason}": n for reason, n in accounting["rejected"].items()}
         whole = {fate: n for fate, n in accounting.items() if fate != "rejected"}
         self.cells = {**whole, **rejected}
+
+    def job(self, job: str, state: str, done: int) -> None:
+        """What the topics say of a job."""
+        held = self.jobs.get(job, JobFacts())
+        self.jobs[job] = replace(held, state=state, done=max(done, held.done))
+
+    def heard(self, told: Mapping[str, Any]) -> None:
+        """What the worker beside this process tells of its job."""
+        held = self.jobs.get(str(told["job"]), JobFacts())
+        self.jobs[str(told["job"])] = replace(
+            held,
+            done=int(told["done"]),
+            rounds=int(told["rounds"]),
+            error=float("nan" if told["error"] is None else told["error"]),
+            left=float("nan" if told["left"] is None else told["left"]),
+        )
 
     def publish(self, messages: int, rho: Fraction, scheduled: float | None) -> None:
         """More messages are public. A listener sees all of it or nothing."""

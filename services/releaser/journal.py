@@ -1,8 +1,8 @@
 """The journal: the releaser's confidential record of decisions, a chain of messages.
 
 Entry 0 (genesis) binds the study to its input and holds the key of the hash of ids; every other
-entry closes one period. An entry holds the exact records to be published, so that publishing,
-at once or after a crash, only copies them.
+entry closes one period, or takes the result of a batch job that a close began. An entry holds the
+exact records to be published, so that publishing, at once or after a crash, only copies them.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ from stream_dp.privacy.ledger import Charge, Ledger
 from stream_dp.release import STUDY_TYPE, TOPIC
 from stream_dp.study import Study
 
+from ..joblog import Job
+
+GENESIS, CLOSE, RESULT = "genesis", "close", "result"
 JOURNAL = "journal"
 REPORTS = "reports"
 DEAD_LETTERS = "dead-letters"
@@ -30,9 +33,22 @@ DEAD_LETTERS = "dead-letters"
 
 @dataclass(frozen=True)
 class Entry:
-    """A journal entry. number: of the period it closes, 0 for genesis."""
+    """A journal entry.
+
+    number: of the period that it closes, or whose job it is about; 0 for genesis.
+    """
 
     message: Message
+
+    @property
+    def result_of(self) -> str | None:
+        """The job whose result it takes; None for every entry of another kind."""
+        return self.message.head["job"] if self.message.head["type"] == RESULT else None
+
+    @property
+    def jobs(self) -> list[Job]:
+        """The batch jobs that this close begins."""
+        return [Job.of(held, self.number) for held in self.message.head.get("jobs", [])]
 
     @property
     def number(self) -> int:
@@ -60,6 +76,10 @@ class Entry:
         held = self.message.head["snapshot"]
         return held["name"], held["sha256"]
 
+    def of(self, release: str) -> bool:
+        """Whether a result's job is of this release."""
+        return str(self.message.head["release"]) == release
+
     @property
     def published(self) -> list[str]:
         """Hashes of the public messages of this entry, in order."""
@@ -77,8 +97,13 @@ class Entry:
         return found
 
 
-def genesis(study: Study, reports: TopicInfo, key: bytes, simulated: bool) -> Message:
-    """Entry 0, with the study's declaration as the first public message."""
+def genesis(
+    study: Study, reports: TopicInfo, key: bytes, simulated: bool, groups: str | None = None
+) -> Message:
+    """Entry 0, with the study's declaration as the first public message.
+
+    groups: the hash of the table of groups, where the study has batch releases.
+    """
     head = {
         "type": STUDY_TYPE,
         "study": msgspec.json.decode(study.canonical()),
@@ -95,7 +120,7 @@ def genesis(study: Study, reports: TopicInfo, key: bytes, simulated: bool) -> Me
         time=None,
     )
     held = {
-        "type": "genesis",
+        "type": GENESIS,
         "number": 0,
         "study_hash": study.hash,
         "reports": {"identity": reports.identity, "partitions": reports.partitions},
@@ -106,6 +131,7 @@ def genesis(study: Study, reports: TopicInfo, key: bytes, simulated: bool) -> Me
         "charges": [],
         "public": [declared.hash],
         "code_version": __version__,
+        **({} if groups is None else {"groups": groups}),
     }
     return message(0, START, held, _parts(public, {}))
 
@@ -118,13 +144,14 @@ def close(
     charges: Sequence[Charge],
     snapshot: tuple[str, str],
     accounting: dict[str, Any],
+    jobs: Sequence[Job],
     states: Mapping[str, bytes],
     public: Sequence[Record],
     hashes: Sequence[str],
 ) -> Message:
     """The entry that closes a period, after the entry `before`."""
     held = {
-        "type": "close",
+        "type": CLOSE,
         "number": number,
         "cut": {str(p): o for p, o in cut.items()},
         "marks": {str(p): n for p, n in marks.items()},
@@ -133,8 +160,29 @@ def close(
         "accounting": accounting,
         "public": list(hashes),
         "code_version": __version__,
+        **({"jobs": [job.as_dict() for job in jobs]} if jobs else {}),
     }
     return message(before.index + 1, before.hash, held, _parts(public, states))
+
+
+def result(
+    before: Message, job: Job, digest: str, public: Sequence[Record], hashes: Sequence[str]
+) -> Message:
+    """The entry that takes a job's result, of that hash, after the entry `before`.
+
+    It charges nothing: that was done by the close that began the job.
+    """
+    held = {
+        "type": RESULT,
+        "number": job.period,
+        "job": job.id,
+        "release": job.release,
+        "result": digest,
+        "charges": [],
+        "public": list(hashes),
+        "code_version": __version__,
+    }
+    return message(before.index + 1, before.hash, held, _parts(public, {}))
 
 
 def _parts(public: Sequence[Record], states: Mapping[str, bytes]) -> list[tuple[str, bytes]]:
@@ -157,10 +205,31 @@ def journal_records(entry: Message, study: Study) -> list[Record]:
 def read(log: Log) -> list[Entry]:
     """The whole journal, checked for gaps, damage and a broken chain. Raises Inconsistent."""
     entries = [Entry(found) for found in messages(log, JOURNAL, "journal")]
+    begun: set[str] = set()
+    closed = -1
     for place, entry in enumerate(entries):
-        if entry.number != place:
-            raise Inconsistent(f"journal: entry {place} closes period {entry.number}")
+        job = entry.result_of
+        if job is None:
+            closed += 1
+            if entry.number != closed:
+                raise Inconsistent(f"journal: entry {place} closes period {entry.number}")
+            begun |= {found.id for found in entry.jobs}
+        elif job in begun:
+            begun.remove(job)
+        else:
+            raise Inconsistent(f"journal: entry {place} takes a result that no job waits for")
     return entries
+
+
+def closes(entries: Sequence[Entry]) -> list[Entry]:
+    """Genesis, and the entries that close a period: entry n closes period n."""
+    return [entry for entry in entries if entry.result_of is None]
+
+
+def outstanding(entries: Sequence[Entry]) -> list[Job]:
+    """Jobs that are begun and have no result."""
+    done = {entry.result_of for entry in entries}
+    return [job for entry in entries for job in entry.jobs if job.id not in done]
 
 
 def check(entries: Sequence[Entry], plan: Plan, reports: TopicInfo) -> Ledger:
@@ -183,7 +252,7 @@ def check(entries: Sequence[Entry], plan: Plan, reports: TopicInfo) -> Ledger:
             f" {first['reports']['partitions']}; the number cannot change during a study"
         )
     ledger = plan.ledger()
-    for entry in entries[1:]:
+    for entry in closes(entries)[1:]:
         if entry.charges != plan.charges(entry.number):
             raise Inconsistent(
                 f"journal: period {entry.number} was charged otherwise than the plan says; run the"

@@ -13,39 +13,43 @@ import time as time_module
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from fractions import Fraction
 
 from stream_dp.errors import Inconsistent, UserError
-from stream_dp.log.base import Log, OutOfRange, Positions, Writer
+from stream_dp.log.base import Log, Positions, Writer
 from stream_dp.log.message import iso, messages
 from stream_dp.plan import Plan
-from stream_dp.population import Population
 from stream_dp.privacy.noise import Source, System, secret
 from stream_dp.release import TOPIC
-from stream_dp.report import Decoder
 
-from . import decision, journal
+from ..joblog import TOPICS as JOB_TOPICS
+from ..roster import Roster
+from . import decision, journal, recovery
+from .child import Child
 from .facts import Facts
 from .inputs import Inputs
+from .jobs import Jobs, Members
 from .journal import DEAD_LETTERS, JOURNAL, REPORTS, Entry
+from .live import Live, StaleRole
+from .publishing import Publisher
 from .snapshots import Snapshots
 
-_POLL = 0.5
-# Kafka forgets a role that was idle for some days: before noise is drawn it is taken anew.
-_FRESH = 86_400.0
+_POLL, _SOON = 0.5, 0.1
 
 
-def topics(partitions: int) -> tuple[dict[str, int], dict[str, int]]:
+def topics(partitions: int, batches: bool = False) -> tuple[dict[str, int], dict[str, int]]:
     """The confidential topics and the public ones, with their numbers of partitions."""
-    return {REPORTS: partitions, DEAD_LETTERS: 1, JOURNAL: 1}, {TOPIC: 1}
+    private = {REPORTS: partitions, DEAD_LETTERS: 1, JOURNAL: 1}
+    return {**private, **(JOB_TOPICS if batches else {})}, {TOPIC: 1}
 
 
 @dataclass
 class Releaser:
     """Runs a study on two logs.
 
-    file: the study's, for what it tells. tell: a line for the operator, never a count. at: called
-    with every step's name, for tests that stop there. stop: set it to end at the next safe point.
+    file: the study's, for what it tells. worker: the command, after the interpreter's own name, of
+    the worker that it starts beside itself when a batch job is due; None: others work. tell: a
+    line for the operator, never a count. at: called with every step's name, for tests that stop
+    there. stop: set it to end at the next safe point.
     """
 
     plan: Plan
@@ -54,6 +58,7 @@ class Releaser:
     snapshots: Snapshots
     partitions: int = 1
     file: str = "STUDY.toml"
+    worker: list[str] | None = None
     source: Source = field(default_factory=System)
     clock: Callable[[], float] = time_module.time
     tell: Callable[[str], None] = lambda line: None
@@ -69,83 +74,141 @@ class Releaser:
 
         Returns True at the end of the horizon. Raises Inconsistent, Busy, Fenced, Unknown.
         """
-        while (done := self._run(until_idle)) is None:
-            self.at("renewed")
-        return done
+        while True:
+            try:
+                return self._run(until_idle)
+            except StaleRole:
+                self.at("renewed")
 
-    def _run(self, until_idle: bool) -> bool | None:
-        """What `run` does, or None where a period took so long that the roles may be forgotten."""
-        periods, began = self.plan.study.periods, time_module.monotonic()
+    def _run(self, until_idle: bool) -> bool:
+        """What `run` does; raises StaleRole where the roles may be forgotten meanwhile."""
+        study, periods = self.plan.study, self.plan.study.periods
         with ExitStack() as stack:
             self._topics()
             writer = stack.enter_context(self.log.own("releaser"))
-            publisher = stack.enter_context(self.public.own("publisher"))
+            publisher = self._publisher(stack.enter_context(self.public.own("publisher")))
             self.at("owned")
-            entries = self._begin(writer)
+            entries, groups = self._begin(writer)
             ledger = journal.check(entries, self.plan, self.log.describe(REPORTS))
-            for entry in self._unpublished(entries):
-                if not self._publish(entry, publisher, until_idle):
+            done, waiting = recovery.unpublished(self.public, entries)
+            publisher.seen(done)
+            for entry in waiting:
+                if not publisher.publish(entry, until_idle):
                     return False
-            held = decision.lines(self.plan.study, entries)
+            closes = journal.closes(entries)
+            held = decision.lines(study, closes)
             snapshots = self.snapshots.of(entries[0].message.hash[:12])
             snapshots.prepare()
-            inputs = self._inputs(entries, snapshots)
-            hashes = [digest for e in entries for digest in e.published]
-            last, kept = entries[-1], [e.snapshot[0] for e in entries[-2:] if e.number]
+            inputs, members = recovery.inputs(
+                study, self.log, snapshots, closes, groups, self.facts, self.at
+            )
+            live = Live(
+                study,
+                self.source.simulated,
+                writer,
+                publisher,
+                decision.Tail.of(self.plan, entries),
+                self.at,
+            )
+            kept = [e.snapshot[0] for e in closes[-2:] if e.number]
             snapshots.keep(set(kept))
-            del entries
+            if members is not None:
+                live.jobs = self._begun(entries, snapshots, members, stack)
+                publisher.meanwhile = live.jobs.look
+            first = closes[-1].number + 1
+            del entries, closes, done, waiting
             self.facts.ready = True
             self.at("recovered")
-            for number in range(last.number + 1, periods.count + 1):
+            for number in range(first, periods.count + 1):
                 self.facts.open_period = number
-                cut = self._cut(number, inputs, until_idle)
+                cut = self._cut(number, inputs, until_idle, live)
                 if cut is None:
                     return False
                 self.at("cut")
-                if time_module.monotonic() - began > _FRESH:
-                    return None
-                taken = self._take(inputs, cut, snapshots)
+                live.check()
+                taken = self._take(inputs, cut, snapshots, live.jobs)
                 charged = ledger.charge(*self.plan.charges(number))
-                draws = decision.draw(self.plan.study, self.source, held, number)
+                draws = decision.draw(study, self.source, held, number)
                 self.at("drawn")
-                last, held = decision.decide(
-                    self.plan,
-                    number,
-                    last,
-                    (len(hashes) - 1, hashes[-1]),
-                    ledger,
-                    held,
-                    draws,
-                    taken,
-                    self.source.simulated,
+                tail, held = decision.decide(
+                    self.plan, number, live.tail, held, draws, taken, self.source.simulated
                 )
                 ledger = charged
-                hashes += last.published
                 self.at("commit")
-                writer.commit(journal.journal_records(last.message, self.plan.study))
+                live.commit(tail)
                 self.at("committed")
                 self.tell(f"closed {periods.labels[number - 1]}")
-                if not self._publish(last, publisher, until_idle):
+                if live.jobs is not None:
+                    live.jobs.opened(taken.jobs)
+                if not publisher.publish(tail.entry, until_idle):
                     return False
-                kept = [*kept, last.snapshot[0]][-2:]
+                kept = [*kept, tail.entry.snapshot[0]][-2:]
                 snapshots.keep(set(kept))
                 self.at("cleaned")
-                began = time_module.monotonic()
+                live.fresh()
+            if not self._wait_for_jobs(until_idle, live):
+                return False
             self.tell("the horizon is reached: every period is released")
             return True
 
+    def _begun(
+        self, entries: list[Entry], snapshots: Snapshots, members: Members, stack: ExitStack
+    ) -> Jobs:
+        """The batch jobs, and the end of the worker beside this process when it ends."""
+        child = None if self.worker is None else Child(self.worker, self.facts.heard)
+        if child is not None:
+            stack.callback(child.stop)
+        genesis = entries[0].message.hash
+        jobs = Jobs(
+            self.plan.study,
+            self.log,
+            snapshots,
+            members,
+            genesis,
+            self.source.simulated,
+            self.file,
+            self.facts,
+            self.tell,
+            self.at,
+            child,
+        )
+        jobs.begin(entries)
+        return jobs
+
+    def _wait_for_jobs(self, until_idle: bool, live: Live) -> bool:
+        """At the end of the horizon; False if asked to stop, or not to wait, before they end."""
+        told = ""
+        while live.jobs is not None:
+            live.settle()
+            left = live.jobs.left()
+            if not left:
+                break
+            if left != told:
+                self.tell(f"every period is released; waits for batch jobs: {left}")
+                told = left
+            idle = until_idle and not live.jobs.busy
+            if idle or self.stop.wait(_SOON if until_idle else _POLL):
+                return False
+        return True
+
+    def _publisher(self, writer: Writer) -> Publisher:
+        study, clock = self.plan.study, self.clock
+        return Publisher(study, writer, self.facts, clock, self.tell, self.at, self.stop, _POLL)
+
     def _topics(self) -> None:
         """Make the topics that are missing, and refuse to run on wrong ones."""
-        private, public = topics(self.partitions)
+        private, public = topics(self.partitions, bool(self.plan.study.batches))
         self.log.create(private)
         self.public.create(public)
         problems = self.log.faults(private) + self.public.faults(public)
         if problems:
             raise UserError(problems)
 
-    def _begin(self, writer: Writer) -> list[Entry]:
-        """The journal, begun if it is new and nothing is published."""
+    def _begin(self, writer: Writer) -> tuple[list[Entry], Roster | None]:
+        """The journal, begun if it is new and nothing is published; the table of groups."""
         entries = journal.read(self.log)
+        bound = entries[0].message.head.get("groups") if entries else None
+        groups = recovery.roster(self.log, self.plan.study, bound)
         if not entries:
             if next(messages(self.public, TOPIC, "public log"), None) is not None:
                 raise Inconsistent(
@@ -153,110 +216,23 @@ class Releaser:
                     " lost or not the right one; restore it, or begin a new study with new logs"
                 )
             info = self.log.describe(REPORTS)
-            first = journal.genesis(self.plan.study, info, secret(32), self.source.simulated)
+            bound = None if groups is None else groups.hash
+            simulated = self.source.simulated
+            first = journal.genesis(self.plan.study, info, secret(32), simulated, bound)
             writer.commit(journal.journal_records(first, self.plan.study))
             entries = [Entry(first)]
             self.at("begun")
         if entries[0].message.head["simulated"] != self.source.simulated:
             raise Inconsistent("journal: a study with seeded noise and one without do not mix")
-        return entries
+        return entries, groups
 
-    def _unpublished(self, entries: list[Entry]) -> list[Entry]:
-        """Entries that the public log does not hold; what it holds is checked."""
-        done = [m.hash for m in messages(self.public, TOPIC, "public log")]
-        journal.check_public(entries, done)
-        left, shown = len(done), -1
-        for place, entry in enumerate(entries):
-            if left == 0:
-                return entries[place:]
-            if left < len(entry.published):
-                raise Inconsistent("public log: it ends in the middle of a period's releases")
-            left -= len(entry.published)
-            shown += len(entry.published)
-            if shown > self.facts.published.index:
-                self._show(entry)
-        return []
-
-    def _show(self, entry: Entry) -> None:
-        """Let the public metrics follow what is published."""
-        time = self.plan.study.periods.release_time(entry.number) if entry.number else None
-        rho = sum((c.rho for c in entry.charges), Fraction(0))
-        self.facts.publish(len(entry.published), rho, time)
-
-    def _publish(self, entry: Entry, publisher: Writer, until_idle: bool) -> bool:
-        """Copy an entry's records to the public log, at the scheduled time or later."""
-        if not entry.published:
-            return True
-        periods = self.plan.study.periods
-        if entry.number and periods.close != "marker":
-            due = periods.release_time(entry.number)
-            assert due is not None
-            if not self._wait(due, until_idle, f"{periods.labels[entry.number - 1]} goes out"):
-                return False
-        self.at("publish")
-        publisher.commit(entry.public_records())
-        self._show(entry)
-        self.at("published")
-        if entry.number:
-            self.tell(f"published {periods.labels[entry.number - 1]}")
-        return True
-
-    def _wait(self, time: float, until_idle: bool, what: str) -> bool:
-        """Wait for a scheduled time; False if asked to stop, or not to wait, before it comes."""
-        if self.clock() < time:
-            self.tell(f"{what} at {iso(time)}")
-        while self.clock() < time:
-            if until_idle or self.stop.wait(_POLL):
-                return False
-        return True
-
-    def _inputs(self, entries: list[Entry], snapshots: Snapshots) -> Inputs:
-        """The population at the last cut: from a snapshot, and the input after it replayed."""
-        study, last = self.plan.study, entries[-1]
-        start, population = self._latest_snapshot(entries, snapshots)
-        key = bytes.fromhex(entries[0].message.head["key"])
-        inputs = Inputs(
-            self.log, Decoder(study, key), population, start.cut, last.marks, self.facts, self.at
-        )
-        first = self.log.describe(REPORTS).first
-        if any(first[p] > position for p, position in start.cut.items()):
-            raise Inconsistent(
-                f"reports: no snapshot is left and the topic no longer reaches back to period"
-                f" {start.number + 1}; restore a snapshot named in the journal"
-            )
-        for entry in entries[start.number + 1 :]:
-            inputs.fold_to(entry.cut, replay=True)
-            population.close()
-        try:
-            self.log.read(REPORTS, inputs.positions, 1, 0)
-        except OutOfRange:
-            raise Inconsistent(
-                "reports: the topic ends before the last cut of the journal: an older confidential"
-                " log was restored; bring back the newer one"
-            ) from None
-        if last.number and population.accounting.as_dict() != last.message.head["accounting"]:
-            raise Inconsistent(
-                "reports: what is below the last cut is not what the journal counted; the topic"
-                " was changed"
-            )
-        return inputs
-
-    def _latest_snapshot(
-        self, entries: list[Entry], snapshots: Snapshots
-    ) -> tuple[Entry, Population]:
-        study = self.plan.study
-        for entry in reversed(entries[1:]):
-            data = snapshots.read(*entry.snapshot)
-            if data is not None:
-                return entry, Population.load(study, data)
-        return entries[0], Population(study)
-
-    def _cut(self, number: int, inputs: Inputs, until_idle: bool) -> Positions | None:
+    def _cut(self, number: int, inputs: Inputs, until_idle: bool, live: Live) -> Positions | None:
         """Read until period `number` can close; its cut, or None to stop before."""
         periods = self.plan.study.periods
         label, told = periods.labels[number - 1], ""
         time, cut = periods.close_time(number), None
         while not self.stop.is_set():
+            live.settle()
             if time is None:
                 if min(inputs.marks.values()) >= number:
                     return dict(inputs.positions)
@@ -278,11 +254,17 @@ class Releaser:
                 if told != reason:
                     self.tell(reason)
                     told = reason
-                if until_idle:
+                if until_idle and live.jobs is not None and live.jobs.busy:
+                    self.stop.wait(_SOON)
+                elif until_idle:
+                    if live.jobs is not None and (left := live.jobs.left()):
+                        self.tell(f"batch jobs that are outstanding: {left}")
                     return None
         return None
 
-    def _take(self, inputs: Inputs, cut: Positions, snapshots: Snapshots) -> decision.Taken:
+    def _take(
+        self, inputs: Inputs, cut: Positions, snapshots: Snapshots, batches: Jobs | None
+    ) -> decision.Taken:
         """Close the population at the cut and keep a snapshot of it."""
         closed = inputs.population.close()
         self.at("closed")
@@ -291,5 +273,6 @@ class Releaser:
         self.at("refused")
         snapshot = snapshots.write(inputs.population)
         self.at("snapshot")
+        jobs = () if batches is None else batches.snapshot(inputs.population.period, closed)
         accounting = inputs.population.accounting.as_dict()
-        return decision.Taken(cut, dict(inputs.marks), closed, accounting, snapshot)
+        return decision.Taken(cut, dict(inputs.marks), closed, accounting, snapshot, jobs)

@@ -1,14 +1,17 @@
-"""Snapshots of the population in a confidential folder, or under an fsspec URL.
+"""Snapshots in a confidential folder, or under an fsspec URL: of the population, and for jobs.
 
-Written whole, synced and renamed; their hashes are in the journal, and two are kept.
+Written whole, synced and renamed; their hashes are in the journal. Two of the population are kept,
+and those of jobs until they are done or abandoned.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import BinaryIO
 
 import fsspec
 
@@ -55,17 +58,21 @@ class Snapshots:
 
     def write(self, population: Population) -> tuple[str, str]:
         """Name and SHA-256 of the new snapshot. It is durable when this returns."""
-        stem = f"{self._owner}-period-{population.period:05d}"
+        return self.store(f"period-{population.period:05d}", ".npz", population.save)
+
+    def store(self, what: str, suffix: str, save: Callable[[BinaryIO], None]) -> tuple[str, str]:
+        """Name and SHA-256 of a new file. It is durable when this returns."""
+        stem = f"{self._owner}-{what}"
         if self._fs is None:
             root = Path(self._root)
-            temporary, digest = _written(population, root / f"{stem}.tmp")
-            name = f"{stem}-{digest[:16]}.npz"
+            temporary, digest = _written(save, root / f"{stem}.tmp")
+            name = f"{stem}-{digest[:16]}{suffix}"
             temporary.rename(root / name)
             _sync(root)
             return name, digest
         with TemporaryDirectory() as folder:
-            temporary, digest = _written(population, Path(folder) / stem)
-            name = f"{stem}-{digest[:16]}.npz"
+            temporary, digest = _written(save, Path(folder) / stem)
+            name = f"{stem}-{digest[:16]}{suffix}"
             self._fs.put_file(str(temporary), f"{self._root}/{name}")
         return name, digest
 
@@ -85,9 +92,9 @@ class Snapshots:
             )
         return data
 
-    def keep(self, names: set[str]) -> None:
-        """Remove every other snapshot of this journal."""
-        pattern = f"{self._owner}-period-*"
+    def keep(self, names: set[str], what: str = "period") -> None:
+        """Remove every other snapshot of this journal, of the population or of jobs."""
+        pattern = f"{self._owner}-{what}-*"
         if self._fs is None:
             for path in Path(self._root).glob(pattern):
                 if path.name not in names:
@@ -98,12 +105,12 @@ class Snapshots:
                 self._fs.rm_file(found)
 
 
-def _written(population: Population, path: Path) -> tuple[Path, str]:
+def _written(save: Callable[[BinaryIO], None], path: Path) -> tuple[Path, str]:
     """The state in a new file that only its owner reads, synced; its path and SHA-256."""
     path.unlink(missing_ok=True)
     path.touch(mode=0o600)
     with path.open("r+b") as file:
-        population.save(file)
+        save(file)
         file.flush()
         os.fsync(file.fileno())
         file.seek(0)

@@ -1,0 +1,91 @@
+"""`stream-dp groups`: the table of groups and their members, from two files, checked and sent."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stream_dp.batch.domain import Column
+from stream_dp.batch.readers import table
+from stream_dp.batch.tables import text
+from stream_dp.errors import UserError
+from stream_dp.report import LONGEST_ID
+from stream_dp.study import Study
+
+from .cli import Output
+from .roster import Roster, deliver
+from .setting import Setting
+
+
+def send(options: argparse.Namespace) -> Output:
+    """`stream-dp groups`."""
+    setting = Setting.load(options.study)
+    if setting.study.groups is None:
+        raise UserError(f"{options.study}: declares no [groups], so there is nothing to send")
+    key = options.group
+    keys = key, options.member_group or key, options.person
+    roster = from_files(setting.study, options.groups, options.members, *keys)
+    new = deliver(setting, roster)
+    groups, people = len(roster.sizes), len(roster.persons)
+    data = {"confidential": True, "groups": groups, "members": people, "sent": new}
+    words = "" if new else "; the same table is there already, and nothing was sent"
+    return Output(data, f"CONFIDENTIAL\n{groups} groups, {people} members{words}")
+
+
+def from_files(
+    study: Study, groups_file: Path, members_file: Path, key: str, theirs: str, person: str
+) -> Roster:
+    """Two files, .csv or .parquet. Raises UserError, a line for each kind of fault."""
+    declared = study.groups
+    assert declared is not None
+    groups = table(groups_file, [key, *declared.attributes])
+    members = table(members_file, [person, theirs])
+    keys, place, ids = text(groups, key), text(members, theirs), text(members, person)
+    lines = [
+        f"{path}: {column.null_count} rows without '{name}'"
+        for path, name, column in (
+            (groups_file, key, keys),
+            (members_file, theirs, place),
+            (members_file, person, ids),
+        )
+        if column.null_count
+    ]
+    for path, name, column in ((groups_file, key, keys), (members_file, person, ids)):
+        if len(column.drop_null().unique()) < len(column) - column.null_count:
+            lines.append(f"{path}: a value of '{name}' stands there twice")
+    if lines:
+        raise UserError(lines)
+    order = np.argsort(np.array(keys.to_pylist(), object), kind="stable")
+    keys = keys.take(pa.array(order))
+    row = pc.index_in(place, keys).fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    persons = np.array(ids.to_pylist(), object)
+    sizes = np.bincount(row[row >= 0], minlength=len(keys))
+    for wrong, words in (
+        ((row < 0).sum(), f"{members_file}: {{}} members of no group in {groups_file}"),
+        ((sizes == 0).sum(), f"{groups_file}: {{}} groups without members"),
+        ((sizes > declared.most).sum(), f"{groups_file}: {{}} groups of over {declared.most}"),
+        (sum(len(p) > LONGEST_ID for p in persons), f"{members_file}: {{}} ids too long"),
+    ):
+        if wrong:
+            lines.append(words.format(wrong))
+    if study.size is not None and len(persons) > study.size:
+        lines.append(
+            f"{members_file}: more members than study.population.size; everybody needs a place"
+        )
+    if not len(persons):
+        lines.append(f"{members_file}: no members")
+    held = {}
+    for name, attribute in declared.attributes.items():
+        column = text(groups, name).take(pa.array(order))
+        if bad := int((Column(name, attribute.values).codes(column) < 0).sum()):
+            lines.append(f"{groups_file}: {bad} rows with an undeclared or empty '{name}'")
+        held[name] = column.to_pylist()
+    if lines:
+        raise UserError(lines)
+    by = np.argsort(persons, kind="stable")
+    by = by[np.argsort(row[by], kind="stable")]
+    return Roster(held, persons[by].tolist(), row[by])

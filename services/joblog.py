@@ -1,0 +1,251 @@
+"""What the confidential topics of batch jobs hold, and what state a job is in.
+
+`jobs`: a record for each job, by the releaser, once it is journalled; an operator's word to try
+a failed one again, or to abandon it. `transcripts`: the rounds of each job (synthesizer/). In
+`results`: what a worker made, as parts and a manifest, or why it failed. Records of all three are
+appended, at least once: their keys say what they are about, and the first complete one holds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from stream_dp.errors import Inconsistent
+from stream_dp.log.base import Log, Record, Stored
+from stream_dp.log.message import canonical
+from stream_dp.privacy.ledger import Charge
+from stream_dp.study import Study
+
+JOBS = "jobs"
+TRANSCRIPTS = "transcripts"
+RESULTS = "results"
+GROUPS = "groups"
+TOPICS = {GROUPS: 1, JOBS: 1, TRANSCRIPTS: 1, RESULTS: 1}
+
+_PART, _WRITER = "stream-dp-part", "stream-dp-writer"
+_MANIFEST, _FAILURE = "manifest", "failure"
+_MOST_REASON = 300
+
+
+@dataclass(frozen=True)
+class File:
+    """A part of a snapshot: its name in the snapshots' folder and its SHA-256."""
+
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Job:
+    """One data set to be made. rho: an exact fraction; groups, people: its snapshot."""
+
+    id: str
+    release: str
+    period: int
+    rho: str
+    groups: File
+    people: File
+
+    @classmethod
+    def of(cls, held: dict[str, Any], period: int) -> Job:
+        """From what a journal entry or a record of a job holds."""
+        return cls(
+            held["id"],
+            held["release"],
+            period,
+            held["rho"],
+            File(**held["groups"]),
+            File(**held["people"]),
+        )
+
+    @property
+    def charge(self) -> Charge:
+        return Charge(self.release, self.period, Fraction(self.rho))
+
+    def as_dict(self) -> dict[str, Any]:
+        """What the journal entry of its period holds of it."""
+        return {k: v for k, v in asdict(self).items() if k != "period"}
+
+
+def job_id(genesis: str, release: str, label: str) -> str:
+    """The same for the same release, period and journal, and no other."""
+    digest = hashlib.sha256(f"{genesis}/{release}/{label}".encode()).hexdigest()
+    return f"{release}-{label}-{digest[:12]}"
+
+
+def job_record(job: Job, study: Study, simulated: bool) -> Record:
+    held = {
+        "type": "job",
+        "period": job.period,
+        "study_hash": study.hash,
+        "simulated": simulated,
+        **job.as_dict(),
+    }
+    return Record(JOBS, canonical(held), job.id.encode(), (), 0)
+
+
+def word(kind: str, job: str) -> Record:
+    """The operator's word on a job: retry or abandon."""
+    return Record(JOBS, canonical({"type": kind, "id": job}), job.encode(), (), 0)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a worker made of a job. head: public facts about the fit; parts: as in dataset.py."""
+
+    job: str
+    head: dict[str, Any]
+    parts: tuple[tuple[str, bytes], ...]
+    hash: str
+
+
+def result_records(
+    job: str, attempt: int, writer: str, head: dict[str, Any], parts: Sequence[tuple[str, bytes]]
+) -> list[Record]:
+    """A result: its parts, then the manifest that makes it complete. writer: no other's."""
+    listed = [{"name": n, "sha256": hashlib.sha256(data).hexdigest()} for n, data in parts]
+    manifest = canonical({**head, "attempt": attempt, "parts": listed})
+    return [
+        Record(
+            RESULTS,
+            data,
+            job.encode(),
+            ((_PART, name.encode()), (_WRITER, writer.encode())),
+            0,
+        )
+        for name, data in [*parts, (_MANIFEST, manifest)]
+    ]
+
+
+def failure_record(job: str, attempt: int, reason: str) -> Record:
+    held = canonical({"attempt": attempt, "reason": reason[:_MOST_REASON]})
+    return Record(RESULTS, held, job.encode(), ((_PART, _FAILURE.encode()),), 0)
+
+
+def following(log: Log, topic: str, position: dict[int, int]) -> Iterator[Stored]:
+    """Everything from a position on that is there now; the position moves along."""
+    while True:
+        batch = log.read(topic, position, 500, 0)
+        yield from batch.records
+        position.update(batch.next)
+        if batch.at_end:
+            return
+
+
+@dataclass
+class Board:
+    """What the topics say, as far as they have been read.
+
+    whole: keep the results themselves; else only that there are some. jobs: those sent, in order;
+    facts: all of each one's record; rounds: how many are decided; settled: of which nothing more
+    is wanted.
+    """
+
+    log: Log
+    whole: bool = False
+    jobs: dict[str, Job] = field(default_factory=dict)
+    facts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    results: dict[str, list[Result]] = field(default_factory=dict)
+    rounds: Counter[str] = field(default_factory=Counter)
+    settled: set[str] = field(default_factory=set)
+    _retries: Counter[str] = field(default_factory=Counter)
+    _abandoned: set[str] = field(default_factory=set)
+    _made: set[tuple[str, int]] = field(default_factory=set)
+    _failures: dict[tuple[str, int], str] = field(default_factory=dict)
+    _parts: dict[tuple[str, str], list[tuple[str, bytes]]] = field(default_factory=dict)
+    _seen: set[bytes] = field(default_factory=set)
+    _at: dict[str, dict[int, int]] = field(default_factory=dict)
+
+    def refresh(self, *, rounds: bool = False) -> None:
+        """Read on. rounds: the transcripts too."""
+        for topic in (JOBS, RESULTS, *([TRANSCRIPTS] if rounds else [])):
+            if topic not in self._at:
+                self._at[topic] = dict(self.log.describe(topic).first)
+        for record in following(self.log, JOBS, self._at[JOBS]):
+            self._job(record)
+        for record in following(self.log, RESULTS, self._at[RESULTS]):
+            self._result(record)
+        if rounds:
+            for record in following(self.log, TRANSCRIPTS, self._at[TRANSCRIPTS]):
+                if record.key is not None and record.key not in self._seen:
+                    self._seen.add(record.key)
+                    self.rounds[record.key.decode().rpartition("/")[0]] += 1
+
+    def _job(self, record: Stored) -> None:
+        try:
+            held = json.loads(record.value or b"")
+            kind, job = held["type"], held["id"]
+            if kind == "job" and job not in self.jobs:
+                self.jobs[job] = Job.of(held, held["period"])
+                self.facts[job] = held
+        except (ValueError, KeyError, TypeError):
+            raise Inconsistent(f"jobs: record {record.offset} cannot be read") from None
+        if kind == "retry":
+            self._retries[job] += 1
+        elif kind == "abandon":
+            self._abandoned.add(job)
+
+    def _result(self, record: Stored) -> None:
+        job, headers = (record.key or b"").decode("utf-8", "replace"), dict(record.headers)
+        name = headers.get(_PART, b"").decode("utf-8", "replace")
+        place = job, headers.get(_WRITER, b"").decode("utf-8", "replace")
+        if name not in {_MANIFEST, _FAILURE}:
+            if self.whole and job not in self.settled:
+                self._parts.setdefault(place, []).append((name, record.value or b""))
+            return
+        try:
+            held = json.loads(record.value or b"")
+            attempt = int(held["attempt"])
+        except (ValueError, KeyError, TypeError):
+            return  # a record that nobody of ours wrote decides nothing
+        if name == _FAILURE:
+            self._failures.setdefault((job, attempt), str(held.get("reason", "")))
+            return
+        self._made.add((job, attempt))
+        parts = tuple(self._parts.pop(place, ()))
+        found = [{"name": n, "sha256": hashlib.sha256(data).hexdigest()} for n, data in parts]
+        if self.whole and job not in self.settled and found == held.get("parts"):
+            digest = hashlib.sha256(record.value or b"").hexdigest()
+            self.results.setdefault(job, []).append(Result(job, held, parts, digest))
+
+    def settle(self, job: str) -> None:
+        """Nothing more is wanted of a job."""
+        self.settled.add(job)
+        self.results.pop(job, None)
+        for place in [p for p in self._parts if p[0] == job]:
+            del self._parts[place]
+
+    def attempt(self, job: str) -> int:
+        return 1 + self._retries[job]
+
+    def abandoned(self, job: str) -> bool:
+        return job in self._abandoned
+
+    def failure(self, job: str) -> str | None:
+        """Why the present attempt failed; None where it has not."""
+        return self._failures.get((job, self.attempt(job)))
+
+    def made(self, job: str) -> bool:
+        """Whether the present attempt has a result, which the releaser takes or refuses."""
+        return (job, self.attempt(job)) in self._made
+
+    def open(self, job: str) -> bool:
+        """Whether there is something for a worker to do."""
+        return not (
+            job in self.settled or self.abandoned(job) or self.made(job) or self.failure(job)
+        )
+
+    def state(self, job: str) -> str:
+        if job in self.settled:
+            return "done"
+        if self.abandoned(job):
+            return "abandoned"
+        if self.failure(job) is not None:
+            return "failed"
+        return "running" if self.rounds[job] or self.made(job) else "waiting"

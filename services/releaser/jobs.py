@@ -1,0 +1,209 @@
+"""The releaser's side of batch jobs: snapshots, sending, the worker beside it, results.
+
+Nothing here waits: a job that is slow or fails holds back nothing else.
+"""
+
+from __future__ import annotations
+
+import time as time_module
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+from numpy.typing import NDArray
+
+from stream_dp.batch import kinds
+from stream_dp.dataset import columns as columns_of
+from stream_dp.dataset import tables
+from stream_dp.errors import UserError
+from stream_dp.log.base import Log
+from stream_dp.population import Closed
+from stream_dp.study import Study
+
+from ..joblog import Board, File, Job, Result, failure_record, job_id, job_record
+from .child import Child
+from .decision import Tail
+from .facts import Facts
+from .journal import Entry, outstanding
+from .snapshots import Snapshots
+
+AGAIN = 5  # the exit code of a worker that found no log, and may find it later
+_EVERY = 0.5  # seconds between two looks at the topics
+_PAUSE = 30.0
+
+
+@dataclass(frozen=True)
+class Members:
+    """Codes of the groups, (G, attributes + 1); each member's slot and group, (N,)."""
+
+    groups: NDArray[np.uint16]
+    slots: NDArray[np.int64]
+    group_of: NDArray[np.int64]
+
+
+@dataclass
+class Jobs:
+    """The jobs of one journal. simulated: whether its noise is seeded."""
+
+    study: Study
+    log: Log
+    snapshots: Snapshots
+    members: Members
+    genesis: str
+    simulated: bool
+    file: str
+    facts: Facts
+    tell: Callable[[str], None]
+    at: Callable[[str], None]
+    child: Child | None
+    open: dict[str, Job] = field(default_factory=dict)
+    _board: Board = field(init=False)
+    _looked: float = field(default=-_EVERY)
+    _not_before: float = field(default=0.0)
+    _told: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._board = Board(self.log, whole=True)
+
+    def begin(self, entries: Sequence[Entry]) -> None:
+        """Take up what the journal holds: jobs that were not sent are, files not needed go."""
+        waiting = outstanding(entries)
+        begun = {job.id for entry in entries for job in entry.jobs}
+        for job in begun - {job.id for job in waiting}:
+            self._board.settle(job)
+        self._board.refresh()
+        self.open = {job.id: job for job in waiting}
+        self._send([job for job in waiting if job.id not in self._board.jobs])
+        self._drop_abandoned()
+        self._clean()
+
+    def snapshot(self, number: int, closed: Closed) -> tuple[Job, ...]:
+        """The jobs that a period's close begins, their snapshots written; no ids in them."""
+        made = []
+        for release in self.study.due(number):
+            label = self.study.periods.labels[number - 1]
+            name = job_id(self.genesis, release.name, label)
+            codes = [closed.symbols[a][self.members.slots] for a in release.attributes]
+            held = tables(
+                columns_of(self.study, release),
+                self.members.groups,
+                np.stack(codes, axis=1),
+                self.members.group_of,
+            )
+            files = [
+                File(*self.snapshots.store(f"job-{name}-{part}", ".parquet", _writer(table)))
+                for part, table in zip(("groups", "people"), held, strict=True)
+            ]
+            made.append(Job(name, release.name, number, str(release.rho), *files))
+            self.at("job-snapshot")
+        return tuple(made)
+
+    def opened(self, jobs: Sequence[Job]) -> None:
+        """Send jobs that the journal holds from now on."""
+        self.open |= {job.id: job for job in jobs}
+        self._send(jobs)
+
+    def _send(self, jobs: Sequence[Job]) -> None:
+        if jobs:
+            self.log.append(job_record(job, self.study, self.simulated) for job in jobs)
+            self.at("job-sent")
+            for job in jobs:
+                self.tell(f"job {job.id} is due")
+
+    def look(self) -> None:
+        """Read what workers and the operator wrote; start or bury the worker beside this."""
+        now = time_module.monotonic()
+        if not self.open or now - self._looked < _EVERY:
+            return
+        self._looked = now
+        self._board.refresh(rounds=True)
+        self._drop_abandoned()
+        self._beside(now)
+        for job in self.open:
+            state, reason = self._board.state(job), self._board.failure(job)
+            self.facts.job(job, state, self._board.rounds[job])
+            if state != "failed":
+                self._told.pop(job, None)
+            elif job not in self._board.results and self._told.get(job) != reason:
+                self._told[job] = reason or ""
+                self.tell(
+                    f"job {job} failed: {reason}; stream-dp jobs {self.file} --retry {job}, or"
+                    f" --abandon {job}"
+                )
+
+    def _beside(self, now: float) -> None:
+        if self.child is None:
+            return
+        todo = [job for job in self.open if self._board.open(job)]
+        code = self.child.ended()
+        if code == AGAIN:
+            self._not_before = now + _PAUSE
+        elif code and todo:
+            how = f"signal {-code}" if code < 0 else f"exit code {code}"
+            reason = f"the worker ended with {how}"
+            self._fail(todo.pop(0), reason)
+        if todo and not self.child.running and now >= self._not_before:
+            try:
+                self.child.start()
+            except OSError as error:
+                self._fail(todo[0], f"no worker can be started: {error.strerror}")
+                return
+            self.at("worker-started")
+
+    def _fail(self, job: str, reason: str) -> None:
+        self.log.append([failure_record(job, self._board.attempt(job), reason)])
+        self._board.refresh()
+
+    def _drop_abandoned(self) -> None:
+        for job in [job for job in self.open if self._board.abandoned(job)]:
+            del self.open[job]
+            self.facts.job(job, "abandoned", 0)
+            self.tell(f"job {job} is abandoned; its charge stands")
+            self._clean()
+
+    def finished(self, take: Callable[[Job, Result], Tail]) -> tuple[Job, Tail] | None:
+        """The first job with a result that `take` accepts; what it refuses is a failure."""
+        for job in list(self.open.values()):
+            for result in self._board.results.pop(job.id, ()):
+                try:
+                    return job, take(job, result)
+                except UserError as error:
+                    self._fail(job.id, error.lines[0])
+        return None
+
+    def settled(self, job: Job) -> None:
+        """Its result is in the journal."""
+        del self.open[job.id]
+        self._board.settle(job.id)
+        self.facts.job(job.id, "done", 0)
+        self._clean()
+
+    @property
+    def busy(self) -> bool:
+        """Whether the worker beside this has something to do, or a result is to be taken."""
+        if any(job in self._board.results for job in self.open):
+            return True
+        return self.child is not None and any(self._board.open(job) for job in self.open)
+
+    def left(self) -> str:
+        """What is outstanding, in words; empty where nothing is."""
+        return ", ".join(f"{job} ({self._board.state(job)})" for job in self.open)
+
+    def _clean(self) -> None:
+        files = {f.name for job in self.open.values() for f in (job.groups, job.people)}
+        self.snapshots.keep(files, "job")
+
+
+def _writer(table: pa.Table) -> Callable[[BinaryIO], None]:
+    return lambda file: pyarrow.parquet.write_table(table, file)
+
+
+def ready(study: Study) -> None:
+    """Raises UserError where this installation cannot fit what the study declares."""
+    try:
+        kinds.check(batch.kind for batch in study.batches or ())
+    except UserError as error:
+        raise UserError(f"run.worker: {line}" for line in error.lines) from None

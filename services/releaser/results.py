@@ -1,0 +1,67 @@
+"""A finished batch job as a release: checked, certified, one journal entry. No input or output."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+from stream_dp.dataset import BATCH_TYPE, certificate, checked, columns
+from stream_dp.errors import UserError
+from stream_dp.log.message import MOST_PART, message, records
+from stream_dp.release import TOPIC
+from stream_dp.study import Study
+
+from ..joblog import Job, Result
+from . import journal
+from .decision import Tail
+from .journal import Entry
+
+_ROOM = 65_536  # of a journal record, beside the public record that it holds
+
+
+def take(study: Study, job: Job, result: Result, tail: Tail, simulated: bool) -> Tail:
+    """The entry that takes a result, as the new tail.
+
+    Raises UserError for what is not a result of this job: it decides nothing, and is the same
+    every time that it is looked at.
+    """
+    declared = study.batch(job.release)
+    assert declared is not None
+    tables, measured = checked(columns(study, declared), result.parts)
+    if any(len(data) > MOST_PART - _ROOM // 2 for _, data in result.parts):
+        raise UserError("a part of a result is too large for a record")
+    try:
+        about = {
+            "mechanism": str(result.head["mechanism"]),
+            "notes": dict(result.head["notes"]),
+            "simulated": bool(result.head["simulated"]),
+        }
+    except (KeyError, TypeError, ValueError):
+        raise UserError("a result does not say how it was made") from None
+    if about["simulated"] != simulated:
+        raise UserError("a result with seeded noise in a study without, or the other way round")
+    shown = tail.shown.charge(job.charge)
+    words = certificate(
+        study,
+        declared,
+        job.period,
+        tables,
+        measured.num_rows,
+        about,
+        Fraction(job.rho),
+        shown.spent,
+    )
+    sent = message(tail.index + 1, tail.hash, words.model_dump(mode="json"), result.parts)
+    public = [
+        replace(r, key=(r.key or b"") + f"/{declared.name}".encode())
+        for r in records(
+            sent,
+            TOPIC,
+            kind=BATCH_TYPE,
+            source=f"stream-dp/{study.name}",
+            content="application/vnd.apache.arrow.stream",
+            time=study.periods.release_time(job.period),
+        )
+    ]
+    entry = journal.result(tail.entry.message, job, result.hash, public, [sent.hash])
+    return Tail(Entry(entry), sent.index, sent.hash, shown)

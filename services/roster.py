@@ -1,0 +1,127 @@
+"""The table of groups and their members: confidential, sent by the operator, never by a member.
+
+It lies in the topic `groups` as a message: the attributes of each group, and who its members are.
+The last one that is sent before the study begins holds; the journal's first entry has its hash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import closing
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stream_dp.batch.domain import Column
+from stream_dp.errors import Inconsistent, UserError
+from stream_dp.log.base import Log, Missing
+from stream_dp.log.message import START, message, messages, records, split
+from stream_dp.study import Study
+
+from .joblog import GROUPS
+from .releaser import journal
+from .setting import Setting
+
+_TYPE = "stream-dp.groups"
+
+
+@dataclass(frozen=True)
+class Roster:
+    """G groups and N members. attributes: values by name, as text, (G,) each; persons: ids, (N,);
+    group_of: (N,) the row of each one's group, in increasing order; hash: of all this."""
+
+    attributes: dict[str, list[str]]
+    persons: list[str]
+    group_of: NDArray[np.int64]
+
+    @property
+    def hash(self) -> str:
+        held = [self.attributes, self.persons, self.group_of.astype("<i8").tobytes()]
+        return hashlib.sha256(msgspec.msgpack.encode(held)).hexdigest()
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        return np.bincount(self.group_of)
+
+    def codes(self, study: Study) -> NDArray[np.uint16]:
+        """(G, attributes + 1) codes, the size last, less one. Raises UserError."""
+        assert study.groups is not None
+        found, lines = [], []
+        for name, declared in study.groups.attributes.items():
+            codes = Column(name, declared.values).codes(pa.array(self.attributes.get(name, [])))
+            if len(codes) < len(self.sizes) or (codes < 0).any():
+                lines.append(f"groups: '{name}' is not as the study file declares it; send again")
+            found.append(codes)
+        if self.sizes.max() > study.groups.most:
+            lines.append(f"groups: one has more than {study.groups.most} members; send again")
+        if lines:
+            raise UserError(lines)
+        return np.stack([*found, self.sizes - 1], axis=1).astype(np.uint16)
+
+
+def deliver(setting: Setting, roster: Roster) -> bool:
+    """Send the table unless it is there. Raises UserError once the study is bound to another."""
+    with closing(setting.log()) as log:
+        log.create({GROUPS: 1})
+        held = list(messages(log, GROUPS, "groups"))
+        if held and held[-1].head["hash"] == roster.hash:
+            return False
+        try:
+            begun = bool(journal.read(log))
+        except Missing:
+            begun = False
+        if begun:
+            raise UserError(
+                "groups: the study has begun with another table; groups and who belongs to them"
+                " stay as they are over the whole history"
+            )
+        index, before = (held[-1].index + 1, held[-1].hash) if held else (0, START)
+        sent = message(index, before, {"type": _TYPE, "hash": roster.hash}, _parts(roster))
+        with log.own("groups") as writer:
+            writer.commit(
+                records(
+                    sent,
+                    GROUPS,
+                    kind=_TYPE,
+                    source=f"stream-dp/{setting.study.name}",
+                    content="application/octet-stream",
+                    time=None,
+                )
+            )
+        return True
+
+
+def _parts(roster: Roster) -> list[tuple[str, bytes]]:
+    members = pa.table({"person": roster.persons, "group": roster.group_of})
+    attributes = pa.table({name: pa.array(v, pa.string()) for name, v in roster.attributes.items()})
+    return [*split("groups", _stream(attributes)), *split("members", _stream(members))]
+
+
+def _stream(held: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, held.schema) as writer:
+        writer.write_table(held)
+    return bytes(sink.getvalue())
+
+
+def read(log: Log) -> Roster | None:
+    """The last table that was sent. Raises Inconsistent."""
+    last = None
+    try:
+        for last in messages(log, GROUPS, "groups"):  # noqa: B007
+            pass
+    except Missing:
+        return None
+    if last is None:
+        return None
+    attributes, members = (
+        pa.ipc.open_stream(last.part(n)).read_all() for n in ("groups", "members")
+    )
+    held = {name: attributes[name].to_pylist() for name in attributes.column_names}
+    roster = Roster(held, members["person"].to_pylist(), members["group"].to_numpy())
+    if roster.hash != last.head["hash"]:
+        raise Inconsistent("groups: the table does not have its hash; send it again")
+    return roster

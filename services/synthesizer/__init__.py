@@ -1,0 +1,1 @@
+"""The synthesizer: a worker that makes the data sets of batch jobs."""

@@ -1,0 +1,241 @@
+"""Batch releases as they are published: groups and their members, certificate and bytes.
+
+A release is a message (log/message.py): its manifest is the certificate, its parts are Arrow IPC
+streams: `groups/i` and `people/i` with slices of the two tables, a column of codes for each
+attribute, and `measurements/i` with the noisy answers (query, value, variance, standard_error).
+Row i of the groups is group i; people name theirs in the column `group`, in increasing order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
+
+from . import __version__
+from .errors import UserError
+from .grouped import Batch
+from .log.message import MOST_PART
+from .privacy.zcdp import epsilon
+from .release import SEEDED_NOISE, SYSTEM_NOISE, Exact, invariants_words, relation_words
+from .study import Study
+
+BATCH_TYPE = "stream-dp.batch"
+KEY, SIZE = "group", "size"
+_STATED = {"name", "kind", "attributes", "rho", "every", "at"}  # in the certificate or the study
+Tables = tuple[pa.Table, pa.Table]
+
+
+class BatchCertificate(BaseModel):
+    """What a data set guarantees, and how it was made.
+
+    groups, people: rows of the two tables; columns: by table and column, the value of each code;
+    measured: how many noisy answers; rho: of this data set; rho_spent: of all that is published
+    up to it.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    type: Literal["stream-dp.batch"] = "stream-dp.batch"
+    study: str
+    study_hash: str
+    release: str
+    kind: str
+    period: str
+    number: int
+    horizon: int
+    groups: int
+    people: int
+    columns: dict[str, dict[str, tuple[int | str, ...]]]
+    mechanism: str
+    parameters: dict[str, Any]
+    unit: str
+    neighbours: str
+    guarantee: str
+    invariants: str
+    rho: Exact
+    rho_spent: Exact
+    rho_total: Exact
+    delta: Exact
+    epsilon_spent: str
+    epsilon_total: str
+    measured: int
+    noise: str
+    notes: dict[str, int | float | str]
+    code_version: str
+
+
+def columns(study: Study, release: Batch) -> dict[str, dict[str, tuple[int | str, ...]]]:
+    """By table and column, the value of each code; the size of a group is its last column."""
+    assert study.groups is not None
+    groups: dict[str, tuple[int | str, ...]] = {
+        name: attribute.values for name, attribute in study.groups.attributes.items()
+    }
+    sizes = tuple(range(1, study.groups.most + 1))
+    people = {name: study.attributes[name].symbols for name in release.attributes}
+    return {"groups": {**groups, SIZE: sizes}, "people": people}
+
+
+def certificate(
+    study: Study,
+    declared: Batch,
+    number: int,
+    tables: Tables,
+    measured: int,
+    about: Mapping[str, Any],
+    rho: Fraction,
+    spent: Fraction,
+) -> BatchCertificate:
+    """about: `mechanism`, `notes` and `simulated`, as the worker tells them."""
+    return BatchCertificate(
+        study=study.name,
+        study_hash=study.hash,
+        release=declared.name,
+        kind=declared.kind,
+        period=study.periods.labels[number - 1],
+        number=number,
+        horizon=study.periods.count,
+        groups=tables[0].num_rows,
+        people=tables[1].num_rows,
+        columns=columns(study, declared),
+        mechanism=about["mechanism"],
+        parameters=declared.model_dump(mode="json", exclude_none=True, exclude=_STATED),
+        unit=study.unit,
+        neighbours=study.neighbours,
+        guarantee=relation_words(study),
+        invariants=invariants_words(study),
+        rho=rho,
+        rho_spent=spent,
+        rho_total=study.rho,
+        delta=study.delta,
+        epsilon_spent=str(epsilon(spent, study.delta)),
+        epsilon_total=str(epsilon(study.rho, study.delta)),
+        measured=measured,
+        noise=SEEDED_NOISE if about["simulated"] else SYSTEM_NOISE,
+        notes=about["notes"],
+        code_version=__version__,
+    )
+
+
+def tables(
+    names: Mapping[str, Iterable[str]],
+    groups: NDArray[np.integer],
+    people: NDArray[np.integer],
+    group_of: NDArray[np.int64],
+) -> Tables:
+    """names: of the columns of each table; groups, people: codes; group_of: (people,)."""
+    keys = pa.array(group_of.astype(np.int32))
+    return (
+        pa.table({name: _codes(groups[:, i]) for i, name in enumerate(names["groups"])}),
+        pa.table(
+            {KEY: keys, **{name: _codes(people[:, i]) for i, name in enumerate(names["people"])}}
+        ),
+    )
+
+
+def _codes(column: NDArray[np.integer]) -> pa.Array:
+    return pa.array(np.ascontiguousarray(column, np.uint16))
+
+
+def parts(found: Tables, measurements: pa.Table) -> list[tuple[str, bytes]]:
+    """As named Arrow streams, each within a record."""
+    longest = max((len(q.encode()) for q in measurements["query"].to_pylist()), default=0)
+    return [
+        *_slices("groups", found[0], 2 * found[0].num_columns),
+        *_slices("people", found[1], 2 * found[1].num_columns + 2),
+        *_slices("measurements", measurements, longest + 200),
+    ]
+
+
+def _slices(name: str, table: pa.Table, row: int) -> list[tuple[str, bytes]]:
+    some = max(1, (MOST_PART - 65_536) // row)
+    starts = range(0, max(1, table.num_rows), some)
+    return [(f"{name}/{i}", _stream(table.slice(start, some))) for i, start in enumerate(starts)]
+
+
+def _stream(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def read(found: tuple[tuple[str, bytes], ...]) -> Tables:
+    """The tables of groups and people in a release's parts. Raises ValueError."""
+    return _table(found, "groups"), _table(found, "people")
+
+
+def read_measurements(found: tuple[tuple[str, bytes], ...]) -> pa.Table:
+    """The noisy answers in a release's parts: query, value, variance, standard_error."""
+    return _table(found, "measurements")
+
+
+def _table(found: tuple[tuple[str, bytes], ...], name: str) -> pa.Table:
+    streams = [data for part, data in found if part.startswith(f"{name}/")]
+    return pa.concat_tables([pa.ipc.open_stream(data).read_all() for data in streams])
+
+
+def checked(
+    declared: Mapping[str, Mapping[str, Sequence[int | str]]],
+    found: tuple[tuple[str, bytes], ...],
+) -> tuple[Tables, pa.Table]:
+    """Tables and measurements, if they are what the columns declare. Raises UserError."""
+    try:
+        held, measured = read(found), read_measurements(found)
+        for table, name, extra in zip(held, ("groups", "people"), ([], [KEY]), strict=True):
+            if table.column_names != [*extra, *declared[name]]:
+                raise ValueError
+            for column, values in declared[name].items():
+                codes = table[column].to_numpy()
+                if len(codes) and not 0 <= codes.min() <= codes.max() < len(values):
+                    raise ValueError
+        sizes = np.bincount(held[1][KEY].to_numpy(), minlength=held[0].num_rows)
+        if (np.diff(held[1][KEY].to_numpy()) < 0).any():
+            raise ValueError
+        if sizes.tolist() != (held[0][SIZE].to_numpy().astype(np.int64) + 1).tolist():
+            raise ValueError
+        if measured.column_names != ["query", "value", "variance", "standard_error"]:
+            raise ValueError
+    except (ValueError, KeyError, TypeError, pa.ArrowException):
+        raise UserError("a result is not what its release declares") from None
+    return held, measured
+
+
+def measurements(
+    queries: Sequence[str],
+    values: NDArray[np.int64],
+    variances: Sequence[Fraction],
+    errors: NDArray[np.float64],
+) -> pa.Table:
+    return pa.table(
+        {
+            "query": pa.array(queries, pa.string()),
+            "value": pa.array(values, pa.int64()),
+            "variance": pa.array([str(v) for v in variances], pa.string()),
+            "standard_error": pa.array(errors, pa.float64()),
+        }
+    )
+
+
+def readable(declared: Mapping[str, Mapping[str, Sequence[int | str]]], found: Tables) -> Tables:
+    """The tables with values instead of codes, groups with their number as the key."""
+    groups, people = found
+    number = pa.array(np.arange(groups.num_rows, dtype=np.int64))
+    return (
+        pa.table({KEY: number, **_values(declared["groups"], groups)}),
+        pa.table({KEY: people[KEY].cast(pa.int64()), **_values(declared["people"], people)}),
+    )
+
+
+def _values(declared: Mapping[str, Sequence[int | str]], table: pa.Table) -> dict[str, Any]:
+    found = {}
+    for name, values in declared.items():
+        whole = all(isinstance(v, int) for v in values)
+        known = pa.array(list(values) if whole else [str(v) for v in values])
+        found[name] = known.take(pa.array(table[name].to_numpy()))
+    return found
