@@ -63,18 +63,23 @@ def nearest(room: Ints, aims: tuple[Floats, Floats], spreads: tuple[Floats, Floa
     """Real moves (Z, B) within 0..room whose margins are nearest to the aims.
 
     Minimises sum d_z^2 / s_z^2 + sum d_b^2 / s_b^2, d the misses: accelerated projected gradient
-    (Beck and Teboulle 2009), from half of the room, until no cell moves by a hundredth of a row.
+    (Beck and Teboulle 2009) with a pace for every cell, begun anew where it overshoots
+    (O'Donoghue and Candes 2015), until no cell moves by a thousandth of a row.
     """
     heavy, light = (1 / np.maximum(spread, 1e-3) ** 2 for spread in spreads)
-    pace = heavy.max() * room.shape[1] + light.max() * room.shape[0]
+    used = room > 0
+    pace = np.outer(heavy, np.ones_like(light)) * np.maximum(used.sum(axis=1), 1)[:, None]
+    pace += light * np.maximum(used.sum(axis=0), 1)
     held = ahead = room / 2
     speed = 1.0
     for _ in range(_MOST_STEPS):
         slope = (heavy * (ahead.sum(axis=1) - aims[0]))[:, None]
         slope = slope + light * (ahead.sum(axis=0) - aims[1])
         after = np.clip(ahead - slope / pace, 0, room)
-        if np.abs(after - held).max() < 1e-2:
+        if np.abs(after - held).max() < 1e-3:
             return after
+        if ((ahead - after) * (after - held)).sum() > 0:
+            speed = 1.0
         faster = (1 + np.sqrt(1 + 4 * speed**2)) / 2
         ahead = after + (speed - 1) / faster * (after - held)
         held, speed = after, faster
