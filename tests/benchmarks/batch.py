@@ -2,7 +2,8 @@
 
     python tests/benchmarks/batch.py
 
-A round answers every candidate, and fits 50 steps to 128 measured ones. The baseline is the same
+Candidates are cells of 2-, 3- and 4-way marginals at all levels. A round answers every one of
+them, and fits 50 steps to 128 measured ones. The baseline is the same
 formula in plain NumPy, in the same run (members alike only). Each cell runs in a process of its
 own, whose peak memory is shown; a part that would take more than a minute is left out (-). Times
 are without compilation, which is shown by itself and happens once for each shape.
@@ -81,7 +82,8 @@ def cell(form: str, queries: int, rows: int) -> dict[str, float | None]:
 
     base, made = peak(), HPD(domain(form), 10**5, 25 * 10**4, rows)
     levels = range(5) if form == "households" else range(2)
-    workload = sampled(every_marginal(made.domain, 3, levels), queries, np.random.default_rng(1))
+    pool = [m for k in (2, 3, 4) for m in every_marginal(made.domain, k, levels)]
+    workload = sampled(pool, queries, np.random.default_rng(1))
     encoded, params = made.encode(workload), made.init(2)
     values, ones = made.answers(made.init(3), encoded.take(slice(0, MEASURED))), np.ones(queries)
     size, found = queries * rows * made.layout.slots, dict[str, float | None](base=base)
