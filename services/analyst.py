@@ -13,8 +13,10 @@ import pyarrow.parquet
 
 from stream_dp.client import LEVEL, Public
 from stream_dp.errors import Inconsistent, UserError
+from stream_dp.release import Certificate
 
 from .cli import Output
+from .export import export_groups
 from .releaser import journal
 from .setting import Setting, published
 
@@ -27,13 +29,13 @@ def releases(options: argparse.Namespace) -> Output:
             "release": held.release,
             "period": held.period,
             "kind": held.kind,
-            "rows": held.rows,
+            "rows": held.rows if isinstance(held, Certificate) else held.people,
             "rho": str(held.rho),
             "rho_spent": str(held.rho_spent),
             "epsilon_spent": held.epsilon_spent,
             "hash": release.message.hash,
         }
-        for release in public.releases
+        for release in public.published
         for held in [release.certificate]
     ]
     data = {"study": study.name, "study_hash": study.hash, "releases": listed, "head": public.head}
@@ -41,7 +43,7 @@ def releases(options: argparse.Namespace) -> Output:
     lines += [
         f"{x['release']:<20} {x['period']:<10} {x['rows']:>9} {float(r.certificate.rho):>12.6g} "
         f"{float(x['epsilon_spent']):>10.3f}  {x['hash'][:16]}"
-        for x, r in zip(listed, public.releases, strict=True)
+        for x, r in zip(listed, public.published, strict=True)
     ]
     about = f"study {study.name}" + (f": {study.description}" if study.description else "")
     return Output(data, "\n".join([about, *lines, f"head {public.head}"]))
@@ -49,9 +51,11 @@ def releases(options: argparse.Namespace) -> Output:
 
 def export(options: argparse.Namespace) -> Output:
     out: Path = options.out
+    public, _ = published(options.source)
+    if public.study.batch(options.release) is not None:
+        return export_groups(public, options.release, options.period, out)
     if out.suffix not in {".parquet", ".csv"}:
         raise UserError(f"{out}: write it as .parquet or .csv")
-    public, _ = published(options.source)
     panel = public.panel(options.release, options.period)
     table = panel.table()
     try:

@@ -75,7 +75,7 @@ def _fail(lines: Sequence[str], code: int) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from stream_dp.services import analyst, demo, operator, sending
+    from stream_dp.services import analyst, demo, groups, jobs, operator, sending
 
     parser = _Parser("stream-dp", description="Continual release of private synthetic data.")
     parser.add_argument("--version", action="version", version=f"stream-dp {__version__}")
@@ -104,6 +104,16 @@ def _parser() -> argparse.ArgumentParser:
     added.add_argument("files", type=Path, nargs="+", metavar="FILE")
     _layout(added)
 
+    added = command("groups", groups.send, "send the table of groups and their members, once")
+    added.add_argument("study", type=Path, metavar="STUDY.toml")
+    added.add_argument("groups", type=Path, metavar="GROUPS")
+    added.add_argument("members", type=Path, metavar="MEMBERS")
+    added.add_argument("--group", default="group", metavar="COL", help="column of groups' keys")
+    added.add_argument(
+        "--member-group", metavar="COL", help="the same in MEMBERS, where it differs"
+    )
+    added.add_argument("--person", default="person", metavar="COL", help="column of members' ids")
+
     added = command("close", operator.close, "close every open period up to this one")
     added.add_argument("study", type=Path, metavar="STUDY.toml")
     added.add_argument("period", metavar="PERIOD")
@@ -115,6 +125,17 @@ def _parser() -> argparse.ArgumentParser:
     added = command("status", operator.status, "open period, last release, budget (confidential)")
     added.add_argument("study", type=Path, metavar="STUDY.toml")
 
+    added = command("jobs", jobs.jobs, "batch jobs: states, retry, abandon (confidential)")
+    added.add_argument("study", type=Path, metavar="STUDY.toml")
+    word = added.add_mutually_exclusive_group()
+    word.add_argument("--retry", metavar="ID", help="try a failed job again")
+    word.add_argument("--abandon", metavar="ID", help="give a job up; its charge stands")
+
+    added = command("worker", jobs.worker, "make the data sets of batch jobs; stops on SIGTERM")
+    added.add_argument("study", type=Path, metavar="STUDY.toml")
+    added.add_argument("--until-idle", action="store_true", help="stop when no job is open")
+    added.add_argument("--attached", action="store_true", help=argparse.SUPPRESS)
+
     added = command("rejected", operator.rejected, "dead letters by reason (confidential)")
     added.add_argument("study", type=Path, metavar="STUDY.toml")
 
@@ -122,10 +143,11 @@ def _parser() -> argparse.ArgumentParser:
     added = command("releases", analyst.releases, "what has been published")
     added.add_argument("source", metavar="STUDY|PUBLIC", help=public)
 
-    added = command("export", analyst.export, "write a synthetic panel as .parquet or .csv")
+    added = command("export", analyst.export, "write a synthetic panel, or the tables of groups")
     added.add_argument("source", metavar="STUDY|PUBLIC", help=public)
     added.add_argument("release", metavar="RELEASE")
-    added.add_argument("out", type=Path, metavar="OUT")
+    words = "a panel: a file .parquet or .csv; groups and people: a folder for two Parquet files"
+    added.add_argument("out", type=Path, metavar="OUT", help=words)
     added.add_argument("--period", help="the panel up to this period; the last one by default")
 
     added = command("estimate", analyst.estimate, "answer a query, with its standard error")

@@ -21,6 +21,7 @@ from stream_dp.log.message import iso
 from stream_dp.report import REASONS
 
 from .cli import Output
+from .jobs import listed, worker_command
 from .releaser import journal
 from .releaser.inputs import marker, reasons_of
 from .releaser.journal import DEAD_LETTERS, REPORTS
@@ -73,7 +74,7 @@ def mark(setting: Setting, number: int) -> None:
 
 def topics(options: argparse.Namespace) -> Output:
     setting = Setting.load(options.study)
-    private, public = topics_of(setting.run.partitions)
+    private, public = topics_of(setting.run.partitions, bool(setting.study.batches))
     lines, problems = [], []
     with closing(setting.log()) as log, closing(setting.public()) as published:
         for held, wanted in ((log, private), (published, public)):
@@ -125,6 +126,7 @@ def releaser(
         setting.snapshots,
         setting.run.partitions,
         str(setting.path),
+        worker_command(setting),
         tell=tell,
         stop=stop or threading.Event(),
     )
@@ -169,6 +171,10 @@ def status(options: argparse.Namespace) -> Output:
         f"last closed: {data['last_closed'] or 'none'}",
         f"budget: rho {float(spent):.6g} of {float(study.rho):.6g} spent",
     ]
+    held = listed(setting, entries)
+    if held:
+        data["jobs"] = held
+        text += [f"job {job['id']}: {job['words']}" for job in held]
     if cells:
         rejected = sum(cells["rejected"].values())
         text.append(

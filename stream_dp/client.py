@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from .alphabet import ABSENT
+from .dataset import BATCH_TYPE, BatchCertificate, DataSet
 from .errors import Inconsistent, UserError
 from .log.base import Log, LogError, Missing
 from .log.message import Message, messages
@@ -104,11 +106,35 @@ class Public:
         return self.messages[-1].hash
 
     @cached_property
-    def releases(self) -> list[Release]:
+    def published(self) -> list[Release | DataSet]:
+        """Every release, in the order of the chain."""
         try:
-            return [Release(Certificate.model_validate(m.head), m) for m in self.messages[1:]]
+            return [
+                DataSet(BatchCertificate.model_validate(m.head), m)
+                if m.head.get("type") == BATCH_TYPE
+                else Release(Certificate.model_validate(m.head), m)
+                for m in self.messages[1:]
+            ]
         except ValidationError:
             raise Inconsistent("public log: a certificate cannot be read") from None
+
+    @cached_property
+    def releases(self) -> list[Release]:
+        """Those of panels."""
+        return [r for r in self.published if isinstance(r, Release)]
+
+    def data_set(self, name: str, period: str | None = None) -> DataSet:
+        """The data set of a batch release at a period, or the last one. Raises UserError."""
+        every = [r for r in self.published if isinstance(r, DataSet)]
+        found = {d.certificate.period: d for d in every if d.certificate.release == name}
+        if not found:
+            raise UserError(f"release '{name}': nothing is published of it yet")
+        if period is not None and period not in found:
+            there = ", ".join(found)
+            raise UserError(f"release '{name}': none at period '{period}'; it has {there}")
+        # A result may be late: the last is that of the latest period.
+        numbers = self.study.periods.numbers
+        return found[period or max(found, key=lambda label: numbers[label])]
 
     def of(self, name: str) -> list[Release]:
         """The releases of that name so far. Raises UserError where there are none."""
@@ -160,7 +186,7 @@ class Public:
         ledger = Ledger(study.rho, study.strata)
         if self.messages[0].head.get("study_hash") != study.hash:
             raise Inconsistent("public log: the study's declaration does not have its hash")
-        for release in self.releases:
+        for release in self.published:
             held = release.certificate
             try:
                 ledger = ledger.charge(Charge(held.release, held.number, held.rho))
@@ -177,6 +203,9 @@ class Public:
         for name in dict.fromkeys(r.certificate.release for r in self.releases):
             count = sum(1 for _ in self._panels(name))
             lines.append(f"{name}: {count} releases, every panel a prefix of the next")
+        sets = [r for r in self.published if isinstance(r, DataSet) and r.check()]
+        for name, count in Counter(d.certificate.release for d in sets).items():
+            lines.append(f"{name}: {count} data sets, each as its certificate says")
         return lines
 
     def estimate(

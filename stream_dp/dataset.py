@@ -9,6 +9,7 @@ Row i of the groups is group i; people name theirs in the column `group`, in inc
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -18,9 +19,9 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from . import __version__
-from .errors import UserError
+from .errors import Inconsistent, UserError
 from .grouped import Batch
-from .log.message import MOST_PART
+from .log.message import MOST_PART, Message
 from .privacy.zcdp import epsilon
 from .release import SEEDED_NOISE, SYSTEM_NOISE, Exact, invariants_words, relation_words
 from .study import Study
@@ -68,6 +69,38 @@ class BatchCertificate(BaseModel):
     noise: str
     notes: dict[str, int | float | str]
     code_version: str
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A published data set."""
+
+    certificate: BatchCertificate
+    message: Message
+
+    @property
+    def measurements(self) -> pa.Table:
+        """Noisy answers: query, value, variance, standard_error."""
+        return read_measurements(self.message.parts)
+
+    @property
+    def tables(self) -> Tables:
+        """Groups and people with their values; `group` ties them."""
+        return readable(self.certificate.columns, self.check())
+
+    def check(self) -> Tables:
+        """The tables as codes. Raises Inconsistent unless they are what the certificate says."""
+        held = self.certificate
+        where = f"{held.release} at {held.period}"
+        try:
+            found, measured = checked(held.columns, self.message.parts)
+        except UserError:
+            raise Inconsistent(f"{where}: not the tables of its certificate") from None
+        if (held.groups, held.people) != (found[0].num_rows, found[1].num_rows):
+            raise Inconsistent(f"{where}: not the rows of its certificate")
+        if held.measured != measured.num_rows:
+            raise Inconsistent(f"{where}: not the measurements of its certificate")
+        return found
 
 
 def columns(study: Study, release: Batch) -> dict[str, dict[str, tuple[int | str, ...]]]:

@@ -8,7 +8,7 @@ transcript, and makes the same data set again on the same machine.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Protocol
@@ -38,13 +38,9 @@ class Transcript(Protocol):
         """
 
 
-class Progress(Protocol):
-    """Told after every round; may raise, to end the fit.
-
-    error: of the model on the noisy answers, 1 where only the noise is missed; nan where unknown.
-    """
-
-    def __call__(self, done: int, rounds: int, error: float) -> None: ...
+# Called after every round with the rounds done, how many there will be, and the error of the model
+# on the noisy answers, 1 where only the noise is missed, nan where unknown. May raise to end a fit.
+Progress = Callable[[int, int, float], None]
 
 
 @dataclass(frozen=True)

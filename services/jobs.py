@@ -1,0 +1,191 @@
+"""Commands about batch jobs: what state they are in, the operator's word on them, the worker."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
+from typing import Any
+
+from tqdm import tqdm
+
+from stream_dp.errors import UserError
+from stream_dp.log.base import Missing
+
+from .cli import Output
+from .joblog import Board, word
+from .releaser import journal
+from .releaser.jobs import ready
+from .releaser.journal import Entry
+from .setting import Setting
+from .synthesizer.worker import Told, Worker
+
+
+def jobs(options: argparse.Namespace) -> Output:
+    setting = Setting.load(options.study)
+    if not setting.study.batches:
+        raise UserError(f"{options.study}: declares no batch release, so there are no jobs")
+    told = _say(setting, options.retry, options.abandon)
+    try:
+        with closing(setting.log(readonly=True)) as log:
+            entries = journal.read(log)
+    except Missing:
+        entries = []
+    held = listed(setting, entries)
+    lines = [f"{job['id']}: {job['words']}" for job in held]
+    text = "\n".join(["CONFIDENTIAL", *told, *(lines or ["no job is due yet"])])
+    return Output({"confidential": True, "jobs": held}, text)
+
+
+def _say(setting: Setting, retry: str | None, abandon: str | None) -> list[str]:
+    """Write the operator's word on a job. Raises UserError where it means nothing."""
+    name = retry or abandon
+    if name is None:
+        return []
+    try:
+        with closing(setting.log()) as log:
+            board = Board(log)
+            board.refresh()
+            for job in {e.result_of for e in journal.read(log)} - {None}:
+                board.settle(str(job))
+            if name not in board.jobs:
+                known = ", ".join(board.jobs) or "none"
+                raise UserError(f"job '{name}': there is no such job; there are {known}")
+            state = board.state(name)
+            if state in {"done", "abandoned"} or (retry and state != "failed"):
+                raise UserError(f"job '{name}': is {state}, so there is nothing to say")
+            log.append([word("retry" if retry else "abandon", name)])
+    except Missing:
+        raise UserError(f"job '{name}': no job is due yet") from None
+    return [f"{name}: " + ("will be tried again" if retry else "abandoned; its charge stands")]
+
+
+def listed(setting: Setting, entries: Sequence[Entry]) -> list[dict[str, Any]]:
+    """Every job of a journal, and its state."""
+    begun = [job for entry in entries for job in entry.jobs]
+    if not begun:
+        return []
+    labels = setting.study.periods.labels
+    with closing(setting.log(readonly=True)) as log:
+        board = Board(log)
+        board.refresh(rounds=True)
+    for name in {e.result_of for e in entries} - {None}:
+        board.settle(str(name))
+    found = []
+    for job in begun:
+        state, rounds = board.state(job.id), board.rounds[job.id]
+        words = state
+        if state == "running":
+            words += f", {rounds} rounds decided"
+        elif state == "failed":
+            words += f": {board.failure(job.id)}"
+        found.append(
+            {
+                "id": job.id,
+                "release": job.release,
+                "period": labels[job.period - 1],
+                "state": state,
+                "rounds_decided": rounds,
+                "reason": board.failure(job.id) if state == "failed" else None,
+                "words": words,
+            }
+        )
+    return found
+
+
+def worker_command(setting: Setting) -> list[str] | None:
+    """Of the worker that `run` starts beside itself; None where others work.
+
+    Raises UserError where this installation cannot fit what the study declares.
+    """
+    beside = setting.run.worker
+    if beside is None:
+        beside = not setting.run.log.startswith("kafka:")
+    if not setting.study.batches or not beside:
+        return None
+    ready(setting.study)
+    return [
+        "-m",
+        "stream_dp.services.cli",
+        "worker",
+        str(setting.path),
+        "--until-idle",
+        "--attached",
+    ]
+
+
+def worker(options: argparse.Namespace) -> Output:
+    setting = Setting.load(options.study)
+    if not setting.study.batches:
+        raise UserError(f"{options.study}: declares no batch release, so there is nothing to do")
+    stop = threading.Event()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(name, lambda *_: stop.set())
+    with ExitStack() as stack:
+        if options.attached:
+            threading.Thread(target=_end_with_parent, daemon=True).start()
+        bar = stack.enter_context(_Bar())
+        log = stack.enter_context(closing(setting.log()))
+        process = Worker(setting.study, log, setting.snapshots, stop=stop)
+        process.tell = (lambda line: None) if options.attached else bar.tell
+        process.heard = _both(bar.show, _report) if options.attached else bar.show
+        process.run(until_idle=options.until_idle)
+    return Output({"stopped": stop.is_set()}, "")
+
+
+def _end_with_parent() -> None:
+    """Nothing is lost by that: the rounds so far are in the transcript."""
+    while os.read(sys.stdin.fileno(), 1024):
+        pass
+    os._exit(0)
+
+
+def _report(told: Told) -> None:
+    """A line of JSON for the releaser that started this worker."""
+    held = {**told.__dict__}
+    for name in ("error", "left"):
+        held[name] = held[name] if math.isfinite(held[name]) else None
+    print(json.dumps(held), flush=True)
+
+
+def _both(*heard: Callable[[Told], None]) -> Callable[[Told], None]:
+    def every(told: Told) -> None:
+        for one in heard:
+            one(told)
+
+    return every
+
+
+class _Bar:
+    """A progress bar on a terminal, for the job at hand."""
+
+    def __init__(self) -> None:
+        self._bar: tqdm[Any] | None = None
+        self._job = ""
+
+    def __enter__(self) -> _Bar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+    def tell(self, line: str) -> None:
+        with tqdm.external_write_mode():
+            print(line, flush=True)
+
+    def show(self, told: Told) -> None:
+        if self._bar is None or told.job != self._job:
+            self.__exit__()
+            self._bar = tqdm(total=told.rounds, desc=told.job, unit=" rounds", disable=None)
+            self._job = told.job
+        self._bar.n = told.done
+        if math.isfinite(told.error):
+            self._bar.set_postfix_str(f"error {told.error:.3g}", refresh=False)
+        self._bar.refresh()

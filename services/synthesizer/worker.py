@@ -1,0 +1,187 @@
+"""The worker: takes the first job that is open, fits it, and hands its result in.
+
+It may run on another machine than the releaser: it needs the study file, the topics of jobs and
+the folder of snapshots. Rounds are decided in the transcript before they are used, so a worker may
+be killed at any moment, and two of them may work on one job: neither changes what is published.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from hashlib import sha256
+from io import BytesIO
+
+import numpy as np
+import pyarrow.parquet
+from numpy.typing import NDArray
+
+from stream_dp.batch import kinds
+from stream_dp.batch.base import domain_of
+from stream_dp.batch.domain import Hierarchy
+from stream_dp.dataset import KEY, columns, measurements, parts, tables
+from stream_dp.errors import UserError
+from stream_dp.log.base import Log, LogError
+from stream_dp.privacy.noise import Source, System, secret
+from stream_dp.study import Study
+
+from ..joblog import Board, File, Job, failure_record, result_records
+from ..releaser.snapshots import Snapshots
+from .transcript import Transcript
+
+_POLL = 1.0
+_LOOK = 2.0  # seconds between two looks at whether a job is still wanted
+
+
+class _Dropped(Exception):
+    """The job is no longer to be done here."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """How far a job is. error: of the model on the noisy answers; left: seconds; nan: unknown."""
+
+    job: str
+    done: int
+    rounds: int
+    error: float
+    left: float
+
+
+@dataclass
+class Worker:
+    """heard: called with the progress. tell, at, stop: as of the releaser."""
+
+    study: Study
+    log: Log
+    snapshots: Snapshots
+    source: Source = field(default_factory=System)
+    tell: Callable[[str], None] = lambda line: None
+    heard: Callable[[Told], None] = lambda told: None
+    at: Callable[[str], None] = lambda name: None
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def run(self, *, until_idle: bool = False) -> None:
+        """Work until a stop or (until_idle) until no job is open.
+
+        Raises UserError where this installation cannot fit what the study declares.
+        """
+        kinds.check(batch.kind for batch in self.study.batches or ())
+        board, told = Board(self.log), False
+        while not self.stop.is_set():
+            board.refresh()
+            job = next((job for name, job in board.jobs.items() if board.open(name)), None)
+            if job is not None:
+                self._work(board, job)
+                told = False
+                continue
+            if until_idle:
+                return
+            if not told:
+                self.tell("waits for a job")
+                told = True
+            self.stop.wait(_POLL)
+
+    def _work(self, board: Board, job: Job) -> None:
+        """Do a job, or say why it failed: what failed once is tried again by an operator only."""
+        self.at("job")
+        self.tell(f"job {job.id}: begun")
+        attempt = board.attempt(job.id)
+        try:
+            self._make(board, job, attempt)
+            self.tell(f"job {job.id}: the result is handed in")
+        except _Dropped:
+            self.tell(f"job {job.id}: given up, for it is abandoned, done elsewhere or stopped")
+        except LogError:
+            raise  # nothing is known of the job; this process ends
+        except UserError as error:
+            self._failed(job, attempt, error.lines[0])
+        except Exception as error:  # whatever it is, its text may hold values
+            self._failed(job, attempt, type(error).__name__)
+
+    def _failed(self, job: Job, attempt: int, reason: str) -> None:
+        self.log.append([failure_record(job.id, attempt, reason)])
+        self.tell(f"job {job.id}: failed: {reason}")
+
+    def _make(self, board: Board, job: Job, attempt: int) -> None:
+        facts = board.facts[job.id]
+        release = self.study.batch(job.release)
+        if facts["study_hash"] != self.study.hash or release is None:
+            raise UserError("the worker's study file is not the one that the job is of")
+        if bool(facts["simulated"]) != self.source.simulated:
+            raise UserError("a study with seeded noise and one without do not mix")
+        fit = kinds.synthesizer(release.kind)
+        hierarchy = self._hierarchy(job)
+        transcript = Transcript(self.log, job.id, self.at)
+        fitted = fit(hierarchy, release, self.source, transcript, self._progress(board, job))
+        self.at("fitted")
+        made = fitted.sample(seed_of(transcript.rounds()))
+        measured = fitted.measurements
+        errors = measured.standard_errors()
+        answers = measurements(measured.queries, measured.values, measured.variances, errors)
+        names = columns(self.study, release)
+        held = parts(tables(names, made.groups, made.people, made.group_of), answers)
+        head = {
+            "mechanism": fitted.title,
+            "notes": dict(fitted.notes),
+            "simulated": self.source.simulated,
+        }
+        records = result_records(job.id, attempt, secret(8).hex(), head, held)
+        self.at("result")
+        # One by one, as they may be many; the manifest at the end makes them a result.
+        for record in records:
+            self.log.append([record])
+            self.at("result-part")
+
+    def _hierarchy(self, job: Job) -> Hierarchy:
+        """The snapshot of a job, checked against the hashes that the journal has."""
+        release = self.study.batch(job.release)
+        assert release is not None
+        names = columns(self.study, release)
+        groups, people = self._table(job.groups), self._table(job.people)
+
+        def codes(table: object, which: str) -> NDArray[np.integer]:
+            return np.stack([table[c].to_numpy() for c in names[which]], axis=1)  # type: ignore[index]
+
+        group_of = people[KEY].to_numpy().astype(np.int64)
+        domain = domain_of(self.study, release)
+        try:
+            return Hierarchy(domain, codes(groups, "groups"), codes(people, "people"), group_of)
+        except (ValueError, KeyError):
+            raise UserError("the job's snapshot is not of what its release declares") from None
+
+    def _table(self, file: File) -> pyarrow.Table:
+        data = self.snapshots.read(file.name, file.sha256)
+        if data is None:
+            raise UserError("the job's snapshot is not in the folder of snapshots")
+        return pyarrow.parquet.read_table(BytesIO(data))
+
+    def _progress(self, board: Board, job: Job) -> Callable[[int, int, float], None]:
+        began = looked = time.monotonic()
+        first: int | None = None
+
+        def progress(done: int, rounds: int, error: float) -> None:
+            nonlocal looked, first
+            now = time.monotonic()
+            if first is None:
+                first = done
+            left = math.nan if done <= first else (now - began) / (done - first) * (rounds - done)
+            self.heard(Told(job.id, done, rounds, error, left))
+            self.at("progress")
+            if self.stop.is_set():
+                raise _Dropped
+            if now - looked > _LOOK:
+                board.refresh()
+                looked = time.monotonic()
+                if not board.open(job.id):
+                    raise _Dropped
+
+        return progress
+
+
+def seed_of(rounds: list[bytes]) -> int:
+    """The seed of what is sampled, from the job's own in round 0, and not the same."""
+    return int.from_bytes(sha256(b"sample" + rounds[0]).digest(), "big")
