@@ -69,7 +69,8 @@ class Patterns:
     @cached_property
     def judged(self) -> Ints:
         """The codes of the patterns that are judged."""
-        return self.form.measured[self.form.measured != self.left_out]
+        found: Ints = self.form.measured[self.form.measured != self.left_out]
+        return found
 
     @cached_property
     def _variances(self) -> Floats:
@@ -126,9 +127,9 @@ class Patterns:
         """(answers, q^k): what each answer says of every pattern."""
         padded = np.zeros(self.form.bins)
         padded[self.form.measured] = self.form.padding
-        found = [told, held - padded]
+        found: list[Floats] = [told, held - padded]
         if len(self.answers) > 2:
-            found.append(held * self._scale(held, place))
+            found.append(np.asarray(held * self._scale(held, place), np.float64))
         return np.stack(found)
 
     def _scale(self, held: Ints, place: int) -> float:

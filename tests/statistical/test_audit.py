@@ -3,7 +3,7 @@
 Nothing inside a mechanism is looked at. Two neighbouring populations go through `step`, and what
 is read are the values in its measurements, of all periods: one long vector for each run. The worst
 pair of histories is found without noise, every pair tried; then both are repeated with simulated
-noise. A third of the runs gives a direction (the linear discriminant of the two), the others the
+noise. A sixth of the runs gives a direction (the linear discriminant of the two), the others the
 distance of the two means along it, in standard deviations. For Gaussian noise rho is half the
 square of that distance; the lower end of its confidence interval is a cost that the mechanism has,
 whatever it claims.
@@ -22,8 +22,8 @@ from stream_dp.evaluation.queries import histograms
 from stream_dp.evaluation.totals import rises
 from stream_dp.privacy.noise import Draw, Seeded
 
-RUNS = 2400
-ALARM = 1e-3  # the chance that an honest mechanism is blamed
+RUNS = 3000
+ALARM = 5e-3  # the chance that an honest mechanism is blamed
 TIGHT = 0.85  # of what is claimed, this much is found
 
 
@@ -128,7 +128,7 @@ def audit(mechanism, relation=None, *, symbols=2, seed=1, runs=RUNS):
     others = np.random.default_rng(3).integers(0, symbols, (6, mechanism.horizon)).astype(np.uint8)
     here, there = worst_pair(mechanism, relation, others, symbols)
     a, b = (repeated(mechanism, one, seed + i, runs) for i, one in enumerate((here, there)))
-    some = runs // 3
+    some = runs // 6
     spread = np.cov(a[:some].T) + np.cov(b[:some].T)
     shift = b[:some].mean(axis=0) - a[:some].mean(axis=0)
     direction = np.linalg.solve(spread, shift)
@@ -148,11 +148,12 @@ def least_rho(x, y):
     return max(least, 0.0) ** 2 / 2
 
 
-def window(strategy, relation, rho=None, q=2, horizon=4):
-    """At this rho noise has variance 1/2: the pair is far apart, and the noise still smooth."""
-    rho = rho or Fraction({"add_remove": 3, "replace_one": 6}[relation])
+def window(strategy, relation, rho=None):
+    """At the default rho noise has variance 1/2: the pair is far apart, the noise still smooth."""
+    horizon = {"add_remove": 5, "replace_one": 4}[relation]
+    rho = rho or Fraction({"add_remove": 4, "replace_one": 6}[relation])
     fields = {"strategy": strategy, "padded": False, "rows": 7}
-    return FixedWindow(tuple(range(q)), 2, horizon, rho, relation, **fields)
+    return FixedWindow((0, 1), 2, horizon, rho, relation, **fields)
 
 
 def cumulative(relation, rho=Fraction(5)):

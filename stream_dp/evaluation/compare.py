@@ -1,0 +1,228 @@
+"""Every form of every release against the paper's, at equal rho and equal relation.
+
+CONFIDENTIAL where the panel is real, as every evaluation is. A panel of simulated people is said
+to be one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from ..study import Study
+from .compared import table
+from .plans import Truth, check
+from .pool import cores, repeated
+from .repeat import errors
+from .report import Errors, Line
+from .table import WARNING
+from .variants import Variant, variants
+
+# Of a cumulative release's sums, those that are named: as `estimate` lists them.
+_NAMED_TOTALS = 3
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """One answer to one query, or to all cells, in people.
+
+    query: "every pattern" and "every cell" are over all cells (a pattern or a sum b, in a period);
+    answer: "panel", "raw": the release's own unbiased estimates. rmse: over cells or periods and
+    repetitions; worst: the largest RMSE of any cell or period. bias: of a query, the mean over its
+    periods; of all cells, the root mean square of theirs, less what chance adds. theory: what the
+    mechanism says of the raw answer's RMSE. ratio, worst_ratio: to those of the paper's panel.
+    """
+
+    query: str
+    answer: str
+    bias: float
+    rmse: float
+    worst: float | None
+    theory: float | None
+    ratio: float
+    worst_ratio: float | None
+
+
+@dataclass(frozen=True)
+class Form:
+    """One form of a release, as `variants.Variant`, and how it did."""
+
+    label: str
+    title: str
+    rho: str
+    paper: bool
+    chosen: bool
+    quantities: tuple[Quantity, ...]
+
+    def quantity(self, query: str, answer: str) -> Quantity:
+        """query: its first words."""
+        return next(q for q in self.quantities if q.query.startswith(query) and q.answer == answer)
+
+
+@dataclass(frozen=True)
+class Contest:
+    """The forms of one release, or of one class of its queries; kind: of that class."""
+
+    release: str
+    kind: str
+    rho: str
+    width: int | None
+    forms: tuple[Form, ...]
+
+    @property
+    def paper(self) -> Form:
+        return next(form for form in self.forms if form.paper)
+
+    @property
+    def chosen(self) -> Form:
+        return next(form for form in self.forms if form.chosen)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """simulated: whether the people are; data: the name of the data set."""
+
+    data: str
+    simulated: bool
+    study: str
+    unit: str
+    neighbours: str
+    people: int
+    periods: int
+    repetitions: int
+    seed: int
+    contests: tuple[Contest, ...]
+    confidential: bool = True
+
+    def contest(self, release: str, kind: str | None = None) -> Contest:
+        return next(c for c in self.contests if c.release == release and kind in (None, c.kind))
+
+    def table(self) -> str:
+        return table(self)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"warning": WARNING, **asdict(self)}
+
+
+def compare(
+    study: Study,
+    truth: Truth,
+    repetitions: int,
+    seed: int = 0,
+    jobs: int | None = None,
+    progress: bool = True,
+    *,
+    data: str | None = None,
+    simulated: bool = False,
+) -> Comparison:
+    """All forms of all releases, over `repetitions` runs with simulated noise each.
+
+    The arguments are those of `repeat.evaluate`; data: what the panel is called.
+    """
+    people = check(study, truth)
+    found = [
+        (release, variant)
+        for release in study.releases
+        for variant in variants(study, release, truth)
+    ]
+    plans = [(variant.plan, (seed,), i) for i, (_, variant) in enumerate(found)]
+    done = repeated(plans, repetitions, cores() if jobs is None else jobs, progress)
+    held: dict[tuple[str, str], list[tuple[Variant, Errors]]] = {}
+    for (release, variant), trials in zip(found, done, strict=True):
+        for judge, trial in zip(variant.plan.judges, trials, strict=True):
+            judged = variant, errors(variant.release, judge, trial)
+            held.setdefault((release.name, judge.kind), []).append(judged)
+    contests = tuple(
+        _contest(name, kind, str(study.release(name).rho), forms, repetitions)
+        for (name, kind), forms in held.items()
+    )
+    return Comparison(
+        data=study.name if data is None else data,
+        simulated=simulated,
+        study=study.name,
+        unit=study.unit,
+        neighbours=study.neighbours,
+        people=people,
+        periods=study.periods.count,
+        repetitions=repetitions,
+        seed=seed,
+        contests=contests,
+    )
+
+
+def _contest(
+    name: str, kind: str, rho: str, forms: list[tuple[Variant, Errors]], repetitions: int
+) -> Contest:
+    measured = [list(_measured(found, repetitions)) for _, found in forms]
+    paper = next(rows for (v, _), rows in zip(forms, measured, strict=True) if v.paper)
+    yardstick = {row["query"]: row for row in paper if row["answer"] == "panel"}
+    made = []
+    for (variant, found), rows in zip(forms, measured, strict=True):
+        quantities = []
+        for row in rows:
+            base = yardstick[row["query"]]
+            ratio = row["rmse"] / base["rmse"]
+            worst = row["worst"] / base["worst"] if row["worst"] and base["worst"] else None
+            quantities.append(Quantity(**row, ratio=ratio, worst_ratio=worst))
+        made.append(
+            Form(
+                variant.label,
+                variant.title,
+                found.rho,
+                variant.paper,
+                variant.chosen,
+                tuple(quantities),
+            )
+        )
+    return Contest(name, kind, rho, forms[0][1].width, tuple(made))
+
+
+def _measured(found: Errors, repetitions: int) -> Iterator[dict[str, Any]]:
+    """The fields of each quantity but for its ratios."""
+    kinds = {"window": ("every pattern", "bin"), "cumulative": ("every cell", "total")}
+    name, cell = kinds[found.kind]
+    for cells in found.cells:
+        if cells.answer == "undebiased":
+            continue
+        each = found.of_kind(cell, cells.answer)
+        rmse = np.concatenate([line.rmse for line in each]) if each else None
+        yield {
+            "query": name,
+            "answer": cells.answer,
+            "bias": _net_bias(each, repetitions) if each else math.nan,
+            "rmse": cells.rmse,
+            "worst": None if rmse is None else float(rmse.max()),
+            "theory": cells.theory if cells.answer == "raw" else None,
+        }
+        for line in _named(found, cells.answer):
+            yield {
+                "query": line.query,
+                "answer": cells.answer,
+                "bias": float(np.mean(line.bias)),
+                "rmse": _rms(line.rmse),
+                "worst": max(line.rmse),
+                "theory": _rms(line.theory) if line.theory and cells.answer == "raw" else None,
+            }
+
+
+def _named(found: Errors, answer: str) -> tuple[Line, ...]:
+    if found.kind == "window":
+        return found.of_kind("named", answer)
+    lines = found.of_kind("total", answer)
+    chosen = dict.fromkeys((1, min(_NAMED_TOTALS, len(lines)), len(lines)))
+    return tuple(lines[b - 1] for b in chosen)
+
+
+def _net_bias(lines: tuple[Line, ...], repetitions: int) -> float:
+    """Root mean square bias of all cells, from which the noise of their means is taken off."""
+    bias = np.concatenate([line.bias for line in lines])
+    noise = np.concatenate([line.deviation for line in lines]) ** 2 / max(repetitions - 1, 1)
+    return math.sqrt(max(0.0, float((bias**2 - noise).mean())))
+
+
+def _rms(numbers: tuple[float, ...]) -> float:
+    return float(np.sqrt(np.mean(np.square(numbers))))

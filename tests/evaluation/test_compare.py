@@ -1,0 +1,122 @@
+"""Forms against the paper's: which there are, which is marked, and what a table says of them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from small_study import PAPER, coming_and_going, study, truth
+
+from stream_dp.evaluation.compare import Comparison, compare
+from stream_dp.evaluation.variants import variants
+
+REPETITIONS = 60
+WINDOW = ["paper: histogram, padded", "histogram, projected"]
+WINDOW += ["contrasts, padded", "contrasts, projected"]
+
+
+@pytest.fixture(scope="module")
+def found() -> Comparison:
+    return compare(study(), truth(), REPETITIONS, jobs=1, progress=False, simulated=True)
+
+
+@pytest.fixture(scope="module")
+def open_() -> Comparison:
+    return compare(*coming_and_going(), REPETITIONS, jobs=1, progress=False, data="some")
+
+
+def test_every_form_stands_beside_the_paper_s(found: Comparison) -> None:
+    window, totals = found.contests
+    assert [form.label for form in window.forms] == WINDOW
+    assert window.chosen.label == "contrasts, projected"
+    assert window.paper.quantity("every pattern", "panel").ratio == 1
+    assert [form.label for form in totals.forms][:2] == ["paper: tree", "honaker"]
+    assert totals.paper.label == "paper: tree"
+    assert {form.rho for contest in found.contests for form in contest.forms} == {"1/50"}
+
+
+def test_the_choice_is_what_the_plan_makes() -> None:
+    declared = study(**PAPER)
+    held = variants(declared, declared.releases[0], truth())
+    assert [v.label for v in held if v.chosen] == ["paper: histogram, padded"]
+    private = study()
+    fields = {**private.__dict__, "neighbours": "add_remove"}
+    loose = type(private).model_construct(
+        **{k: fields[k] for k in type(private).model_fields}
+        | {"population": private.population.model_copy(update={"size": None})}
+    )
+    labels = {v.label: v.chosen for v in variants(loose, loose.releases[0], truth())}
+    assert labels == {WINDOW[0]: False, WINDOW[2]: True, WINDOW[3]: False}
+
+
+def test_better_forms_have_smaller_errors(found: Comparison) -> None:
+    window = found.contest("pairs")
+    ratios = [form.quantity("every pattern", "panel").ratio for form in window.forms]
+    assert ratios[0] == 1
+    assert max(ratios[1:]) < 0.97
+    assert min(ratios) == ratios[3]
+    once = window.chosen.quantity("at-least 1 of last 2", "panel")
+    assert once.ratio < 0.75
+    raw = window.chosen.quantity("every pattern", "raw")
+    assert raw.theory is not None
+    assert raw.rmse == pytest.approx(raw.theory, rel=0.1)
+
+
+def test_where_people_come_and_go_the_paper_counts_absence(open_: Comparison) -> None:
+    window = open_.contest("pairs")
+    labels = [form.label for form in window.forms]
+    assert labels == ["paper: histogram, padded, absence counted", *WINDOW[1::2]]
+    # As many patterns are judged of each form, and noise of squared sensitivity 2 is its own.
+    paper = window.paper.quantity("every pattern", "raw")
+    plain = window.forms[1].quantity("every pattern", "raw")
+    assert paper.theory is not None
+    assert plain.theory is not None
+    assert paper.theory / plain.theory == pytest.approx(2**0.5, rel=1e-3)
+    assert window.chosen.quantity("every pattern", "panel").ratio < 0.8
+
+
+def test_bias_is_net_of_chance(found: Comparison) -> None:
+    for contest in found.contests:
+        for form in contest.forms:
+            one = form.quantity("every", "raw")
+            assert 0 <= one.bias < 0.12 * one.rmse
+            assert one.worst is not None
+            assert one.worst >= one.rmse
+
+
+def test_the_worst_cell_is_the_largest_rmse_of_any(found: Comparison) -> None:
+    """And a query's is the largest of any period."""
+    contest = found.contest("totals")
+    every, third = (contest.paper.quantity(q, "panel") for q in ("every cell", "total at-least 3"))
+    assert third.worst is not None
+    assert every.worst is not None
+    assert third.rmse <= third.worst <= every.worst
+
+
+@pytest.mark.parametrize("name", ["found", "open_"])
+def test_tables_are_confidential_and_say_what_is_simulated(
+    name: str, request: pytest.FixtureRequest
+) -> None:
+    held: Comparison = request.getfixturevalue(name)
+    text = held.table()
+    assert text.startswith("CONFIDENTIAL")
+    assert ("SIMULATED people" in text) is (name == "found")
+    assert text.count("* ") >= 2
+    data: Any = json.loads(json.dumps(held.as_dict(), allow_nan=False))
+    assert data["confidential"] is True
+    assert data["simulated"] is (name == "found")
+    forms = data["contests"][0]["forms"]
+    assert sum(form["paper"] for form in forms) == sum(form["chosen"] for form in forms) == 1
+
+
+def test_a_comparison_repeats_exactly(found: Comparison) -> None:
+    again = compare(study(), truth(), REPETITIONS, jobs=2, progress=False, simulated=True)
+    assert again == found
+    other = compare(study(), truth(), REPETITIONS, seed=1, jobs=1, progress=False)
+    assert not np.isclose(
+        other.contests[0].paper.quantity("every", "raw").rmse,
+        found.contests[0].paper.quantity("every", "raw").rmse,
+        rtol=1e-9,
+    )
