@@ -11,6 +11,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from io import BytesIO
@@ -24,7 +25,7 @@ from stream_dp.batch.base import domain_of
 from stream_dp.batch.domain import Hierarchy
 from stream_dp.dataset import KEY, columns, measurements, parts, tables
 from stream_dp.errors import UserError
-from stream_dp.log.base import Log, LogError
+from stream_dp.log.base import Log, LogError, Missing
 from stream_dp.privacy.noise import Source, System, secret
 from stream_dp.study import Study
 
@@ -72,7 +73,8 @@ class Worker:
         kinds.check(batch.kind for batch in self.study.batches or ())
         board, told = Board(self.log), False
         while not self.stop.is_set():
-            board.refresh()
+            with suppress(Missing):  # before the releaser's first start
+                board.refresh()
             job = next((job for name, job in board.jobs.items() if board.open(name)), None)
             if job is not None:
                 self._work(board, job)

@@ -1,0 +1,221 @@
+"""Releaser and worker are killed anywhere: one result for each job, no round drawn twice."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+from crash.homes import (
+    NEVER,
+    ROUNDS,
+    Homes,
+    Noted,
+    check,
+    finish,
+    handed_in,
+    in_rounds,
+)
+from crash.victim import in_memory
+from stream_dp.services.joblog import JOBS, TRANSCRIPTS
+
+WORKER = ("job", "round", "recorded", "progress", "fitted", "result", "result-part")
+RELEASER = (
+    "begun",
+    "recovered",
+    "snapshot",
+    "job-snapshot",
+    "drawn",
+    "commit",
+    "committed",
+    "job-sent",
+    "publish",
+    "published",
+    "cleaned",
+    "result-commit",
+    "result-committed",
+    "result-cleaned",
+)
+
+
+@pytest.fixture(scope="module")
+def memory() -> Iterator[Path]:
+    with in_memory() as folder:
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def sent(memory: Path) -> Homes:
+    """Everything is sent, and nothing has run."""
+    return Homes(memory / "sent").prepare()
+
+
+@pytest.fixture(scope="module")
+def due(sent: Homes, memory: Path) -> Homes:
+    """The releaser has closed every period, and a job is due."""
+    shutil.copytree(sent.folder, memory / "due")
+    homes = Homes(memory / "due")
+    assert homes.releases_to(NEVER)
+    return homes
+
+
+@pytest.fixture(scope="module")
+def calls(due: Homes, memory: Path) -> Counter[str]:
+    """How often each step is called in runs that nothing interrupts."""
+    shutil.copytree(due.folder, memory / "calm")
+    homes = Homes(memory / "calm")
+    assert homes.works_to(NEVER)
+    assert homes.releases_to(NEVER)
+    check(homes)
+    return Counter(homes.trace())
+
+
+@pytest.fixture
+def copies(memory: Path) -> Iterator[Iterator[Path]]:
+    with in_memory() as folder:
+        yield (folder / str(i) for i in count())
+
+
+def copy(homes: Homes, path: Path) -> Homes:
+    shutil.copytree(homes.folder, path)
+    return Homes(path)
+
+
+def drawn_once(homes: Homes) -> None:
+    """Between two draws of a round a process died before the first of them was recorded."""
+    recorded = 0  # rounds in the transcript, the seed among them
+    pending = False
+    for line in homes.trace():
+        if line == "draw":
+            pending = True
+        elif line == "recorded":
+            recorded, pending = recorded + 1, False
+        elif line == "worker" and pending:
+            pending = False
+    held = [key.decode() for _, _, _, key, *_ in homes.rows(TRANSCRIPTS)]
+    assert len(held) == len(set(held)) == ROUNDS + 1, "a round was written twice"
+
+
+def test_every_step_is_known(calls: Counter[str]) -> None:
+    steps = set(calls) - {"draw", "worker"}
+    assert set(WORKER) <= steps
+    assert set(RELEASER) <= steps
+    assert calls["recorded"] == ROUNDS + 1
+    assert calls["draw"] == ROUNDS
+
+
+@pytest.mark.parametrize("step", WORKER)
+def test_a_kill_of_the_worker_at_a_step(
+    step: str, due: Homes, copies: Iterator[Path], calls: Counter[str]
+) -> None:
+    for call in range(calls[step]):
+        homes = copy(due, next(copies))
+        assert not homes.works_to(call, step)
+        finish(homes)
+        check(homes)
+        drawn_once(homes)
+
+
+@pytest.mark.parametrize("step", RELEASER)
+def test_a_kill_of_the_releaser_at_a_step(
+    step: str, sent: Homes, copies: Iterator[Path], calls: Counter[str]
+) -> None:
+    for call in range(calls[step]):
+        homes = copy(sent, next(copies))
+        for _ in range(3):
+            if not homes.releases_to(call, step):
+                break
+            homes.works_to(NEVER)
+        finish(homes)
+        check(homes)
+        drawn_once(homes)
+        assert handed_in(homes) == 1
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_kills_of_both_at_random(seed: int, sent: Homes, copies: Iterator[Path]) -> None:
+    rng, homes = random.Random(seed), copy(sent, next(copies))
+    for _ in range(25):
+        kind = homes.releases_to if rng.random() < 0.5 else homes.works_to
+        kind(rng.randrange(14))
+    assert homes.kills > 4
+    finish(homes)
+    check(homes)
+    drawn_once(homes)
+
+
+def test_a_round_is_not_drawn_again_once_it_is_recorded(due: Homes, copies: Iterator[Path]) -> None:
+    homes = copy(due, next(copies))
+    assert not homes.works_to(2, "recorded")
+    before = homes.rounds()
+    assert len(before) == 3
+    assert homes.works_to(NEVER)
+    assert {k: v for k, v in homes.rounds().items() if k in before} == before
+    last = homes.trace()[len(homes.trace()) - homes.trace()[::-1].index("worker") :]
+    assert last.count("draw") == ROUNDS - 2
+
+
+@pytest.mark.parametrize("when", ["round", "recorded", "progress", "fitted", "result"])
+def test_a_twin_adopts_the_rounds_that_came_first(
+    when: str, due: Homes, copies: Iterator[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While one worker is at a step another does the whole job: one transcript, one release."""
+    in_rounds(monkeypatch)
+    homes, calls = copy(due, next(copies)), count()
+
+    def at(step: str) -> None:
+        if step == when and next(calls) == min(2, {"fitted": 0, "result": 0}.get(when, 2)):
+            homes.work(source=Noted())
+
+    homes.work(at=at)
+    assert handed_in(homes) == 2
+    written = Counter(key for _, _, _, key, *_ in homes.rows(TRANSCRIPTS))
+    assert max(written.values()) <= 2
+    finish(homes)
+    check(homes)
+    assert sum(e.result_of is not None for e in homes.entries()) == 1
+
+
+def test_twins_that_alternate(
+    due: Homes, copies: Iterator[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each round is begun by both before either has recorded it."""
+    in_rounds(monkeypatch)
+    homes, depth = copy(due, next(copies)), count()
+
+    def at(step: str) -> None:
+        if step == "round" and next(depth) < 3:
+            homes.work(at=at)
+
+    homes.work(at=at)
+    finish(homes)
+    check(homes)
+    assert max(Counter(key for _, _, _, key, *_ in homes.rows(TRANSCRIPTS)).values()) > 1
+
+
+def test_a_job_is_sent_again_where_the_releaser_died_before(
+    sent: Homes, copies: Iterator[Path]
+) -> None:
+    homes = copy(sent, next(copies))
+    assert not homes.releases_to(1, "committed")
+    assert homes.rows(JOBS) == []
+    assert len(homes.entries()[-1].jobs) == 1
+    assert homes.releases_to(NEVER)
+    assert len(homes.rows(JOBS)) == 1
+    finish(homes)
+    check(homes)
+
+
+def test_the_same_journal_gives_the_same_job(sent: Homes, copies: Iterator[Path]) -> None:
+    """Jobs have ids and snapshots that do not depend on how often it was tried."""
+    found = []
+    for call in (0, 1):
+        homes = copy(sent, next(copies))
+        homes.releases_to(call, "job-snapshot")
+        assert homes.releases_to(NEVER)
+        found.append([job for entry in homes.entries() for job in entry.jobs])
+    assert found[0] == found[1]
