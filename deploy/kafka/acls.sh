@@ -1,10 +1,12 @@
 #!/bin/sh
-# Access lists of one study for four kinds of users: acls.sh [confidential|public|both].
+# Access lists of one study for six kinds of users: acls.sh [confidential|public|both].
 # One cluster: both, the default. Two clusters: run it on each, with its own side.
 #
 #   BOOTSTRAP     host:port                     ADMIN_CONFIG   client settings of an administrator
 #   PREFIX        of the confidential topics    PUBLIC_PREFIX  of the public one; PREFIX if unset
-#   PRODUCERS, RELEASER, ANALYSTS, MONITOR      principals, several with spaces between them
+#   PRODUCERS, RELEASER, ANALYSTS, MONITOR,
+#   OPERATORS, WORKERS                          principals, several with spaces between them
+#   BATCHES       yes: the study has batch releases, with operators and workers of their jobs
 #   KAFKA_ACLS    the tool; kafka-acls.sh
 #
 # What is not granted is refused: topics are made by an administrator (stream-dp topics), and
@@ -19,6 +21,8 @@ producers=${PRODUCERS:-User:producer}
 releaser=${RELEASER:-User:releaser}
 analysts=${ANALYSTS:-User:analyst}
 monitor=${MONITOR:-User:monitor}
+operators=${OPERATORS:-User:operator}
+workers=${WORKERS:-User:worker}
 
 case $side in
     confidential | public | both) ;;
@@ -43,6 +47,20 @@ if [ "$side" != public ]; then
         --topic "$private.journal" --topic "$private.dead-letters"
     grant "$releaser" "Write Describe" --transactional-id "$private.releaser"
     grant "$releaser" "Describe" --group "$private.reader"
+fi
+if [ "$side" != public ] && [ "${BATCHES:-no}" = yes ]; then
+    grant "$releaser" "Read Describe DescribeConfigs" --topic "$private.groups"
+    grant "$releaser" "Read Write Describe DescribeConfigs" \
+        --topic "$private.jobs" --topic "$private.results"
+    grant "$releaser" "Read Describe DescribeConfigs" --topic "$private.transcripts"
+    grant "$workers" "Read Describe" --topic "$private.jobs"
+    grant "$workers" "Read Write Describe" \
+        --topic "$private.transcripts" --topic "$private.results"
+    grant "$operators" "Read Write Describe" --topic "$private.groups" --topic "$private.jobs"
+    grant "$operators" "Read Describe" --topic "$private.journal" \
+        --topic "$private.transcripts" --topic "$private.results"
+    grant "$operators" "Write Describe" --transactional-id "$private.groups"
+    grant "$workers $operators" "Describe" --group "$private.reader"
 fi
 if [ "$side" != confidential ]; then
     grant "$releaser" "Read Write Describe DescribeConfigs" --topic "$public.releases"

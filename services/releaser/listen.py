@@ -71,6 +71,29 @@ class ConfidentialMetrics(Collector):
         for fate, count in facts.cells.items():
             cells.add_metric([fate], count)
         yield cells
+        if facts.study.batches:
+            yield from _jobs(facts)
+
+
+def _jobs(facts: Facts) -> Iterator[Metric]:
+    """Of every batch job since this process started."""
+    states = GaugeMetricFamily("stream_dp_job", "Batch jobs by state.", labels=["job", "state"])
+    told = {
+        name: GaugeMetricFamily(f"stream_dp_job_{name}", words, labels=["job"])
+        for name, words in (
+            ("done", "Rounds of a batch job that are decided."),
+            ("rounds", "Rounds that a batch job will have, as its worker tells."),
+            ("error", "Error of a job's model on its noisy answers, in standard errors squared."),
+            ("left_seconds", "Time that a batch job will still take, as its worker guesses."),
+        )
+    }
+    for job, held in list(facts.jobs.items()):
+        states.add_metric([job, held.state], 1)
+        values = (held.done, held.rounds, held.error, held.left)
+        for family, value in zip(told.values(), values, strict=True):
+            family.add_metric([job], value)
+    yield states
+    yield from told.values()
 
 
 def _gauge(name: str, words: str, value: float | Fraction) -> GaugeMetricFamily:
