@@ -357,6 +357,16 @@ def handed_in(homes: Homes) -> int:
     return sum(b"manifest" in (headers or b"") for *_, headers in homes.rows(RESULTS))
 
 
+def results(homes: Homes) -> list[list[bytes]]:
+    """The parts of every result in the topic, by the worker that wrote them."""
+    found: dict[bytes, list[bytes]] = {}
+    for *_, value, raw in homes.rows(RESULTS):
+        headers = dict(msgspec.msgpack.decode(raw))
+        if headers["stream-dp-part"] != b"manifest":
+            found.setdefault(headers["stream-dp-writer"], []).append(value)
+    return list(found.values())
+
+
 def edit(homes: Homes, statement: str, *values: Any) -> None:
     """Change the confidential file behind its back."""
     with closing(sqlite3.connect(homes.folder / "homes.db")) as db, db:

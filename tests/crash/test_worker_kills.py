@@ -19,6 +19,7 @@ from crash.homes import (
     finish,
     handed_in,
     in_rounds,
+    results,
 )
 from crash.victim import in_memory
 from stream_dp.services.joblog import JOBS, TRANSCRIPTS
@@ -173,6 +174,9 @@ def test_a_twin_adopts_the_rounds_that_came_first(
 
     homes.work(at=at)
     assert handed_in(homes) == 2
+    # The seed and every round are the winner's, so what the loser made is the same to the byte.
+    first, second = results(homes)
+    assert first == second
     written = Counter(key for _, _, _, key, *_ in homes.rows(TRANSCRIPTS))
     assert max(written.values()) <= 2
     finish(homes)
@@ -192,6 +196,9 @@ def test_twins_that_alternate(
             homes.work(at=at)
 
     homes.work(at=at)
+    first, *others = results(homes)
+    assert others
+    assert all(other == first for other in others)
     finish(homes)
     check(homes)
     assert max(Counter(key for _, _, _, key, *_ in homes.rows(TRANSCRIPTS)).values()) > 1
