@@ -51,8 +51,9 @@ def reconcile(
     """
     real = nearest(room, (rows, columns), spreads)
     total = int(np.floor(real.sum() + coins.random()))
-    margins = [whole(real.sum(axis=axis), room.sum(axis=axis), total, coins) for axis in (1, 0)]
-    moves = _vertex(room, _likely(room, *margins), *margins, coins)
+    by_row = whole(real.sum(axis=1), room.sum(axis=1), total, coins)
+    by_column = whole(real.sum(axis=0), room.sum(axis=0), total, coins)
+    moves = _vertex(room, _likely(room, by_row, by_column), by_row, by_column, coins)
     off = [
         np.abs(moves.sum(axis=axis) - aim).sum()
         for axis, aim in zip((1, 0), (rows, columns), strict=True)
@@ -71,12 +72,13 @@ def nearest(room: Ints, aims: tuple[Floats, Floats], spreads: tuple[Floats, Floa
     used = room > 0
     pace = np.outer(heavy, np.ones_like(light)) * np.maximum(used.sum(axis=1), 1)[:, None]
     pace += light * np.maximum(used.sum(axis=0), 1)
-    held = ahead = room / 2
+    held: Floats = room / 2
+    ahead = held
     speed = 1.0
     for _ in range(_MOST_STEPS):
         slope = (heavy * (ahead.sum(axis=1) - aims[0]))[:, None]
         slope = slope + light * (ahead.sum(axis=0) - aims[1])
-        after = np.clip(ahead - slope / pace, 0, room)
+        after: Floats = np.clip(ahead - slope / pace, 0, room)
         if np.abs(after - held).max() < 1e-3:
             return after
         if ((ahead - after) * (after - held)).sum() > 0:
