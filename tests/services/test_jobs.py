@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -482,3 +484,40 @@ def test_confidential_metrics_of_jobs(homes: Homes) -> None:
     assert samples["stream_dp_job_rounds"] == 20
     assert samples["stream_dp_job_error"] == 1.5
     assert samples["stream_dp_job"] == 1
+
+
+# The worker beside the releaser
+
+
+def test_a_worker_that_is_killed(homes: Homes, capsys: pytest.CaptureFixture[str]) -> None:
+    homes.prepare()
+    assert not homes.run(worker=["-c", "import os; os.kill(os.getpid(), 9)"])
+    (job,) = said(capsys, "jobs", homes.file)["jobs"]
+    assert (job["state"], job["reason"]) == ("failed", "the worker ended with signal 9")
+
+
+def test_a_worker_whose_log_is_away_is_started_again_later(homes: Homes) -> None:
+    homes.prepare(1)
+    homes.file.write_text(EVERY)
+    with homes.releaser(worker=["-c", "import sys; sys.exit(5)"]) as releaser:
+        thread = threading.Thread(target=releaser.run)
+        thread.start()
+        time.sleep(2)
+        releaser.stop.set()
+        thread.join(30)
+        assert [held.state for held in releaser.facts.jobs.values()] == ["waiting"]
+
+
+def test_the_worker_ends_with_its_parent(homes: Homes) -> None:
+    homes.prepare(1).run()
+    command = worker_command(homes.setting)
+    assert command is not None
+    command = [word for word in command if word != "--until-idle"]
+    with subprocess.Popen(
+        [sys.executable, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdin is not None
+        time.sleep(1)
+        assert child.poll() is None
+        child.stdin.close()
+        assert child.wait(30) == 0

@@ -1,0 +1,115 @@
+"""Independent attributes: what they cost, what they answer, what is repeated."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from stream_dp.batch.base import Memory
+from stream_dp.batch.domain import Column, Domain, Hierarchy
+from stream_dp.batch.independent import fit, marginals, variance
+from stream_dp.grouped import Batch
+from stream_dp.privacy.noise import Draw, System
+
+DOMAIN = Domain(
+    (Column("region", ("n", "s")),), (Column("a", (0, 1, 2)), Column("b", ("x", "y"))), 3
+)
+RHO = Fraction(1, 7)
+RELEASE = Batch(name="r", kind="independent", attributes=("a", "b"), rho=RHO, every=1)
+
+
+def hierarchy(seed=0, groups=400):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 4, groups)
+    held = np.stack([rng.integers(2, size=groups), sizes - 1], axis=1)
+    people = np.stack(
+        [rng.integers(3, size=sizes.sum()), rng.integers(2, size=sizes.sum())], axis=1
+    )
+    return Hierarchy(DOMAIN, held, people, np.repeat(np.arange(groups), sizes))
+
+
+class Silent:
+    simulated = True
+
+    def draw(self, demand):
+        return Draw(tuple(np.zeros(n, np.int64) for _, n in demand), np.random.default_rng(0))
+
+
+def answers(held, source=None, transcript=None):
+    told = []
+    made = fit(held, RELEASE, source or Silent(), transcript or Memory(), lambda *x: told.append(x))
+    assert told[0][:2] == (1, 1)
+    return made
+
+
+def test_any_change_of_one_person_costs_rho_and_no_more():
+    """All pairs of values of one person, brute force: the largest is what is charged."""
+    base, worst = hierarchy(groups=3), Fraction(0)
+    for a in range(3):
+        for b in range(2):
+            people = base.people.copy()
+            people[1] = a, b
+            other = Hierarchy(DOMAIN, base.groups, people, base.group_of)
+            change = answers(base).measurements.values - answers(other).measurements.values
+            squared = Fraction(int((change**2).sum()))
+            worst = max(worst, squared / (2 * variance(DOMAIN, RHO)))
+    # Marginals of groups do not change, and are charged all the same.
+    moved, charged = len(DOMAIN.person_values), len(marginals(DOMAIN))
+    assert worst == RHO * moved / charged
+
+
+def test_without_noise_answers_are_true_and_samples_are_near():
+    held = hierarchy()
+    made = answers(held)
+    found = dict(zip(made.measurements.queries, made.measurements.values.tolist(), strict=True))
+    assert found["people: b=x"] == (held.people[:, 1] == 0).sum()
+    assert found["groups: size=3"] == (held.groups[:, 1] == 2).sum()
+    sample = made.sample(1)
+    assert sample.G == held.G
+    assert abs((sample.people[:, 1] == 0).mean() - (held.people[:, 1] == 0).mean()) < 0.1
+
+
+def test_a_transcript_is_replayed_and_gives_the_same():
+    transcript = Memory()
+    first = answers(hierarchy(), System(), transcript)
+
+    class Never:
+        simulated = False
+
+        def draw(self, demand):
+            raise AssertionError("a round was drawn again")
+
+    again = answers(hierarchy(), Never(), transcript)
+    assert (first.measurements.values == again.measurements.values).all()
+    assert (first.sample(5).people == again.sample(5).people).all()
+
+
+def test_what_another_recorded_first_holds():
+    winner = Memory()
+    answers(hierarchy(), Silent(), winner)
+
+    class Second(Memory):
+        """Nothing was there when it was asked, and all of it when it recorded."""
+
+        def rounds(self):
+            return []
+
+        def record(self, number, data):
+            return winner.held[number]
+
+    adopted = answers(hierarchy(), System(), Second())
+    assert (adopted.measurements.values == answers(hierarchy()).measurements.values).all()
+
+
+@pytest.mark.parametrize("counts", [-5, 0])
+def test_counts_below_zero_leave_something_to_sample(counts):
+    class Low:
+        simulated = True
+
+        def draw(self, demand):
+            noise = tuple(np.full(n, counts - 10_000) for _, n in demand)
+            return Draw(noise, np.random.default_rng(0))
+
+    made = answers(hierarchy(), Low())
+    assert made.notes["negative_counts"] == len(made.measurements.values)
+    assert made.sample(0).G == 400

@@ -1,0 +1,90 @@
+"""Batch releases: where the noisy answers coincide, every public byte does, and what is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from crash.homes import LABELS, PERIODS, TEXT, Homes, report, reports, roster
+from crash.small import secrets_fixed
+from crash.victim import in_memory
+from stream_dp.services.cli import main
+from stream_dp.services.joblog import TRANSCRIPTS
+from stream_dp.services.releaser.inputs import marker
+from stream_dp.services.roster import deliver
+
+from stream_dp.log.base import Record
+from stream_dp.log.sqlite import SqliteLog
+
+ALONE = TEXT[: TEXT.index('[[releases]]\nname = "pairs"')] + TEXT[
+    TEXT.index('[[releases]]\nname = "households"') :
+].replace('at = ["2021-02"]', "every = 1")
+ANSWERS = [[9, 2], [3, 4, 3, 2], [13, 14, 1], [15, 16]]  # noisy counts, in every run the same
+X = "p07"
+
+CHANGES = {
+    "other values": [report(X, n, income="low", work=1) for n in range(1, PERIODS + 1)],
+    "cleared": [report(X, n, income=None, work=None) for n in range(1, PERIODS + 1)],
+    "unknown": [report(X, n, income="rich", work=7) for n in range(1, PERIODS + 1)],
+    "flood": [report(X, 1 + i % PERIODS, work=i % 2) for i in range(500)],
+}
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with in_memory() as folder:
+        yield folder
+
+
+def run(path: Path, more: list[Record]) -> dict[str, bytes | str]:
+    """Everything that an analyst sees, and what the releaser and the worker tell."""
+    homes, told = Homes(path, ALONE), list[str]()
+    with pytest.MonkeyPatch.context() as patch:
+        secrets_fixed(patch)
+        patch.setattr("stream_dp.log.sqlite.clock_module.time", lambda: 1e9)
+        deliver(homes.setting, roster())
+        for number in range(1, PERIODS + 1):
+            own = [r for r in more if f'"{LABELS[number - 1]}"'.encode() in (r.value or b"")]
+            others = [r for r in reports(number) if f'"{X}"'.encode() not in (r.value or b"")]
+            homes.send([*others, *(own or []), marker(number, 0)])
+        homes.run(tell=told.append)
+        held = [np.array(c, "<i8").tobytes() for c in ANSWERS]
+        with homes.log() as log:
+            jobs = [job for entry in homes.entries() for job in entry.jobs]
+            for job in jobs:
+                write(log, job.id, [b"seed" * 8, msgspec.msgpack.encode(held)])
+        homes.work(tell=told.append)
+        assert homes.run(tell=told.append)
+        seen: dict[str, bytes | str] = {"told": "\n".join(told)}
+        seen["file"] = (path / "homes-public.db").read_bytes()
+        out = path / "out"
+        assert main(["export", f"sqlite:{path / 'homes-public.db'}", "households", str(out)]) == 0
+    return seen | {file.name: file.read_bytes() for file in out.iterdir()}
+
+
+def write(log: SqliteLog, job: str, rounds: list[bytes]) -> None:
+    """Rounds that were decided before: no noise is drawn."""
+    log.append(
+        Record(TRANSCRIPTS, data, f"{job}/{n}".encode(), (("stream-dp-chunk", b"w/0/1"),), 0)
+        for n, data in enumerate(rounds)
+    )
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_the_public_side_does_not_tell_inputs_apart(folder: Path, change: str) -> None:
+    a, b = run(folder / "a", []), run(folder / "b", CHANGES[change])
+    assert (folder / "a" / "homes.db").read_bytes() != (folder / "b" / "homes.db").read_bytes()
+    assert a == b
+    assert {"groups.parquet", "people.parquet", "file"} <= set(a)
+
+
+def test_other_answers_are_seen(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The comparison can fail."""
+    a = run(folder / "a", [])
+    monkeypatch.setitem(globals(), "ANSWERS", [*ANSWERS[:3], [16, 15]])
+    b = run(folder / "b", [])
+    assert a["told"] == b["told"]
+    assert a["file"] != b["file"]
