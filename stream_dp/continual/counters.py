@@ -1,45 +1,92 @@
 """Stream counters: all prefix sums of a stream, released as it arrives.
 
-Every counter here is a factorization A = B C of the prefix-sum matrix A (lower-triangular ones):
-C x + noise is measured, one entry at each time, and B decodes it. C is an integer matrix, so
-that what meets the noise is an integer.
+Every counter is a factorization A = B C of the prefix-sum matrix A (lower-triangular ones): C x
++ noise is measured row by row as the stream x arrives, and B decodes it. 2^m C is a matrix of
+integers, so that what meets the noise is an integer: x counts people, and the noise is a discrete
+Gaussian on the integers. B is made for the rounded C, so the decoded sums are unbiased.
 
-The cost of a set of counters, one for each threshold b, is a maximum over histories: a person
-enters counter b at time t_b, and t_1 < t_2 < ... `path_costs` finds it exactly.
+Trees are here; factorizations into real matrices are in `factorizations.py`, what a set of
+counters costs in `paths.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from fractions import Fraction
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-
-from ..study import Neighbours
+from scipy.linalg import solve_triangular
 
 IntMatrix = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
-# Charges follow the exact cost of every prefix up to this horizon: work grows with T^4.
-MOST_PREFIXES = 100
+BITS = 16  # m of a real factorization: its entries are rounded by at most 2^-17
 
 
 @dataclass(frozen=True, eq=False)
 class Counter:
-    """encode: C, (n, n) lower triangular int64; decode: B, (n, n) lower triangular int64."""
+    """A counter of n steps.
 
+    encode: (rows, n) int64, 2^m C; times: (rows,) int64, never falling, the step from 1 at which
+    each row is measured: a row looks at no later entry; decode: (n, rows) float64, B, whose i-th
+    row is 0 for what is measured after i. decode @ encode / scale is A; scale = 2^m.
+
+    A counter of thresholds has a stream whose entries sum to at most the number of people N. So a
+    row is at most N max|encode|, below 2^57 for 2^40 people: int64 holds it with any noise that
+    `noise.py` draws for a plan that is not refused.
+    """
+
+    name: str
     encode: IntMatrix
-    decode: IntMatrix
+    decode: Floats
+    times: IntMatrix
+    scale: int = 1
 
     @property
     def length(self) -> int:
-        return int(self.encode.shape[0])
+        return int(self.decode.shape[0])
+
+    def rows(self, step: int) -> int:
+        """How many rows are measured up to a step."""
+        return int(np.searchsorted(self.times, step, side="right"))
+
+    @cached_property
+    def gains(self) -> Floats:
+        """(n,): variance of each sum over that of the integer noise, squared row norms of B/2^m."""
+        found: Floats = np.einsum("ij,ij->i", self.decode, self.decode) / self.scale**2
+        return found
 
     @property
-    def worst_gain(self) -> int:
-        """Largest squared row norm of B: the worst released variance over the noise's."""
-        return int((self.decode**2).sum(axis=1).max())
+    def worst_gain(self) -> Fraction:
+        """The largest gain, exactly as it was computed (relative rounding about 1e-14)."""
+        return Fraction(float(self.gains.max()))
+
+    @cached_property
+    def column2(self) -> int:
+        """The largest squared column norm of `encode`: what one entry costs at most."""
+        return int((self.encode**2).sum(axis=0).max())
+
+    @property
+    def errors(self) -> Floats:
+        """(n,): standard deviations in units of 1/sqrt(2 rho), one entry changing by 1."""
+        found: Floats = np.sqrt(self.gains * self.column2)
+        return found
+
+
+def prefix_sums(n: int) -> Floats:
+    """A, (n, n)."""
+    return np.tril(np.ones((n, n)))
+
+
+def rounded(name: str, real: Floats) -> Counter:
+    """The counter of a lower-triangular C (n, n), rounded to multiples of 2^-16."""
+    scale = 1 << BITS
+    encode = np.rint(np.tril(real) * scale).astype(np.int64)
+    n = encode.shape[0]
+    solved = solve_triangular(encode / scale, prefix_sums(n).T, trans="T", lower=True)
+    return Counter(name, encode, np.tril(solved.T), np.arange(1, n + 1), scale)
 
 
 @lru_cache(maxsize=512)
@@ -54,74 +101,47 @@ def tree(n: int) -> Counter:
     (1.243).
     """
     encode = np.zeros((n, n), np.int64)
-    decode = np.zeros((n, n), np.int64)
+    decode = np.zeros((n, n))
     for i in range(1, n + 1):
         encode[i - 1, i - (i & -i) : i] = 1
         left = i
         while left:
             decode[i - 1, left - 1] = 1
             left -= left & -left
-    return Counter(encode, decode)
+    return Counter("tree", encode, decode, np.arange(1, n + 1))
 
 
-def path_costs(
-    counters: Sequence[Counter], weights: Sequence[int], neighbours: Neighbours, *, prefixes: bool
-) -> list[int]:
-    """Exact worst cost over histories after each period, in units of sum_b w_b ||C_b dx_b||^2.
+@lru_cache(maxsize=512)
+def honaker(n: int) -> Counter:
+    """All complete dyadic nodes, and the best unbiased use of those that are known (Honaker 2015,
+    estimation from below).
 
-    counters: for b = 1..T, of length T - b + 1. add_remove: one increasing path t_1 < t_2 < ...
-    (or never, from some b on). Otherwise two paths, the old person's and the new one's.
-    prefixes=False: the final cost alone. Dynamic programme from b = T down; F_b[s, s'] is the
-    largest cost of counters b.. when counter b - 1 was entered at s and s'.
+    The sum of a node of height h is measured by itself (variance 1) and by its two halves'
+    estimates (2 v_{h-1}); weighted by inverse variance v_h = 2 v_{h-1} / (2 v_{h-1} + 1), that is
+    v_h = 2^h / (2^{h+1} - 1), and the weight of its own measurement is v_h. By induction nothing
+    linear and unbiased in the nodes inside it is better. The sum to i adds the nodes of i's binary
+    digits; those are disjoint, and no complete node up to i is outside them, so this is the best
+    use of all that is measured by then.
     """
-    horizon = len(counters)
-    cuts = range(1, horizon + 1) if prefixes else (horizon,)
-    return [_worst(counters, weights, neighbours, t) for t in cuts]
+    nodes = [(i, h) for i in range(1, n + 1) for h in range((i & -i).bit_length())]
+    row = {node: r for r, node in enumerate(nodes)}
+    encode = np.zeros((len(nodes), n), np.int64)
+    inside = np.zeros((len(nodes), len(nodes)))
+    decode = np.zeros((n, len(nodes)))
+    for r, (i, h) in enumerate(nodes):
+        encode[r, i - (1 << h) : i] = 1
+        own = (1 << h) / ((2 << h) - 1)
+        inside[r, r] = own
+        if h:
+            halves = row[i, h - 1], row[i - (1 << (h - 1)), h - 1]
+            inside[r] += (1 - own) * (inside[halves[0]] + inside[halves[1]])
+    for i in range(1, n + 1):
+        left = i
+        while left:
+            low = left & -left
+            decode[i - 1] += inside[row[left, low.bit_length() - 1]]
+            left -= low
+    return Counter("honaker", encode, decode, np.array([i for i, _ in nodes], np.int64))
 
 
-def _worst(
-    counters: Sequence[Counter], weights: Sequence[int], neighbours: Neighbours, t: int
-) -> int:
-    single = neighbours == "add_remove"
-    # Times are 1..t, and t + 1 stands for never (or not yet, which costs nothing so far).
-    best: IntMatrix = np.zeros(t + 2, np.int64) if single else np.zeros((t + 2, t + 2), np.int64)
-    for b in range(t, 0, -1):
-        seen = counters[b - 1].encode[: t - b + 1, : t - b + 1]
-        gram = np.zeros((t + 2, t + 2), np.int64)
-        # Floats multiply faster, and these are whole numbers far below 2^53.
-        gram[b : t + 1, b : t + 1] = (seen.T.astype(float) @ seen.astype(float)).astype(np.int64)
-        own = gram.diagonal()
-        if single:
-            total = weights[b - 1] * own + best
-            total[:b] = 0
-            later = np.maximum.accumulate(total[::-1])[::-1]
-            best = np.append(later[1:], later[-1])
-        else:
-            total = weights[b - 1] * (own[:, None] + own[None, :] - 2 * gram) + best
-            total[:b], total[:, :b] = 0, 0
-            later = np.maximum.accumulate(total[::-1, ::-1], axis=0)
-            later = np.maximum.accumulate(later, axis=1)[::-1, ::-1]
-            best = later[np.ix_(_after(t), _after(t))]
-    return int(best.reshape(-1)[0])
-
-
-def _after(t: int) -> list[int]:
-    """The first time allowed after s, for s = 0..t+1; never is followed by never."""
-    return [*range(1, t + 2), t + 1]
-
-
-def shares(counters: Sequence[Counter]) -> tuple[int, ...]:
-    """Weights (inverse noise variances up to a unit): every counter gets the same worst variance.
-
-    rho_b in proportion to counter b's worst variance at unit budget (the corrected form of the
-    paper's split, whose printed weights starve the last counters).
-    """
-    return tuple(counter.worst_gain for counter in counters)
-
-
-@lru_cache(maxsize=64)
-def tree_costs(horizon: int, neighbours: Neighbours) -> tuple[int, ...]:
-    """`path_costs` of T trees with their `shares`: of every prefix, or (large T) of the last."""
-    counters = [tree(horizon - b) for b in range(horizon)]
-    prefixes = horizon <= MOST_PREFIXES
-    return tuple(path_costs(counters, shares(counters), neighbours, prefixes=prefixes))
+ONCE = Counter("once", np.ones((1, 1), np.int64), np.ones((1, 1)), np.ones(1, np.int64))

@@ -1,43 +1,43 @@
 """The cumulative synthesizer: Bun, Gaboardi, Neunhoeffer, Zhang 2024, Algorithm 2.
 
 For every b a stream counter follows S_b, the number of people with the event in at least b
-periods so far. The noisy sums are made monotone in time and in b, and that many synthetic rows
-of running total b - 1 get the event.
-
-Privacy. Counter b's stream gets a 1 when a person's total reaches b. Under add_remove one path
-of entry times changes, under replace_one and replace_in_place an old and a new one; the exact
-worst cost is a dynamic programme (`counters.path_costs`). The noise is scaled so that it is rho.
-Under replacement the number of people is public. Under add_remove the number of rows is
-declared, or measured at t = 1 with `size_share` of rho (sensitivity 1).
+periods so far. The noisy sums are rounded and made monotone in time and in b, and that many
+synthetic rows of running total b - 1 get the event. Where people come and go, S_0 counts those who
+have entered; as many rows enter, and only rows that have entered get the event. What is measured,
+at what cost, is in `cumulative_form.py`.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..panel import Panel
+from ..errors import Inconsistent
+from ..panel import Panel, Symbols
 from ..privacy.noise import Draw, exact_variance
 from ..study import Cumulative as Declared
-from ..study import Neighbours, Study
-from .base import Counts, Demand, Estimates, Measurements, Step, fits, pack, shuffled, unpack
-from .counters import Counter, shares, tree, tree_costs
+from ..study import Study
+from .base import Counts, Estimates, Measurements, Step, fits, pack, shuffled, unpack
+from .counters import Floats
+from .cumulative_form import CumulativeForm, Lane
 
-STATE_VERSION = 1
+STATE_VERSION = 2
+ABSENT = 2  # the panel's code of a row that has not entered
 
 
 @dataclass(frozen=True)
 class State:
     """What the next period needs.
 
-    streams: (T, T) true entries of counter b at t (confidential); noisy: (T, T) measured nodes;
-    sums: (T + 1,) monotone S_0..S_T; totals: (rows,) each row's running total.
+    streams: (T + 1, T) true entries of counters 1..T and of people at t (confidential); noisy:
+    (all rows,) measured integers, counter after counter, 0 where not yet; sums: (T + 1,) monotone
+    S_0..S_T; totals: (rows,) each row's running total, -1 before it has entered.
     """
 
     period: int
@@ -48,174 +48,191 @@ class State:
 
 
 @dataclass(frozen=True)
-class Cumulative:
-    """Algorithm 2 for one event.
-
-    horizon T; rho: cost of all periods under `neighbours`; rows: the public or declared number
-    of synthetic people, None where it is measured with size_share of rho.
-    """
-
-    horizon: int
-    rho: Fraction
-    neighbours: Neighbours
-    rows: int | None
-    size_share: Fraction = Fraction(0)
-    failure: Fraction = Fraction(1, 20)
-
-    title: ClassVar[str] = "cumulative, binary tree counters (Bun et al. 2024, Algorithms 2 and 3)"
-    values: ClassVar[tuple[int | str, ...]] = (0, 1)  # of the panel: the event, or not
-    padding: ClassVar[int] = 0
+class Cumulative(CumulativeForm):
+    """Algorithm 2 for one event; its fields are those of its form."""
 
     @classmethod
     def of(cls, study: Study, release: Declared) -> Cumulative:
-        rows = release.rows if study.neighbours == "add_remove" else study.size
-        share = release.size_share or Fraction(0)
-        horizon = study.periods.count
-        return cls(horizon, release.rho, study.neighbours, rows, share, release.failure)
-
-    @cached_property
-    def counters(self) -> tuple[Counter, ...]:
-        return tuple(tree(self.horizon - b) for b in range(self.horizon))
-
-    @cached_property
-    def variances(self) -> tuple[Fraction, ...]:
-        """Noise variance of counter b's nodes, b = 1..T."""
-        cost = tree_costs(self.horizon, self.neighbours)[-1]
-        share = self.rho * (1 - self.size_share) / cost
-        return tuple(1 / (2 * weight * share) for weight in shares(self.counters))
-
-    @property
-    def size_variance(self) -> Fraction:
-        """Noise variance of the measured n: 1 / (2 rho size_share)."""
-        return 1 / (2 * self.rho * self.size_share)
-
-    @cached_property
-    def charges(self) -> tuple[Fraction, ...]:
-        """Increments of the exact worst cost, period by period; all at once where T is large."""
-        size = self.rho * self.size_share
-        costs = tree_costs(self.horizon, self.neighbours)
-        if len(costs) < self.horizon:
-            return (self.rho,) + (Fraction(0),) * (self.horizon - 1)
-        scale = (self.rho - size) / costs[-1]
-        steps = [b - a for a, b in zip([0, *costs[:-1]], costs, strict=True)]
-        return (size + steps[0] * scale, *(s * scale for s in steps[1:]))
-
-    def variance(self, b: int, t: int) -> Fraction:
-        """Variance of the noisy S_b at t; 0 for b > t, where S_b is 0 for certain."""
-        if b > t:
-            return Fraction(0)
-        row = self.counters[b - 1].decode[t - b]
-        return self.variances[b - 1] * int((row**2).sum())
-
-    @property
-    def worst_variance(self) -> Fraction:
-        """The largest noise variance of a released number: a sum's, or that of n."""
-        return max(self._worst_sum, self.size_variance if self.size_share else Fraction(0))
-
-    @property
-    def _worst_sum(self) -> Fraction:
-        return max(v * c.worst_gain for v, c in zip(self.variances, self.counters, strict=True))
-
-    @property
-    def error_bound(self) -> float:
-        """No noisy S_b at any t is off by more, with probability 1 - beta, b = 1..t, t = 1..T.
-
-        A union bound over T (T + 1) / 2 subgaussian sums; making them monotone never raises the
-        largest error (Lemma 4.2 of the paper) as long as the number of rows is not too small.
-        """
-        cells = self.horizon * (self.horizon + 1) // 2
-        return math.sqrt(2 * self._worst_sum * math.log(2 * cells / self.failure))
-
-    def demand(self, t: int) -> Demand:
-        nodes = tuple((self.variances[b], 1) for b in range(t))
-        return (*nodes, (self.size_variance, 1)) if t == 1 and self.size_share else nodes
+        """The form that the release declares, with the best counter where it names none."""
+        first, last = study.span(release)
+        return cls.best(
+            last - first + 1,
+            release.rho,
+            study.neighbours,
+            study.size if release.rows is None else release.rows,
+            release.size_share or Fraction(0),
+            release.failure,
+            counter=release.counter,
+            present=release.rows is not None and release.size_share is not None,
+            moves=release.where is not None,
+        )
 
     def init(self) -> State:
-        square = (self.horizon, self.horizon)
-        zeros = np.zeros(square, np.int64)
-        return State(0, zeros, zeros, np.zeros(self.horizon + 1, np.int64), np.zeros(0, np.int64))
+        streams = np.zeros((self.horizon + 1, self.horizon), np.int64)
+        noisy, sums = np.zeros(self.all_rows, np.int64), np.zeros(self.horizon + 1, np.int64)
+        return State(0, streams, noisy, sums, np.zeros(0, np.int64))
 
     def measure(
         self, streams: NDArray[np.int64], t: int, counts: Counts
     ) -> tuple[NDArray[np.int64], Counts]:
-        """The streams with period t's entries, and the true nodes that are measured at t.
+        """The streams with period t's entries, and the true rows that are measured at t.
 
         counts: (T + 1,) int64, people whose total went from b - 1 to b at t, for b = 1..T, then
-        the number of people. The nodes of counters 1..t come first, then n where it is measured.
+        those who enter at t (without `present`: at t = 1 the number of people, later unused).
         """
         streams = streams.copy()
-        streams[:, t - 1] = counts[:-1]
-        nodes = [
-            int(self.counters[b].encode[t - 1 - b, : t - b] @ streams[b, b:t]) for b in range(t)
+        streams[:, t - 1] = counts
+        return streams, np.concatenate([self._rows(streams, lane, t) for lane in self.active(t)])
+
+    def _rows(self, streams: NDArray[np.int64], lane: Lane, t: int) -> Counts:
+        place, rows = lane.place, lane.rows(t)
+        steps = t - lane.start + 1
+        encode = lane.counter.encode[rows.start - place : rows.stop - place, :steps]
+        found: Counts = encode @ streams[lane.threshold - 1, lane.start - 1 : t]
+        return found
+
+    def observe(
+        self, state: State, counts: Counts, noise: Sequence[Counts]
+    ) -> tuple[State, Floats]:
+        """Measure one period, without rows: the state but for sums and totals, and the unbiased
+        S_1..S_t. counts as in `measure`; noise: as `demand` asks."""
+        t = state.period + 1
+        streams, true = self.measure(state.streams, t, counts)
+        noisy = state.noisy.copy()
+        noisy[self._places(t)] = true + np.concatenate(noise)
+        seen = replace(state, period=t, streams=streams, noisy=noisy)
+        return seen, np.array([self._sum(seen, lane) for lane in self.lanes[:t]])
+
+    def _places(self, t: int) -> NDArray[np.int64]:
+        """Where the answers of period t are kept, in the order of the demand."""
+        slices = [lane.rows(t) for lane in self.active(t)]
+        return np.concatenate([np.arange(s.start, s.stop) for s in slices])
+
+    def _sum(self, state: State, lane: Lane) -> float:
+        """The unbiased sum of a lane at the state's period, people."""
+        step = state.period - lane.start + 1
+        known = lane.counter.rows(step)
+        noisy = state.noisy[lane.place : lane.place + known]
+        return float(lane.counter.decode[step - 1, :known] @ noisy) / lane.counter.scale
+
+    def measured(self, state: State, t: int) -> Measurements:
+        """What was measured at t: row by row, integers in units of 1 / scale of a person.
+
+        "counter 3 node 7" is what counter 3 measured at t = 7; where these are several, they are
+        numbered from 1: "counter 3 node 7.2". Counter 0 follows those who have entered, and
+        "people" is their number, measured once.
+        """
+        queries: list[str] = []
+        variances = []
+        for lane in self.active(t):
+            rows = lane.rows(t)
+            size = rows.stop - rows.start
+            name = f"counter {lane.threshold} node {t}"
+            names = [name] if size == 1 else [f"{name}.{i}" for i in range(1, size + 1)]
+            queries += ["people"] if lane.counter.name == "once" else names
+            variances += [lane.variance] * size
+        return Measurements(tuple(queries), state.noisy[self._places(t)], tuple(variances))
+
+    def estimates(self, state: State) -> Estimates:
+        """S_1..S_t at the state's period t, then the number of people where it is measured."""
+        t = state.period
+        lanes = self.lanes[:t]
+        queries = [f"total at-least {lane.threshold}" for lane in lanes]
+        if (people := self._people(t)) is not None:
+            lanes, queries = (*lanes, people), [*queries, "people"]
+        values = np.array([self._sum(state, lane) for lane in lanes])
+        variances = [
+            lane.counter.gains[t - lane.start] * exact_variance(lane.variance) for lane in lanes
         ]
-        if t == 1 and self.size_share:
-            nodes.append(int(counts[-1]))
-        return streams, np.array(nodes, np.int64)
+        return Estimates(tuple(queries), values, np.sqrt(np.array(variances)))
+
+    def _people(self, t: int) -> Lane | None:
+        lane = self.people
+        return lane if lane is not None and t <= lane.counter.length else None
 
     def step(self, state: State, counts: Counts, draw: Draw) -> tuple[State, Step]:
         """One period. counts as in `measure`."""
-        t = state.period + 1
-        streams, nodes = self.measure(state.streams, t, counts)
-        answers = nodes + np.concatenate(draw.noise)
-        noisy = state.noisy.copy()
-        noisy[:t, t - 1] = answers[:t]
-        estimates = self._decode(noisy, t)
-        before, totals = state.sums, state.totals
-        measured = self._measurements(t, answers)
-        told = self._estimates(estimates, t, answers)
+        seen, sums = self.observe(state, counts, draw.noise)
+        t, before, totals = seen.period, state.sums, state.totals
+        wanted = np.rint(sums).astype(np.int64)
+        people = self._people(t)
+        there = 0 if people is None else round(self._sum(seen, people))
         if t == 1:
-            rows = self.rows if self.rows is not None else max(0, int(answers[-1]))
-            before, totals = np.append([rows], before[1:]), np.zeros(rows, np.int64)
-        sums = monotone(estimates, before)
-        moved = int(np.abs(sums[1 : t + 1] - estimates).sum())
-        column = _append(totals, sums[1:] - before[1:], draw.coins)
-        after = State(t, streams, noisy, sums, totals + column)
+            rows = max(0, there) if self.rows is None else self.rows
+            totals = np.full(rows, -1 if self.present else 0)
+            before = np.append([0 if self.present else rows], before[1:])
+        entered = before
+        if self.present:
+            first = min(max(there, int(before[0])), totals.shape[0])
+            entered = np.append([first], before[1:])
+            enter = np.array([first - before[0], *([0] * self.horizon)])
+            totals = totals + _append(totals + 1, enter, draw.coins) * (totals < 0)
+        after = monotone(wanted, entered)
+        column = _append(totals, after[1:] - before[1:], draw.coins)
+        symbols = np.where(totals < 0, ABSENT, column)
+        moved = int(np.abs(after[1 : t + 1] - wanted).sum())
         notes = {"moved_by_monotonization": moved}
-        return after, Step(column[:, None].astype(np.uint8), measured, told, notes)
+        if self.present:
+            notes["entries_moved"] = abs(int(after[0]) - there)
+        step = Step(
+            symbols[:, None].astype(np.uint8), self.measured(seen, t), self.estimates(seen), notes
+        )
+        return replace(seen, sums=after, totals=totals + column), step
 
-    def _decode(self, noisy: NDArray[np.int64], t: int) -> Counts:
-        """Noisy S_1..S_t at t, unbiased."""
-        sums = [self.counters[b].decode[t - 1 - b, : t - b] @ noisy[b, b:t] for b in range(t)]
-        return np.array(sums, np.int64)
-
-    def _measurements(self, t: int, answers: Counts) -> Measurements:
-        queries = [f"counter {b} node {t}" for b in range(1, t + 1)]
-        variances = list(self.variances[:t])
-        if t == 1 and self.size_share:
-            queries, variances = [*queries, "people"], [*variances, self.size_variance]
-        return Measurements(tuple(queries), answers, tuple(variances))
-
-    def _estimates(self, sums: Counts, t: int, answers: Counts) -> Estimates:
-        queries = [f"total at-least {b}" for b in range(1, t + 1)]
-        values = sums.astype(float)
-        gains = [(self.counters[b].decode[t - 1 - b] ** 2).sum() for b in range(t)]
-        errors = np.sqrt([g * exact_variance(self.variances[b]) for b, g in enumerate(gains)])
-        if t == 1 and self.size_share:
-            size_error = exact_variance(self.size_variance) ** 0.5
-            queries, values = [*queries, "people"], answers.astype(float)
-            errors = np.append(errors, size_error)
-        return Estimates(tuple(queries), values, errors)
+    @cached_property
+    def _fingerprint(self) -> NDArray[np.int64]:
+        """Of all matrices: what was measured can only be decoded with the ones it was made by."""
+        digest = hashlib.sha256()
+        for counter in self.counters:
+            digest.update(np.ascontiguousarray(counter.encode).astype("<i8").tobytes())
+        return np.frombuffer(digest.digest()[:8], "<i8").astype(np.int64)
 
     def dump(self, state: State) -> bytes:
-        return pack(
-            STATE_VERSION, state.period, streams=state.streams, noisy=state.noisy, sums=state.sums
-        )
+        arrays = {"streams": state.streams, "noisy": state.noisy, "sums": state.sums}
+        return pack(STATE_VERSION, state.period, counters=self._fingerprint, **arrays)
 
     def load(self, data: bytes, panel: Panel | None) -> State:
         """Raises Inconsistent for bytes or a panel that are not this mechanism's."""
-        square = (self.horizon, self.horizon)
+        symbols = None if panel is None else panel.symbols
+        state = self.restored(data, None if symbols is None else symbols == 1)
+        rows = self.rows if self.rows is not None else int(state.sums[0])
+        fits(panel, state.period, rows)
+        if self.present and symbols is not None:
+            state.totals[_outside(symbols)] = -1
+        return state
+
+    def restored(self, data: bytes, happened: NDArray[np.bool_] | None) -> State:
+        """The state from its bytes and from where the panel has the event, (rows, periods).
+
+        Raises Inconsistent for bytes that are not this mechanism's.
+        """
         period, held = unpack(
-            data, STATE_VERSION, streams=square, noisy=square, sums=(self.horizon + 1,)
+            data,
+            STATE_VERSION,
+            counters=(1,),
+            streams=(self.horizon + 1, self.horizon),
+            noisy=(self.all_rows,),
+            sums=(self.horizon + 1,),
         )
-        fits(panel, period, int(held["sums"][0]))
-        totals = np.zeros(0, np.int64) if panel is None else panel.symbols.sum(1, dtype=np.int64)
+        if held["counters"] != self._fingerprint:
+            raise Inconsistent(
+                "journal: the state was made with other counters than this machine computes; go"
+                " on with the version of stream-dp and the machine that began the study"
+            )
+        totals = np.zeros(0, np.int64) if happened is None else happened.sum(1, dtype=np.int64)
         return State(period, held["streams"], held["noisy"], held["sums"], totals)
+
+
+def _outside(symbols: Symbols) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = symbols[:, -1] == ABSENT
+    return found
 
 
 def monotone(estimates: Counts, before: Counts) -> Counts:
     """S_0..S_T at t: each noisy sum clamped between its own last value and S_{b-1}'s last value.
 
-    estimates: noisy S_1..S_t; before: S_0..S_T at t - 1. (Algorithm 2, line 7; Lemma 4.2.)
+    estimates: noisy S_1..S_t; before: S_0..S_T at t - 1, S_0 at t where people enter: whoever
+    enters may have the event at once. (Algorithm 2, line 7; Lemma 4.2.)
     """
     after = before.copy()
     t = estimates.shape[0]
@@ -226,9 +243,13 @@ def monotone(estimates: Counts, before: Counts) -> Counts:
 def _append(
     totals: NDArray[np.int64], rises: Counts, coins: np.random.Generator
 ) -> NDArray[np.int64]:
-    """A 1 for `rises[b - 1]` uniformly random rows of total b - 1, a 0 for all others."""
-    order, starts = shuffled(totals, rises.shape[0] + 1, coins)
-    group = totals[order]
+    """A 1 for `rises[b - 1]` uniformly random rows of total b - 1, a 0 for all others.
+
+    Rows of a negative total, which have not entered, get a 0.
+    """
+    groups = np.where(totals < 0, rises.shape[0], totals)
+    order, starts = shuffled(groups, rises.shape[0] + 1, coins)
+    group = groups[order]
     place = np.arange(order.shape[0]) - starts[group]
     column = np.zeros(totals.shape[0], np.int64)
     column[order] = place < np.append(rises, 0)[group]

@@ -1,17 +1,25 @@
-"""Stream counters: prefix sums, unit errors, and the exact worst cost of a set of them."""
+"""Stream counters: prefix sums, what is known of their errors, and that noise is on a lattice."""
 
 import math
-from fractions import Fraction
-from functools import lru_cache
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_dp.continual.counters import Counter, path_costs, shares, tree
+from stream_dp.continual.budgets import COUNTERS
+from stream_dp.continual.counters import honaker, tree
+from stream_dp.continual.factorizations import (
+    GAP,
+    MOST_GAMMA2,
+    gamma2,
+    lower_bound,
+    lower_mean,
+    unbounded,
+    unbounded_column2,
+)
 
-T = 12
+NAMES = list(COUNTERS)
 
 
 def levels(n):
@@ -19,182 +27,161 @@ def levels(n):
     return n.bit_length()
 
 
-def ceil_log2(n):
-    return (n - 1).bit_length()
+@pytest.mark.parametrize("name", NAMES)
+@given(st.integers(1, 40))
+def test_decoding_what_was_encoded_gives_all_prefix_sums(name, n):
+    counter = COUNTERS[name](n)
+    sums = np.tril(np.ones((n, n)))
+    assert np.abs(counter.decode @ counter.encode / counter.scale - sums).max() < 1e-12
+    assert counter.length == n
+    assert counter.encode.dtype == np.int64
+    assert counter.decode.dtype == np.float64
 
 
-def trees(horizon):
-    return [tree(horizon - b) for b in range(horizon)]
-
-
-def complete_tree(n):
-    """All complete dyadic nodes of n steps, used or not, one row each."""
-    sizes = [1 << j for j in range(levels(n))]
-    nodes = [(a, a + size) for size in sizes for a in range(0, n - size + 1, size)]
-    return np.array([[a <= i < b for i in range(n)] for a, b in nodes], np.int64)
-
-
-def worst_cost(encodes, weights, single, end):
-    """The dearest one or two increasing paths of entry times 1..end, by plain recursion.
-
-    A path is t_1 < t_2 < ...; end + 1 stands for never, then every later one is never too.
-    """
-    horizon = len(encodes)
-
-    def seen(b, s):
-        matrix = encodes[b - 1]
-        return matrix[:, s - b] if s <= end else np.zeros(matrix.shape[0], np.int64)
-
-    def later(b, s):
-        return [*range(max(s + 1, b), end + 1), end + 1]
-
-    @lru_cache(None)
-    def best(b, s, u):
-        if b > min(horizon, end):
-            return 0
-        return max(
-            weights[b - 1] * int(((seen(b, x) - seen(b, y)) ** 2).sum()) + best(b + 1, x, y)
-            for x in later(b, s)
-            for y in ([end + 1] if single else later(b, u))
-        )
-
-    return best(1, 0, 0)
-
-
-def every_path(horizon):
-    """All sets of entry times: the i-th smallest member is when threshold i is reached."""
-    return [
-        [t for t in range(1, horizon + 1) if member >> (t - 1) & 1]
-        for member in range(1 << horizon)
+@pytest.mark.parametrize("name", NAMES)
+@given(st.integers(1, 40))
+def test_no_row_looks_ahead_and_no_sum_uses_what_is_not_measured_yet(name, n):
+    counter = COUNTERS[name](n)
+    assert (np.diff(counter.times) >= 0).all()
+    steps = np.arange(1, n + 1)
+    assert not counter.encode[counter.times[:, None] < steps[None, :]].any()
+    assert not counter.decode[steps[:, None] < counter.times[None, :]].any()
+    assert [counter.rows(i) for i in range(n + 1)] == [
+        int((counter.times <= i).sum()) for i in range(n + 1)
     ]
 
 
-def brute_force(counters, weights, single, end):
-    """The same maximum by listing all paths, and all pairs of them, over the answers up to end."""
-    horizon = len(counters)
-
-    def answers(path):
-        found = []
-        for b, counter in enumerate(counters, 1):
-            x = np.zeros(horizon - b + 1, np.int64)
-            if len(path) >= b:
-                x[path[b - 1] - b] = 1
-            found.append((counter.encode @ x)[: max(0, end - b + 1)])
-        return found
-
-    people = [answers(path) for path in every_path(horizon)]
-    nobody = answers([])
-    return max(
-        sum(w * int(((x - y) ** 2).sum()) for w, x, y in zip(weights, here, there, strict=True))
-        for here in people
-        for there in ([nobody] if single else people)
-    )
-
-
-@given(st.integers(1, 200))
-def test_decoding_what_was_encoded_gives_all_prefix_sums(n):
-    counter = tree(n)
-    assert np.array_equal(counter.decode @ counter.encode, np.tril(np.ones((n, n), np.int64)))
-    assert np.array_equal(counter.encode, np.tril(counter.encode))
-    assert np.array_equal(counter.decode, np.tril(counter.decode))
+@pytest.mark.parametrize("name", NAMES)
+def test_every_prefix_sum_is_whole_numbers_of_people_without_noise(name):
+    rng = np.random.default_rng(3)
+    for n in (1, 7, 60):
+        counter, stream = COUNTERS[name](n), rng.integers(0, 10**6, n)
+        found = counter.decode @ (counter.encode @ stream) / counter.scale
+        assert np.abs(found - stream.cumsum()).max() < 1e-5
 
 
 @given(st.integers(1, 200))
 def test_a_released_sum_adds_popcount_nodes_and_an_entry_is_in_at_most_L_nodes(n):
     """Bun24, Algorithm 3: with ceil(log2 n) levels a power of two would have one too few."""
     counter = tree(n)
-    assert [int(r) for r in (counter.decode**2).sum(axis=1)] == [
-        i.bit_count() for i in range(1, n + 1)
-    ]
-    assert (counter.encode**2).sum(axis=0).max() == levels(n)
+    assert [int(r) for r in counter.gains] == [i.bit_count() for i in range(1, n + 1)]
+    assert counter.column2 == levels(n)
 
 
-@pytest.mark.parametrize(
-    ("n", "rmse", "worst"), [(12, 2.708, 3.464), (60, 4.195, 5.477), (120, 4.879, 6.481)]
-)
-def test_unit_errors_of_one_tree(n, rmse, worst):
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 8, 12, 31, 60, 77, 128])
+def test_estimation_from_below_is_least_squares_of_all_complete_nodes(n):
+    """Its variance is sum over the digits of 2^h / (2^(h+1) - 1), which no estimate beats."""
+    counter = honaker(n)
+    digits = [[h for h in range(8) if i >> h & 1] for i in range(1, n + 1)]
+    expected = [sum((1 << h) / ((2 << h) - 1) for h in held) for held in digits]
+    assert counter.gains == pytest.approx(expected, rel=1e-12)
+    known = counter.encode.astype(float)
+    best = np.ones(n) @ np.linalg.pinv(known.T @ known) @ np.ones(n)
+    assert counter.gains[-1] == pytest.approx(best, rel=1e-9)
+    assert counter.column2 == levels(n)
+
+
+ERRORS = {
+    "tree": {12: (2.708, 3.464), 60: (4.195, 5.477), 120: (4.879, 6.481), 600: (6.663, 9.487)},
+    "honaker": {12: (2.275, None), 60: (3.343, None), 120: (3.832, None), 600: (5.119, None)},
+    "sqrt": {12: (1.709, None), 60: (2.209, None), 120: (2.428, None), 600: (2.940, None)},
+    "normalised": {12: (1.625, 1.696), 60: (2.108, 2.192), 120: (2.322, 2.408),
+                   600: (2.824, 2.912)},
+    "gamma2": {12: (1.623, 1.623), 60: (2.092, 2.092), 120: (2.301, 2.301)},
+}  # fmt: skip
+LONGEST = {
+    "tree": (7.417, 10.488),
+    "honaker": (5.650, None),
+    "sqrt": (3.110, None),
+    "normalised": (2.991, 3.081),
+}
+
+
+def check(counter, rmse, worst):
+    assert math.sqrt((counter.errors**2).mean()) == pytest.approx(rmse, abs=6e-4)
+    if worst is not None:
+        assert counter.errors.max() == pytest.approx(worst, abs=6e-4)
+
+
+@pytest.mark.parametrize("n", [12, 60, 120])
+@pytest.mark.parametrize("name", list(ERRORS))
+def test_unit_errors_of_one_counter(name, n):
     """In units of 1 / sqrt(2 rho), for a stream in which one entry changes by 1."""
-    counter = tree(n)
-    variances = (counter.decode**2).sum(axis=1) * (counter.encode**2).sum(axis=0).max()
-    assert math.sqrt(variances.mean()) == pytest.approx(rmse, abs=5e-4)
-    assert math.sqrt(variances.max()) == pytest.approx(worst, abs=5e-4)
+    check(COUNTERS[name](n), *ERRORS[name][n])
 
 
-@pytest.mark.parametrize(
-    ("part", "rmse", "worst"),
-    [(lambda n: 1, 8.41, 12.0), (lambda n: max(1, ceil_log2(n)) ** 3, 9.27, 27.6)],
-    ids=["equal split", "cubes of levels"],
-)
-def test_unit_errors_of_algorithm_2(part, rmse, worst):
-    """Bun24, Algorithm 2 at T = 12, one tree for each threshold, by the split of rho."""
-    whole = sum(part(T - b) for b in range(T))
-    cells = np.concatenate(
-        [(c.decode**2).sum(axis=1) * levels(c.length) * whole / part(c.length) for c in trees(T)]
-    )
-    assert len(cells) == T * (T + 1) // 2
-    assert math.sqrt(cells.mean()) == pytest.approx(rmse, abs=5e-3)
-    assert math.sqrt(cells.max()) == pytest.approx(worst, abs=5e-2)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(LONGEST))
+def test_unit_errors_of_long_counters(name):
+    check(COUNTERS[name](600), *ERRORS[name][600])
+    check(COUNTERS[name](1024), *LONGEST[name])
 
 
-def test_our_split_has_a_smaller_worst_cell_than_both():
-    counters = trees(T)
-    weights = shares(counters)
-    cost = path_costs(counters, weights, "add_remove", prefixes=False)[-1]
-    cells = [
-        float(cost * row / w)
-        for c, w in zip(counters, weights, strict=True)
-        for row in (c.decode**2).sum(axis=1)
-    ]
-    assert math.sqrt(max(cells)) < 12.0
-    assert math.sqrt(sum(cells) / len(cells)) < 8.41
+@pytest.mark.parametrize(("n", "mean", "worst"), [(12, 1.607, 1.623), (60, 2.080, 2.092),
+                                                  (120, 2.291, 2.301)])  # fmt: skip
+def test_what_no_counter_can_beat(n, mean, worst):
+    """Of the root mean square over steps, and of the worst step."""
+    assert lower_mean(n) == pytest.approx(mean, abs=6e-4)
+    assert lower_bound(n) == pytest.approx(worst, abs=6e-4)
+    for name in NAMES:
+        counter = COUNTERS[name](n)
+        assert math.sqrt((counter.errors**2).mean()) >= lower_mean(n) * (1 - 1e-9)
+        assert counter.errors.max() >= lower_bound(n) * (1 - 1e-9)
 
 
-@given(st.integers(1, 4), st.integers(0, 10**9), st.booleans())
-def test_path_costs_are_those_of_all_pairs_of_paths(horizon, seed, usual):
-    """Any lower-triangular counters, any weights, every prefix."""
-    rng = np.random.default_rng(seed)
-    counters = trees(horizon)
-    if not usual:
-        counters = [
-            Counter(np.tril(rng.integers(-3, 4, c.encode.shape)), c.decode) for c in counters
-        ]
-    weights = [int(w) for w in rng.integers(0, 9, horizon)]
-    for relation in ("add_remove", "replace_one", "replace_in_place"):
-        single = relation == "add_remove"
-        found = path_costs(counters, weights, relation, prefixes=True)
-        assert found == [
-            brute_force(counters, weights, single, end) for end in range(1, horizon + 1)
-        ]
-        assert found[-1:] == path_costs(counters, weights, relation, prefixes=False)
-        encodes = [c.encode for c in counters]
-        assert found[-1] == worst_cost(encodes, weights, single, horizon)
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "mean", "worst"), [(600, 2.789, 2.796), (1024, 2.955, 2.962)])
+def test_what_no_long_counter_can_beat(n, mean, worst):
+    assert lower_mean(n) == pytest.approx(mean, abs=6e-4)
+    assert worst - 0.003 < lower_bound(n) < worst + 6e-4
 
 
-@pytest.mark.parametrize(
-    ("part", "all_nodes"),
-    [
-        (lambda n: 1, 1.347),
-        (lambda n: levels(n) ** 3, 1.461),
-        (lambda n: ceil_log2(n) ** 3, 1.4895),
-    ],
-    ids=["equal split", "cubes of levels", "cubes as printed"],
-)
-def test_replacement_costs_less_than_twice_an_addition_at_T_12(part, all_nodes):
-    """Relative to the add_remove cost. Nodes that no sum uses are not measured and cost nothing."""
-    whole = sum(part(T - b) for b in range(T))
-    weights = [Fraction(part(T - b), whole * levels(T - b)) for b in range(T)]
-    complete = [complete_tree(T - b) for b in range(T)]
-    used = [c.encode for c in trees(T)]
-    assert worst_cost(complete, weights, True, T) == worst_cost(used, weights, True, T) == 1
-    assert float(worst_cost(complete, weights, False, T)) == pytest.approx(all_nodes, abs=5e-4)
-    assert worst_cost(used, weights, False, T) < worst_cost(complete, weights, False, T)
-    unit = math.lcm(*(w.denominator for w in weights))
-    (exact,) = path_costs(trees(T), [int(w * unit) for w in weights], "replace_one", prefixes=False)
-    assert Fraction(exact, unit) == worst_cost(used, weights, False, T)
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 12, 31, 64, 100, MOST_GAMMA2])
+def test_gamma2_is_certified(n):
+    """Rounding to the lattice included."""
+    counter = gamma2(n)
+    assert lower_bound(n) * (1 - 1e-9) <= counter.errors.max() <= lower_bound(n) * (1 + 1.5 * GAP)
 
 
-def test_the_equal_split_of_the_used_nodes_costs_exactly_179_over_144():
-    unit = 12
-    weights = [unit // levels(T - b) for b in range(T)]
-    (exact,) = path_costs(trees(T), weights, "replace_one", prefixes=False)
-    assert Fraction(exact, unit * T) == Fraction(179, 144)
+def test_the_lower_bound_holds_for_any_weights_of_rows_and_columns():
+    """Weak duality, from its statement: random p, q never exceed the best factorization."""
+    rng, n = np.random.default_rng(4), 12
+    for _ in range(50):
+        p, q = rng.dirichlet(np.ones(n)), rng.dirichlet(np.ones(n))
+        sums = np.tril(np.ones((n, n))) * np.sqrt(p)[:, None] * np.sqrt(q)
+        assert np.linalg.svd(sums, compute_uv=False).sum() <= gamma2(n).errors.max()
+
+
+def test_the_lower_bound_does_not_fall_where_its_computation_changes():
+    found = [lower_bound(n) for n in (MOST_GAMMA2 - 1, MOST_GAMMA2, MOST_GAMMA2 + 1, 150)]
+    assert found == sorted(found)
+    with pytest.raises(ValueError, match="at most 128"):
+        gamma2(MOST_GAMMA2 + 1)
+
+
+@pytest.mark.parametrize("name", ["sqrt", "unbounded"])
+@given(st.integers(1, 60), st.integers(1, 600))
+def test_what_is_measured_and_decoded_up_to_a_step_does_not_depend_on_the_length(name, n, more):
+    short, long = COUNTERS[name](n), COUNTERS[name](n + more)
+    assert np.array_equal(short.encode, long.encode[:n, :n])
+    assert np.allclose(short.decode, long.decode[:n, :n], rtol=0, atol=1e-12)
+
+
+def test_the_column_without_an_end_has_a_finite_norm():
+    """Partial sums stay below the bound, whose tail is above what longer columns add."""
+    bound = unbounded_column2()
+    short, long = (unbounded(n) for n in (500, 1000))
+    assert short.column2 < long.column2 < bound
+    assert float(bound) / 4**16 == pytest.approx(2.0626, abs=1e-3)
+    j = np.arange(1, 10**6)
+    root = np.concatenate([[1], np.cumprod((2 * j - 1) / (2 * j))])
+    column = root / (1 + np.log(np.arange(1, 10**6 + 1)) / 10) ** 2
+    assert (column**2).sum() < float(bound) / 4**16
+    assert (root[1:3000] ** 2 < 1 / (math.pi * (j[:2999] + 0.25))).all()
+    assert (unbounded(300).encode >= 0).all()
+
+
+def test_errors_without_a_horizon():
+    """Each step's error is what any longer run has there."""
+    errors = np.sqrt(unbounded(600).gains * float(unbounded_column2()))
+    assert errors[[11, 59, 119, 599]] == pytest.approx([2.204, 2.787, 3.075, 3.843], abs=2e-3)

@@ -11,8 +11,9 @@ from scipy.stats import chi2
 from walks import hand_made, released
 
 from stream_dp.continual import Cumulative
+from stream_dp.continual.budgets import COUNTERS
 from stream_dp.continual.cumulative import _append, monotone
-from stream_dp.privacy.noise import Draw
+from stream_dp.privacy.noise import Draw, exact_variance
 
 
 def at_least(events, t):
@@ -24,11 +25,14 @@ def at_least(events, t):
 @st.composite
 def runs(draw):
     horizon, people = draw(st.integers(1, 7)), draw(st.sampled_from([0, 1, 40]))
+    counter = draw(st.sampled_from(list(COUNTERS)))
     rng = np.random.default_rng(draw(st.integers(0, 10**9)))
     if draw(st.booleans()):
-        mechanism = Cumulative(horizon, Fraction(1), "replace_one", people)
+        mechanism = Cumulative(horizon, Fraction(1), "replace_one", people, counter=counter)
     else:
-        mechanism = Cumulative(horizon, Fraction(1), "add_remove", None, Fraction(1, 10))
+        mechanism = Cumulative(
+            horizon, Fraction(1), "add_remove", None, Fraction(1, 10), counter=counter
+        )
     low = draw(st.sampled_from([0, -5, -(10**9)]))
     high = draw(st.sampled_from([0, 9, 10**9]))
     draws = [
@@ -59,31 +63,41 @@ def test_sums_are_monotone_and_the_rows_have_these_totals(run):
         else:
             assert np.array_equal(panel.symbols[:, :-1], before.symbols)
         before, sums_before = panel, sums
+    assert mechanism.dump(state) == mechanism.dump(mechanism.load(mechanism.dump(state), panel))
 
 
 @given(runs())
-def test_measurements_are_the_true_sums_and_the_decoded_noise(run):
+def test_estimates_are_the_true_sums_and_the_decoded_noise(run):
     mechanism, events, draws = run
     for t, _, step, _ in released(mechanism, events, draws):
         noise = []
         for b, counter in enumerate(mechanism.counters[:t]):
-            nodes = [int(draws[s - 1].noise[b][0]) for s in range(b + 1, t + 1)]
-            noise.append(int(counter.decode[t - b - 1, : t - b] @ np.array(nodes)))
-        truth = at_least(events, t)[1 : t + 1]
-        assert step.measurements.values[:t].tolist() == (truth + np.array(noise)).tolist()
+            nodes = [draws[s - 1].noise[b] for s in range(b + 1, t + 1)]
+            rows = np.concatenate(nodes)
+            noise.append(counter.decode[t - b - 1, : rows.size] @ rows / counter.scale)
+        truth, told, measured = at_least(events, t)[1 : t + 1], step.estimates, step.measurements
+        size = max((np.abs(one).max() for d in draws for one in d.noise), default=1)
+        assert np.abs(told.values[:t] - truth - np.array(noise)).max() <= 1e-10 * (size + 1e3)
+        assert told.queries[:t] == tuple(f"total at-least {b}" for b in range(1, t + 1))
+        assert len(measured.queries) == len(set(measured.queries)) == measured.values.size
+        people = t == 1 and mechanism.rows is None
+        assert ("people" in told.queries) == ("people" in measured.queries) == people
         for b in range(1, t + 1):
-            popcount = (t - b + 1).bit_count()
-            assert step.measurements.queries[b - 1] == f"total at-least {b}"
-            assert step.measurements.variances[b - 1] == popcount * mechanism.variances[b - 1]
-            assert mechanism.variance(b, t) == popcount * mechanism.variances[b - 1]
+            assert told.errors[b - 1] == pytest.approx(mechanism.variance(b, t) ** 0.5)
+            if mechanism.counter == "tree":
+                place = measured.queries.index(f"counter {b} node {t}")
+                assert measured.variances[place] == mechanism.variances[b - 1]
+                popcount = (t - b + 1).bit_count()
+                own = exact_variance(mechanism.variances[b - 1])
+                assert mechanism.variance(b, t) == pytest.approx(popcount * own)
     assert mechanism.variance(mechanism.horizon, mechanism.horizon - 1) == 0
 
 
-@given(st.integers(1, 8), st.integers(0, 10**9))
-def test_without_noise_the_panel_has_the_true_sums(horizon, seed):
+@given(st.integers(1, 8), st.integers(0, 10**9), st.sampled_from(list(COUNTERS)))
+def test_without_noise_the_panel_has_the_true_sums(horizon, seed, counter):
     rng = np.random.default_rng(seed)
     events = rng.integers(0, 2, (30, horizon))
-    mechanism = Cumulative(horizon, Fraction(1), "replace_in_place", 30)
+    mechanism = Cumulative(horizon, Fraction(1), "replace_in_place", 30, counter=counter)
     draws = [hand_made(mechanism.demand(t), rng, 0, 0) for t in range(1, horizon + 1)]
     for t, state, step, _ in released(mechanism, events, draws):
         assert np.array_equal(state.sums, at_least(events, t))
@@ -158,6 +172,6 @@ def test_the_error_bound_is_a_union_over_all_cells():
     mechanism = Cumulative(12, Fraction(1, 200), "replace_one", 100)
     cells = len([*accumulate(range(1, 13))]) * 13 // 2
     assert cells == 78
-    worst = float(max(mechanism.variance(b, t) for t in range(1, 13) for b in range(1, t + 1)))
-    assert float(mechanism.worst_variance) == worst
+    worst = max(mechanism.variance(b, t) for t in range(1, 13) for b in range(1, t + 1))
+    assert float(mechanism.worst_variance) == pytest.approx(worst)
     assert mechanism.error_bound == pytest.approx((2 * worst * np.log(2 * 78 / 0.05)) ** 0.5)

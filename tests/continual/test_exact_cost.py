@@ -13,7 +13,8 @@ import pytest
 from walks import counts_of
 
 from stream_dp.continual import Cumulative, FixedWindow
-from stream_dp.continual.counters import MOST_PREFIXES, path_costs, shares, tree
+from stream_dp.continual.counters import tree
+from stream_dp.continual.paths import MOST_PREFIXES, path_costs, shares
 
 RELATIONS = ["add_remove", "replace_one", "replace_in_place"]
 RHO = Fraction(1, 200)

@@ -23,7 +23,9 @@ OPEN = FixedWindow((0, 1, "absent"), 2, 6, Fraction(1), "add_remove", Fraction(1
 WHOLE = FixedWindow((0, 1, 2), 6, 6, Fraction(1), "add_remove")
 CUMULATIVE = Cumulative(6, Fraction(1), "replace_one", 30)
 SIZED = Cumulative(6, Fraction(1), "add_remove", None, Fraction(1, 10))
-MECHANISMS = [WINDOW, WEEKLY, CONTRASTS, OPEN, WHOLE, CUMULATIVE, SIZED]
+HONAKER = Cumulative(6, Fraction(1), "replace_one", 30, counter="honaker")
+ENTERING = Cumulative(6, Fraction(1), "add_remove", 50, counter="gamma2", present=True)
+MECHANISMS = [WINDOW, WEEKLY, CONTRASTS, OPEN, WHOLE, CUMULATIVE, SIZED, HONAKER, ENTERING]
 PEOPLE = np.random.default_rng(8).integers(0, 2, (30, 6))
 
 
@@ -69,9 +71,9 @@ def test_cut_or_foreign_bytes_are_refused(mechanism):
 
 
 @pytest.mark.parametrize("mechanism", [WINDOW, CUMULATIVE])
-@pytest.mark.parametrize("version", [0, 2, 99])
+@pytest.mark.parametrize("version", [0, 7, 99])
 def test_an_unknown_version_is_refused_by_its_number(mechanism, version):
-    with pytest.raises(Inconsistent, match=f"version {version}, this code reads 1"):
+    with pytest.raises(Inconsistent, match=f"version {version}, this code reads [12];"):
         mechanism.load(pack(version, 0), None)
 
 

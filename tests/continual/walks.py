@@ -24,9 +24,19 @@ def cumulative_counts(events: np.ndarray, t: int) -> np.ndarray:
     return np.append(np.bincount(risen, minlength=horizon + 1)[1:], people).astype(np.int64)
 
 
+def open_counts(symbols: np.ndarray, t: int) -> np.ndarray:
+    """The same of symbols 0, 1 and 2 (absent), and then those who enter at t."""
+    events = (symbols == 1).astype(np.int64)
+    here = symbols != 2
+    enters = here[:, t - 1] & ~here[:, : t - 1].any(axis=1)
+    return np.append(cumulative_counts(events, t)[:-1], enters.sum()).astype(np.int64)
+
+
 def counts_of(mechanism: Any, symbols: np.ndarray, t: int) -> np.ndarray:
     if hasattr(mechanism, "width"):
         return window_counts(symbols, t, mechanism.width, mechanism.q)
+    if getattr(mechanism, "present", False):
+        return open_counts(symbols, t)
     return cumulative_counts(symbols, t)
 
 

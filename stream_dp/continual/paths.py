@@ -1,0 +1,162 @@
+"""What a set of stream counters costs: the exact maximum over histories, and how rho is split.
+
+Counter b follows S_b, the number of people whose total has reached b. One person enters counter b
+at t_b, with t_1 < t_2 < ... (or never, from some b on); where people come and go, counter 0
+follows those who have entered, and t_0 <= t_1. The cost is the largest sum of w_b ||E_b d_b||^2
+over what one person can change: under add_remove d_b is one entry, under replacement the old
+person's entry less the new one's. It is found by dynamic programming, in whole numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from ..study import Neighbours
+from .counters import Counter, IntMatrix
+
+# Charges follow the exact cost of every prefix up to this horizon: work grows with T^4.
+MOST_PREFIXES = 200
+
+_FINE = 1 << 16  # largest weight where variances are not whole
+
+
+def path_costs(
+    counters: Sequence[Counter],
+    weights: Sequence[int],
+    neighbours: Neighbours,
+    *,
+    prefixes: bool,
+    entry: tuple[Counter, int] | None = None,
+    moves: bool = False,
+) -> list[int]:
+    """Exact worst cost over histories after each period, in units of sum_b w_b ||E_b d_b||^2.
+
+    counters: for b = 1..T, of length T - b + 1; entry: counter 0, of length T, and its weight.
+    moves: one release for each of several strata, and a person who is replaced may turn up in
+    another one: then two strata change, each by one person, and the cost is at least twice that
+    of add_remove. prefixes=False: the final cost alone. Raises ValueError where int64 might not
+    hold the result.
+    """
+    _bounded(counters, weights, entry)
+    if neighbours == "add_remove":
+        return _Worst(counters, weights, entry, single=True).costs(prefixes)
+    costs = _Worst(counters, weights, entry, single=False).costs(prefixes)
+    if not moves:
+        return costs
+    alone = _Worst(counters, weights, entry, single=True).costs(prefixes)
+    return [max(pair, 2 * one) for pair, one in zip(costs, alone, strict=True)]
+
+
+def _bounded(
+    counters: Sequence[Counter], weights: Sequence[int], entry: tuple[Counter, int] | None
+) -> None:
+    """A change by two columns is at most 4 times the largest squared column norm.
+
+    Every partial result is at most the sum of these. Floats multiply E^T E exactly, in any order:
+    by Cauchy and Schwarz no partial sum exceeds the largest squared column norm.
+    """
+    every = [*zip(counters, weights, strict=True), *([entry] if entry else [])]
+    if sum(4 * weight * counter.column2 for counter, weight in every) >= 1 << 62:
+        raise ValueError("costs of these counters and weights do not fit 64 bits")
+    if any(counter.column2 >= 1 << 52 for counter, _ in every):
+        raise ValueError("products of these counters' columns are not exact")
+
+
+class _Worst:
+    """The dynamic programme. From the last counter to the first, `later` holds the largest cost
+    of the counters from b on, by the earliest times that both persons may enter b at."""
+
+    def __init__(
+        self,
+        counters: Sequence[Counter],
+        weights: Sequence[int],
+        entry: tuple[Counter, int] | None,
+        *,
+        single: bool,
+    ) -> None:
+        self.counters, self.weights, self.entry, self.single = counters, weights, entry, single
+
+    def costs(self, prefixes: bool) -> list[int]:
+        horizon = len(self.counters)
+        if not prefixes:
+            return [self._worst(horizon, None)]
+        every = [*self.counters, *([self.entry[0]] if self.entry else [])]
+        begins = [*range(horizon), *([0] if self.entry else [])]
+        found, grams = [], [np.zeros((c.length, c.length), np.int64) for c in every]
+        for t in range(1, horizon + 1):
+            for gram, counter, begin in zip(grams, every, begins, strict=True):
+                if (step := t - begin) > 0:
+                    new = counter.encode[counter.rows(step - 1) : counter.rows(step), :step]
+                    gram[:step, :step] += new.T @ new
+            found.append(self._worst(t, grams))
+        return found
+
+    def _change(
+        self, counter: Counter, weight: int, steps: int, gram: IntMatrix | None
+    ) -> IntMatrix:
+        """w ||E d||^2 by entry times 1..steps and never: (steps + 1,), or squared for a pair."""
+        if gram is None:
+            seen = counter.encode.astype(float)
+            gram = (seen.T @ seen).astype(np.int64)
+        held = gram[:steps, :steps]
+        own = np.append(held.diagonal(), 0) * weight
+        if self.single:
+            return own
+        cost: IntMatrix = own[:, None] + own[None, :]
+        cost[:-1, :-1] -= 2 * weight * held
+        return cost
+
+    def _worst(self, t: int, grams: list[IntMatrix] | None) -> int:
+        later: IntMatrix = np.zeros((1,) if self.single else (1, 1), np.int64)
+        for b in range(t, 0, -1):
+            gram = None if grams is None else grams[b - 1]
+            cost = self._change(self.counters[b - 1], self.weights[b - 1], t - b + 1, gram)
+            # After an entry at the i-th time of counter b the next may be at the i-th of b + 1,
+            # which begins a period later; after the last, or never, there is none.
+            later = _suffix(cost + np.pad(later, (0, 1), mode="edge"))
+        if self.entry:
+            counter, weight = self.entry
+            cost = self._change(counter, weight, t, None if grams is None else grams[-1])
+            later = _suffix(cost + later)
+        return int(later.reshape(-1)[0])
+
+
+def _suffix(total: IntMatrix) -> IntMatrix:
+    """The largest at or after each place, along every axis."""
+    for axis in range(total.ndim):
+        total = np.flip(np.maximum.accumulate(np.flip(total, axis), axis=axis), axis)
+    return total
+
+
+def shares(counters: Sequence[Counter]) -> tuple[int, ...]:
+    """Weights (inverse noise variances up to a unit): every counter gets the same worst variance.
+
+    The counters share one scale. No other split has a smaller worst cell, under any relation and
+    for any use of the counters: the cost grows with each weight, so a split with a smaller worst
+    variance has only larger weights than a multiple of this one, and costs more. (A split that
+    minimises the mean square of all cells gives more noise to high thresholds; see
+    `budgets.py`.) It is the corrected form of the paper's split, whose printed weights
+    starve the last counters. Gains that are not whole numbers are rounded to 2^-16 of the largest.
+    """
+    gains = [counter.worst_gain for counter in counters]
+    if all(gain.denominator == 1 for gain in gains):
+        return tuple(gain.numerator for gain in gains)
+    top = max(gains)
+    return tuple(max(1, round(_FINE * gain / top)) for gain in gains)
+
+
+def with_entry(
+    weights: Sequence[int], rest: int, entry: Counter, share: Fraction
+) -> tuple[int, ...]:
+    """The weights of thresholds and, last, of counter 0, which gets about `share` of rho by itself.
+
+    rest: the cost of the thresholds alone, at these weights. All are scaled by the same power of 2,
+    so that the rounding is small and the sums stay far inside int64.
+    """
+    wanted = share / (1 - share) * rest / entry.column2
+    fine = _FINE / max(wanted, Fraction(max(weights)))
+    every = [*(Fraction(weight) for weight in weights), wanted]
+    return tuple(max(1, round(weight * fine)) for weight in every)
