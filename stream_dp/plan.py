@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 from .batch.kinds import title
-from .continual import AnyMechanism, FixedWindow, mechanism
+from .continual import AnyMechanism, Cumulative, FixedWindow, Joint, mechanism
 from .errors import UserError
 from .grouped import Batch
 from .privacy.ledger import BudgetExceeded, Charge, Ledger, composed
 from .privacy.zcdp import epsilon
 from .release import invariants_words, relation_words
-from .study import Release, Study
+from .study import Cumulative as DeclaredCumulative
+from .study import Release, Strategy, Study
 
 _MOST_DEVIATION = 10**6
 _MOST_ROWS = 2 * 10**8
@@ -126,14 +127,18 @@ def plan(study: Study) -> Plan:
 
 def _bounded(study: Study, release: Release, found: AnyMechanism) -> None:
     """Refuse what no draw could answer sensibly: nothing may fail once noise is drawn."""
-    rows = study.size or 0
-    if isinstance(found, FixedWindow):
-        rows += found.padding * found.bins
-    if found.worst_variance > _MOST_DEVIATION**2 or rows > _MOST_ROWS:
+    rows = release.rows or study.size or 0
+    deviation = math.sqrt(found.worst_variance)
+    window = found.window if isinstance(found, Joint) else found
+    if isinstance(window, FixedWindow):
+        rows += window.padding * window.bins
+        if window.rows is None:  # the noise of the total: six deviations of all bins together
+            rows += math.ceil(6 * math.sqrt(window.variance * window.bins))
+    if deviation > _MOST_DEVIATION or rows > _MOST_ROWS:
         raise UserError(
-            f"release '{release.name}': noise of standard deviation"
-            f" {math.sqrt(found.worst_variance):.3g} and {rows} rows: nothing would be left of"
-            f" the counts; raise its rho, or ask for less (at most {_MOST_ROWS} rows)"
+            f"release '{release.name}': noise of standard deviation {deviation:.3g} and {rows}"
+            " rows: nothing would be left of the counts; raise its rho, or ask for less (at most"
+            f" {_MOST_ROWS} rows)"
         )
 
 
@@ -161,18 +166,42 @@ def _planned(study: Study, release: Release) -> Planned:
         "error_bound": found.error_bound,
         "error_bound_holds": f"everywhere, with probability {float(1 - release.failure):g}",
     }
-    if isinstance(found, FixedWindow):
-        facts["patterns"] = found.bins
-    elif found.rows is not None:
-        facts["rows"] = found.rows
-    else:
-        facts["noise_standard_deviation_of_n"] = math.sqrt(found.size_variance)
-    if study.neighbours == "add_remove":
+    if not isinstance(found, Cumulative):
+        facts |= _window_facts(found.window if isinstance(found, Joint) else found, release)
+    if not isinstance(found, FixedWindow):
+        facts |= _sums_facts(found.totals if isinstance(found, Joint) else found)
+    if study.neighbours == "add_remove" and release.rows is None:
         facts["late_entry"] = (
             f"a {study.unit} that first reports after the first release is counted, but adds no"
-            " row to the panel; where many enter late, declare replace_one and a size"
+            " row to the panel; where many enter late, declare missing = 'absent' and rows"
         )
     first, last = study.span(release)
     none = Fraction(0)
     charges = (*[none] * (first - 1), *found.charges, *[none] * (study.periods.count - last))
     return Planned(release, charges, facts)
+
+
+def _window_facts(found: FixedWindow, release: Release) -> dict[str, str | int | float]:
+    forms: tuple[Strategy, ...] = ("histogram", "contrasts")
+    spread = {s: math.sqrt(replace(found, strategy=s).mean_variance) for s in forms}
+    facts: dict[str, str | int | float] = {
+        "patterns": found.bins,
+        "deviation_of_a_pattern": spread[found.strategy],
+    }
+    if not isinstance(release, DeclaredCumulative) and release.strategy is None:
+        listed = " and ".join(f"{s} {spread[s]:.1f}" for s in forms)
+        facts["strategy_chosen_from_theory"] = f"{found.strategy} (a pattern's deviation: {listed})"
+    return facts
+
+
+def _sums_facts(found: Cumulative) -> dict[str, str | int | float]:
+    facts: dict[str, str | int | float] = {
+        "counter": found.counter,
+        "deviation_of_a_sum": found.rmse,
+        "worst_sum_over_the_lower_bound_of_separate_counters": f"{found.lower_bound_ratio:.3f}",
+    }
+    if found.rows is not None:
+        facts["rows"] = found.rows
+    if found.size_share and not found.present:
+        facts["noise_standard_deviation_of_n"] = math.sqrt(found.size_variance)
+    return facts

@@ -144,7 +144,7 @@ class Cumulative(_Release):
 class Joint(_Release):
     """One panel for both: every pattern of the last `width` periods, and the totals of an event.
 
-    window_share: the part of rho that goes to the patterns, half where it is not declared.
+    window_share: the part of rho that goes to the patterns, 11/20 where it is not declared.
     """
 
     kind: Literal["joint"]

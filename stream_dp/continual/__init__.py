@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from ..study import Cumulative as DeclaredCumulative
-from ..study import Release, Study, Window
+from ..study import Joint as DeclaredJoint
+from ..study import Release, Study
 from .base import Mechanism, Step
 from .cumulative import Cumulative
+from .joint import Joint
 from .window import FixedWindow
 
-AnyMechanism = FixedWindow | Cumulative
+AnyMechanism = FixedWindow | Cumulative | Joint
 
 
 def mechanism(study: Study, release: Release) -> AnyMechanism:
     """The mechanism that a release declares."""
     if isinstance(release, DeclaredCumulative):
         return Cumulative.of(study, release)
-    assert isinstance(release, Window)
+    if isinstance(release, DeclaredJoint):
+        return Joint.of(study, release)
     return FixedWindow.of(study, release)
 
 
-__all__ = ["AnyMechanism", "Cumulative", "FixedWindow", "Mechanism", "Step", "mechanism"]
+__all__ = ["AnyMechanism", "Cumulative", "FixedWindow", "Joint", "Mechanism", "Step", "mechanism"]

@@ -1,0 +1,309 @@
+"""One panel for both query classes: window patterns and running totals of one event.
+
+A window mechanism and a cumulative one measure as they would alone, each with its part of rho;
+the costs add up. Their targets are brought together in one panel at each step:
+
+- t = k: the first histogram, moved by least squares towards the sums S_1..S_k, its patterns
+  classed by how many events they hold.
+- t > k: a row's cell is (last k - 1 symbols z, total b). The window says how many rows of each z
+  get the event, the sums how many of each b. First both get the same number of events in all, the
+  gap shared out in proportion to the variances; then a bounded transportation problem gives whole
+  rows of each cell (`reconcile.py`). How far the targets had to move is published.
+
+The panel begins at t = k, with k columns; sums of earlier periods are measured, and published then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..panel import Panel, window_symbols
+from ..privacy.noise import Draw
+from ..study import Joint as Declared
+from ..study import Study
+from .base import Counts, Demand, Estimates, Measurements, Step, shuffled
+from .cumulative import Cumulative
+from .cumulative import State as Totals
+from .reconcile import reconcile
+from .splits import consistent, nonnegative, rounded, within
+from .window import FixedWindow
+from .window import State as Windows
+
+Floats = NDArray[np.float64]
+_WINDOW_SHARE = Fraction(11, 20)
+
+
+@dataclass(frozen=True)
+class State:
+    """The two mechanisms' states: `windows` with the rows' last symbols, `totals` with the rows'
+    totals and the panel's own sums."""
+
+    windows: Windows
+    totals: Totals
+
+    @property
+    def period(self) -> int:
+        return self.windows.period
+
+
+@dataclass(frozen=True)
+class Joint:
+    """window: not padded; totals: of the same horizon and relation; events: the symbols' codes."""
+
+    window: FixedWindow
+    totals: Cumulative
+    events: tuple[int, ...]
+
+    @classmethod
+    def of(cls, study: Study, release: Declared) -> Joint:
+        """The two mechanisms with their parts of rho.
+
+        Where nothing is declared, patterns get a little over half: sums gain from the patterns'
+        precision in one panel, patterns lose by the sums' noise.
+        """
+        alphabet = study.alphabet(release)
+        first, last = study.span(release)
+        share = release.window_share or _WINDOW_SHARE
+        rows = study.size if release.rows is None else release.rows
+        window = FixedWindow.best(
+            alphabet.values,
+            release.width,
+            last - first + 1,
+            release.rho * share,
+            study.neighbours,
+            release.failure,
+            rows=rows,
+            absent=None if release.rows is None else alphabet.absent,
+            strategy=release.strategy,
+            padded=False,
+            moves=release.where is not None,
+        )
+        totals = Cumulative.best(
+            last - first + 1,
+            release.rho * (1 - share),
+            study.neighbours,
+            rows,
+            failure=release.failure,
+            counter=release.counter,
+            moves=release.where is not None,
+        )
+        return cls(window, totals, study.event_codes(release))
+
+    @property
+    def title(self) -> str:
+        return f"one panel for two: {self.window.title}; {self.totals.title}"
+
+    @property
+    def values(self) -> tuple[int | str, ...]:
+        return self.window.values
+
+    @property
+    def rho(self) -> Fraction:
+        return self.window.rho + self.totals.rho
+
+    @property
+    def horizon(self) -> int:
+        return self.window.horizon
+
+    @property
+    def failure(self) -> Fraction:
+        return self.window.failure
+
+    @property
+    def padding(self) -> int:
+        return 0
+
+    @property
+    def worst_variance(self) -> Fraction:
+        return max(self.window.worst_variance, self.totals.worst_variance)
+
+    @property
+    def error_bound(self) -> float:
+        """Neither class of estimates is off by more, each with probability 1 - beta."""
+        return max(self.window.error_bound, self.totals.error_bound)
+
+    @cached_property
+    def charges(self) -> tuple[Fraction, ...]:
+        pairs = zip(self.window.charges, self.totals.charges, strict=True)
+        return tuple(a + b for a, b in pairs)
+
+    @cached_property
+    def _inside(self) -> NDArray[np.int64]:
+        """(q^k,): how many of a pattern's symbols are the event."""
+        symbols = window_symbols(np.arange(self.window.bins), self.window.q, self.window.width)
+        found: NDArray[np.int64] = np.isin(symbols, self.events).sum(axis=1)
+        return found
+
+    def demand(self, t: int) -> Demand:
+        return (*self.window.demand(t), *self.totals.demand(t))
+
+    def init(self) -> State:
+        return State(self.window.init(), self.totals.init())
+
+    def step(self, state: State, counts: Counts, draw: Draw) -> tuple[State, Step | None]:
+        """One period. counts: the histogram (q^k,), then what the cumulative mechanism takes."""
+        t, bins, own = state.period + 1, self.window.bins, len(self.window.demand(state.period + 1))
+        observed, sums = self.totals.observe(state.totals, counts[bins:], draw.noise[own:])
+        windows, seen = self.window.observe(state.windows, counts[:bins], draw.noise[:own])
+        if seen is None:
+            return State(windows, observed), None
+        if t == self.window.width:
+            column, tails, moved = self._first(seen.answers, sums, t, draw.coins)
+        else:
+            column, tails, moved = self._extend(state, seen.answers, sums, draw.coins)
+        events = np.isin(column, self.events).sum(axis=1)
+        totals = events if t == self.window.width else state.totals.totals + events
+        after = State(
+            replace(windows, tails=tails),
+            replace(observed, totals=totals, sums=self._sums(totals)),
+        )
+        first = 1 if t == self.window.width else t
+        raw = [seen.measured, *(self.totals.measured(observed, s) for s in range(first, t + 1))]
+        told = [seen.estimates, self.totals.estimates(observed)]
+        return after, Step(column, Measurements.joined(raw), Estimates.joined(told), moved)
+
+    def _sums(self, totals: NDArray[np.int64]) -> Counts:
+        """The panel's own S_0..S_T."""
+        held = np.bincount(totals, minlength=self.horizon + 1)
+        found: Counts = held[::-1].cumsum()[::-1].astype(np.int64)
+        return found
+
+    def _first(
+        self, answers: Counts, sums: Floats, t: int, coins: np.random.Generator
+    ) -> tuple[NDArray[np.uint8], NDArray[np.int64], dict[str, int]]:
+        """The rows' first k symbols, the tails they leave, and how far the targets moved."""
+        window = self.window
+        cells = answers.astype(float)
+        if window.rows is not None and window.absent is None:
+            cells += (window.rows - cells.sum()) / cells.size
+        wanted = self._towards(cells, sums, t)
+        targets = self._whole(wanted, coins)
+        codes = coins.permutation(np.repeat(np.arange(window.bins), targets))
+        got = self._sums(self._inside[codes])[1 : t + 1]
+        moved = {
+            "rows_moved_in_patterns": int(np.abs(targets[window.measured] - cells).sum()),
+            "rows_moved_in_totals": int(np.abs(got - sums).sum()),
+        }
+        columns = window_symbols(codes, window.q, window.width)
+        return columns, codes % window.contrasts.overlaps, moved
+
+    def _towards(self, cells: Floats, sums: Floats, t: int) -> Floats:
+        """Noisy patterns moved so that their classes fit S_1..S_k best (weighted least squares).
+
+        Patterns of one class move alike; where the number of rows is public the sum stays.
+        """
+        inside = self._inside[self.window.measured]
+        size = np.bincount(inside, minlength=t + 1).astype(float)
+        above = np.triu(np.ones((t + 1, t + 1)))[1:] * size  # S_b from the move of each class
+        precision = 1 / np.array([float(self.totals.variance(b, t)) for b in range(1, t + 1)])
+        held = np.array([cells[inside >= b].sum() for b in range(1, t + 1)])
+        a = float(self.window.variance)
+        matrix = np.diag(size / a) + above.T @ (precision[:, None] * above)
+        right = above.T @ (precision * (sums - held))
+        kept = size > 0
+        matrix, right = matrix[np.ix_(kept, kept)], right[kept]
+        if self.window.rows is not None and self.window.absent is None:
+            edge = size[kept]
+            matrix = np.block([[matrix, edge[:, None]], [edge[None, :], np.zeros((1, 1))]])
+            right = np.append(right, 0.0)
+        move = np.zeros(t + 1)
+        move[kept] = np.linalg.solve(matrix, right)[: int(kept.sum())]
+        found: Floats = cells + move[inside]
+        return found
+
+    def _whole(self, wanted: Floats, coins: np.random.Generator) -> Counts:
+        """Numbers of rows (q^k,) for the patterns: whole, at or above 0, within the rows."""
+        window = self.window
+        total = window.rows
+        if total is None or window.absent is not None:
+            total = int(np.floor(wanted.sum() + coins.random()))
+        cells = wanted + (total - wanted.sum()) / wanted.size
+        near = rounded(cells[None], np.array([total]), coins)[0]
+        if window.absent is None:
+            near = near if total >= 0 else np.zeros_like(near)
+            found: Counts = nonnegative(near[None], coins)[0]
+            return found
+        assert window.rows is not None
+        assert window.contrasts.unseen is not None
+        targets = np.zeros(window.bins, np.int64)
+        targets[window.measured] = within(near, window.rows, coins)
+        targets[window.contrasts.unseen] = window.rows - targets.sum()
+        return targets
+
+    def _extend(
+        self, state: State, answers: Counts, sums: Floats, coins: np.random.Generator
+    ) -> tuple[NDArray[np.uint8], NDArray[np.int64], dict[str, int]]:
+        """One new symbol for every row, the tails after it, and how far the targets moved."""
+        window, t, events = self.window, state.period + 1, list(self.events)
+        tails, totals = state.windows.tails, state.totals.totals
+        assert tails is not None
+        overlaps, levels = window.contrasts.overlaps, t
+        cells = tails * levels + totals
+        room = np.bincount(cells, minlength=overlaps * levels).reshape(overlaps, levels)
+        _, targets = window.later_targets(room.sum(axis=1), answers, coins)
+        rows = targets[:, events].sum(axis=1)
+        before = state.totals.sums
+        columns = sums - before[1 : t + 1]
+        found = reconcile(room, rows.astype(float), columns, self._spreads(t), coins)
+        order, starts = shuffled(cells, overlaps * levels, coins)
+        happens = np.empty(cells.shape[0], np.int64)
+        place = np.arange(cells.shape[0]) - starts[cells[order]]
+        happens[order] = place < found.moves.ravel()[cells[order]]
+        column = self._symbols(tails, happens, targets, coins)
+        moved = {
+            "rows_moved_in_patterns": found.row_moved,
+            "rows_moved_in_totals": found.column_moved,
+        }
+        codes = tails * window.q + column
+        return column[:, None].astype(np.uint8), codes % overlaps, moved
+
+    def _spreads(self, t: int) -> tuple[Floats, Floats]:
+        """Standard deviations of the two kinds of targets, as they weigh on a miss.
+
+        A row that misses its pattern shows in k releases, a miss of a sum is made good at the next
+        step: sums give way k times as easily, in squares.
+        """
+        q, k = self.window.q, self.window.width
+        bins = self.window.bin_variances(t).reshape(-1, q)[:, list(self.events)].sum(axis=1)
+        sums = np.array([float(self.totals.variance(b, t)) for b in range(1, t + 1)])
+        return np.sqrt(bins), np.sqrt(k * sums)
+
+    def _symbols(
+        self,
+        tails: NDArray[np.int64],
+        happens: NDArray[np.int64],
+        targets: Counts,
+        coins: np.random.Generator,
+    ) -> NDArray[np.int64]:
+        """Which symbol each row gets: of those that are the event or of the others, as the
+        targets have them, in random order."""
+        overlaps, q = targets.shape
+        others = [x for x in range(q) if x not in self.events]
+        groups = tails * 2 + happens
+        sizes = np.bincount(groups, minlength=2 * overlaps).reshape(overlaps, 2)
+        parts = [
+            nonnegative(consistent(targets[:, own], sizes[:, i], coins), coins)
+            for i, own in enumerate((others, list(self.events)))
+        ]
+        order, _ = shuffled(groups, 2 * overlaps, coins)
+        column = np.empty(tails.shape[0], np.int64)
+        symbols = np.tile(np.array([*others, *self.events]), overlaps)
+        column[order] = np.repeat(symbols, np.concatenate(parts, axis=1).ravel())
+        return column
+
+    def dump(self, state: State) -> bytes:
+        windows = self.window.dump(state.windows)
+        head = len(windows).to_bytes(8, "big")
+        return head + windows + self.totals.dump(state.totals)
+
+    def load(self, data: bytes, panel: Panel | None) -> State:
+        """Raises Inconsistent for bytes or a panel that are not this mechanism's."""
+        end = 8 + int.from_bytes(data[:8], "big")
+        windows = self.window.load(data[8:end], panel)
+        happened = None if panel is None else np.isin(panel.symbols, self.events)
+        return State(windows, self.totals.restored(data[end:], happened))
