@@ -1,0 +1,80 @@
+"""Batch jobs on a real broker: two workers beside the releaser, one data set for each job."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from crash.homes import EVERY, PERIODS, Noted, in_rounds, reports, roster
+from stream_dp.services.joblog import TRANSCRIPTS, following
+from stream_dp.services.releaser import journal
+from stream_dp.services.releaser.inputs import marker
+from stream_dp.services.releaser.journal import REPORTS
+from stream_dp.services.releaser.releaser import Releaser
+from stream_dp.services.roster import deliver
+from stream_dp.services.setting import Setting
+from stream_dp.services.synthesizer.worker import Worker
+
+from stream_dp.client import Public
+from stream_dp.errors import UserError
+
+
+@pytest.fixture
+def setting(kafka: str, tmp_path: Path) -> Setting:
+    prefix, file = f"homes-{uuid.uuid4().hex[:8]}", tmp_path / "homes.toml"
+    text = EVERY.replace("sqlite:homes.db", f"kafka://{kafka}/{prefix}")
+    text = text.replace("sqlite:homes-public.db", f"kafka://{kafka}/{prefix}-public")
+    file.write_text(text + "insecure = true\nreplication = 1\n")
+    return Setting.load(file)
+
+
+def send(setting: Setting) -> None:
+    with closing(setting.log()) as log:
+        log.create({REPORTS: 1})
+        for number in range(1, PERIODS + 1):
+            log.append([*reports(number), marker(number, 0)])
+
+
+def released(setting: Setting) -> bool:
+    with closing(setting.log()) as log, closing(setting.public()) as public:
+        process = Releaser(setting.plan, log, public, setting.snapshots)
+        return process.run(until_idle=True)
+
+
+def work(setting: Setting) -> None:
+    with closing(setting.log()) as log:
+        Worker(setting.study, log, setting.snapshots, Noted()).run(until_idle=True)
+
+
+def test_two_workers_and_one_data_set_for_each_job(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_rounds(monkeypatch)
+    send(setting)
+    work(setting)  # before the releaser's first start: there is nothing to do
+    with pytest.raises(UserError, match="no table of groups was sent"):
+        released(setting)
+    assert deliver(setting, roster())
+    assert not deliver(setting, roster())
+    assert not released(setting)
+    workers = [threading.Thread(target=work, args=(setting,)) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+    assert released(setting)
+    assert released(setting)
+    with closing(setting.log()) as log:
+        entries = journal.read(log)
+        first = dict(log.describe(TRANSCRIPTS).first)
+        written = Counter(record.key for record in following(log, TRANSCRIPTS, first))
+    assert sum(entry.result_of is not None for entry in entries) == PERIODS
+    assert max(written.values()) <= 2
+    with closing(setting.public(readonly=True)) as log:
+        public = Public(log)
+    assert len(public.published) == PERIODS + 2
+    public.verify()
