@@ -16,7 +16,6 @@ from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from stream_dp.errors import Inconsistent
 from stream_dp.log.base import Log, Record, Stored
 from stream_dp.log.message import canonical
 from stream_dp.privacy.ledger import Charge
@@ -185,7 +184,7 @@ class Board:
                 self.jobs[job] = Job.of(held, held["period"])
                 self.facts[job] = held
         except (ValueError, KeyError, TypeError):
-            raise Inconsistent(f"jobs: record {record.offset} cannot be read") from None
+            return  # a record that nobody of ours wrote decides nothing
         if kind == "retry":
             self._retries[job] += 1
         elif kind == "abandon":

@@ -27,6 +27,7 @@ from .releaser.inputs import marker, reasons_of
 from .releaser.journal import DEAD_LETTERS, REPORTS
 from .releaser.releaser import Releaser
 from .releaser.releaser import topics as topics_of
+from .roster import has_table
 from .sending import layout, truth
 from .setting import Setting
 
@@ -171,6 +172,11 @@ def status(options: argparse.Namespace) -> Output:
         f"last closed: {data['last_closed'] or 'none'}",
         f"budget: rho {float(spent):.6g} of {float(study.rho):.6g} spent",
     ]
+    if study.batches:
+        sent = entries or has_table(setting)
+        data["groups_sent"] = bool(sent)
+        if not sent:
+            text.append(f"groups: none sent; stream-dp groups {options.study} GROUPS MEMBERS")
     held = listed(setting, entries)
     if held:
         data["jobs"] = held

@@ -125,3 +125,12 @@ def read(log: Log) -> Roster | None:
     if roster.hash != last.head["hash"]:
         raise Inconsistent("groups: the table does not have its hash; send it again")
     return roster
+
+
+def has_table(setting: Setting) -> bool:
+    """Whether a table was sent."""
+    try:
+        with closing(setting.log(readonly=True)) as log:
+            return read(log) is not None
+    except Missing:
+        return False

@@ -32,6 +32,7 @@ from .snapshots import Snapshots
 
 AGAIN = 5  # the exit code of a worker that found no log, and may find it later
 _EVERY = 0.5  # seconds between two looks at the topics
+_SHARE = 20  # at most one part in so many of the time goes into looking
 _PAUSE = 30.0
 
 
@@ -61,7 +62,7 @@ class Jobs:
     child: Child | None
     open: dict[str, Job] = field(default_factory=dict)
     _board: Board = field(init=False)
-    _looked: float = field(default=-_EVERY)
+    _next: float = field(default=0.0)
     _not_before: float = field(default=0.0)
     _told: dict[str, str] = field(default_factory=dict)
 
@@ -116,10 +117,12 @@ class Jobs:
     def look(self) -> None:
         """Read what workers and the operator wrote; start or bury the worker beside this."""
         now = time_module.monotonic()
-        if not self.open or now - self._looked < _EVERY:
+        if not self.open or now < self._next:
             return
-        self._looked = now
         self._board.refresh(rounds=True)
+        # Where looking takes long, as on Kafka, reading reports goes before it.
+        took = time_module.monotonic() - now
+        self._next = now + max(_EVERY, _SHARE * took)
         self._drop_abandoned()
         self._beside(now)
         for job in self.open:
