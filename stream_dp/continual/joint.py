@@ -36,6 +36,7 @@ from .window import State as Windows
 
 Floats = NDArray[np.float64]
 _WINDOW_SHARE = Fraction(11, 20)
+_LEAST = 1e-2  # of a variance: a hundredth of a row is as good as exact
 
 
 @dataclass(frozen=True)
@@ -200,9 +201,10 @@ class Joint:
         inside = self._inside[self.window.measured]
         size = np.bincount(inside, minlength=t + 1).astype(float)
         above = np.triu(np.ones((t + 1, t + 1)))[1:] * size  # S_b from the move of each class
-        precision = 1 / np.array([float(self.totals.variance(b, t)) for b in range(1, t + 1)])
+        noise = np.array([self.totals.variance(b, t) for b in range(1, t + 1)])
+        precision = 1 / np.maximum(noise, _LEAST)
         held = np.array([cells[inside >= b].sum() for b in range(1, t + 1)])
-        a = float(self.window.variance)
+        a = max(float(self.window.variance), _LEAST)
         matrix = np.diag(size / a) + above.T @ (precision[:, None] * above)
         right = above.T @ (precision * (sums - held))
         kept = size > 0
@@ -212,7 +214,7 @@ class Joint:
             matrix = np.block([[matrix, edge[:, None]], [edge[None, :], np.zeros((1, 1))]])
             right = np.append(right, 0.0)
         move = np.zeros(t + 1)
-        move[kept] = np.linalg.solve(matrix, right)[: int(kept.sum())]
+        move[kept] = np.linalg.lstsq(matrix, right)[0][: int(kept.sum())]
         found: Floats = cells + move[inside]
         return found
 
@@ -270,7 +272,7 @@ class Joint:
         """
         q, k = self.window.q, self.window.width
         bins = self.window.bin_variances(t).reshape(-1, q)[:, list(self.events)].sum(axis=1)
-        sums = np.array([float(self.totals.variance(b, t)) for b in range(1, t + 1)])
+        sums = np.array([self.totals.variance(b, t) for b in range(1, t + 1)])
         return np.sqrt(bins), np.sqrt(k * sums)
 
     def _symbols(

@@ -1,0 +1,148 @@
+"""One panel for patterns and totals: what it measures, costs, keeps, and carries on."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stream_dp.continual import Cumulative, FixedWindow, Joint
+from stream_dp.errors import Inconsistent
+from stream_dp.panel import Panel, window_codes
+from stream_dp.privacy.noise import Seeded
+
+
+def counts_of(made, truth, t, absent=None):
+    """The histogram of the last k symbols (all zeros before), then rises and entries."""
+    k, q, horizon = made.window.width, made.window.q, made.horizon
+    found = np.zeros(q**k, np.int64)
+    if t >= k:
+        found = np.bincount(window_codes(truth[:, t - k : t], q), minlength=q**k)
+    event = np.isin(truth[:, :t], made.events)
+    reached = event.sum(axis=1)[event[:, -1]]
+    rises = np.bincount(reached, minlength=horizon + 1)[1:]
+    here = np.ones(truth.shape[0], bool) if absent is None else truth[:, t - 1] != absent
+    before = np.zeros(truth.shape[0], bool)
+    if t > 1:
+        before = np.ones_like(before) if absent is None else (truth[:, : t - 1] != absent).any(1)
+    return np.concatenate([found, rises, [int((here & ~before).sum())]])
+
+
+@st.composite
+def runs(draw):
+    q, k = draw(st.sampled_from([(2, 1), (2, 2), (2, 3), (3, 2)]))
+    horizon = draw(st.integers(k, k + 4))
+    relation = draw(st.sampled_from(["add_remove", "replace_one"]))
+    open_ = relation == "add_remove" and q == 3 and draw(st.booleans())
+    n = draw(st.integers(1, 60))
+    rho = Fraction(draw(st.sampled_from(["1/100", "1", "1000"])))
+    values = ("a", "b", "absent")[:q] if open_ else tuple(range(q))
+    rows = n if relation == "replace_one" else (n + 20 if open_ else None)
+    absent = q - 1 if open_ else None
+    window = FixedWindow.best(
+        values, k, horizon, rho, relation, rows=rows, absent=absent, padded=False
+    )
+    totals = Cumulative.best(horizon, rho, relation, rows, counter="tree")
+    events = (1,) if q == 2 or open_ else (1, 2)
+    seed = draw(st.integers(0, 2**32))
+    truth = np.random.default_rng(seed).integers(0, q, (n, horizon)).astype(np.uint8)
+    return Joint(window, totals, events), truth, absent, seed
+
+
+def walked(made, truth, absent, seed):
+    """Every step with its state, the counts and the noise it was made of."""
+    source, state = Seeded(seed), made.init()
+    for t in range(1, made.horizon + 1):
+        counts, draw = counts_of(made, truth, t, absent), source.draw(made.demand(t))
+        state, step = made.step(state, counts, draw)
+        yield t, state, step, counts, draw
+
+
+@given(runs())
+@settings(max_examples=80, deadline=None)
+def test_panels_grow_by_columns_and_states_follow_them(run):
+    made, truth, absent, seed = run
+    panel = None
+    for t, state, step, _, _ in walked(made, truth, absent, seed):
+        if t < made.window.width:
+            assert step is None
+            continue
+        labels = [str(i) for i in range(1, t + 1)]
+        if panel is None:
+            assert step.columns.shape[1] == t
+            panel = Panel(step.columns, tuple(labels), made.values)
+        else:
+            panel = panel.extended(step.columns, labels[-1:])
+        if made.window.rows is not None:
+            assert panel.rows == made.window.rows
+        assert panel.symbols.max(initial=0) < made.window.q
+        happened = np.isin(panel.symbols, made.events).sum(axis=1)
+        assert np.array_equal(state.totals.totals, happened)
+        held = np.bincount(happened, minlength=made.horizon + 1)[::-1].cumsum()[::-1]
+        assert np.array_equal(state.totals.sums, held)
+        back = made.load(made.dump(state), panel)
+        assert np.array_equal(back.windows.tails, state.windows.tails)
+        assert np.array_equal(back.totals.totals, state.totals.totals)
+        assert made.dump(back) == made.dump(state)
+
+
+@given(runs())
+@settings(max_examples=60, deadline=None)
+def test_what_is_published_is_what_both_mechanisms_measured_alone(run):
+    """The same noise through each alone gives the same numbers, and every one comes out once."""
+    made, truth, absent, seed = run
+    windows, totals, seen = made.window.init(), made.totals.init(), []
+    for t, _, step, counts, draw in walked(made, truth, absent, seed):
+        own = len(made.window.demand(t))
+        bins = made.window.bins
+        windows, window = made.window.observe(windows, counts[:bins], draw.noise[:own])
+        totals, sums = made.totals.observe(totals, counts[bins:], draw.noise[own:])
+        seen.append(made.totals.measured(totals, t))
+        if step is None:
+            continue
+        expected = [window.measured, *seen]
+        seen = []
+        queries = [q for one in expected for q in one.queries]
+        assert list(step.measurements.queries) == queries
+        values = np.concatenate([one.values for one in expected])
+        assert np.array_equal(step.measurements.values, values)
+        assert np.allclose(step.estimates.values[-t:], sums)
+
+
+@given(runs())
+@settings(max_examples=30, deadline=None)
+def test_with_hardly_any_noise_both_classes_are_followed(run):
+    """Targets of true counts can be met by the panel only if its past can: from k on, nearly."""
+    made, truth, absent, seed = run
+    quiet = Fraction(10**9)
+    window = replace(made.window, rho=quiet)
+    totals = replace(made.totals, rho=quiet)
+    if made.window.width > 1:
+        return  # wider panels do not keep who had what, so totals and patterns may disagree
+    quietly = Joint(window, totals, made.events)
+    for t, state, step, counts, _ in walked(quietly, truth, absent, seed):
+        if t == 1:
+            found = np.bincount(step.columns[:, 0], minlength=made.window.bins)
+            measured = made.window.measured
+            assert np.abs(found[measured] - counts[: made.window.bins][measured]).max() <= 1
+            assert abs(int(state.totals.sums[1]) - int(counts[made.window.bins])) <= 1
+
+
+def test_costs_are_the_two_together():
+    window = FixedWindow.best((0, 1), 3, 12, Fraction(1, 400), "replace_one", rows=100)
+    totals = Cumulative.best(12, Fraction(1, 400), "replace_one", 100)
+    made = Joint(window, totals, (1,))
+    assert sum(made.charges) == made.rho == Fraction(1, 200)
+    assert made.charges[0] == totals.charges[0]
+    assert len(made.demand(1)) == len(totals.demand(1))
+
+
+def test_damaged_bytes_are_refused():
+    window = FixedWindow.best((0, 1), 2, 4, Fraction(1), "replace_one", rows=10)
+    made = Joint(window, Cumulative.best(4, Fraction(1), "replace_one", 10), (1,))
+    data = made.dump(made.init())
+    for broken in (data[:4], data[:-3], b"", b"\xff" * 20):
+        with pytest.raises(Inconsistent):
+            made.load(broken, None)
