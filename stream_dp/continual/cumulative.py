@@ -96,12 +96,25 @@ class Cumulative(CumulativeForm):
     ) -> tuple[State, Floats]:
         """Measure one period, without rows: the state but for sums and totals, and the unbiased
         S_1..S_t. counts as in `measure`; noise: as `demand` asks."""
-        t = state.period + 1
-        streams, true = self.measure(state.streams, t, counts)
+        seen = self.answered(self.recorded(state, counts), state.period + 1, noise)
+        return seen, self.sums(seen)
+
+    def recorded(self, state: State, counts: Counts) -> State:
+        """The next period's state before anything is measured."""
+        streams = state.streams.copy()
+        streams[:, state.period] = counts
+        return replace(state, period=state.period + 1, streams=streams)
+
+    def answered(self, state: State, t: int, noise: Sequence[Counts]) -> State:
+        """The state with what is measured at t, no later than its period."""
+        true = np.concatenate([self._rows(state.streams, lane, t) for lane in self.active(t)])
         noisy = state.noisy.copy()
         noisy[self._places(t)] = true + np.concatenate(noise)
-        seen = replace(state, period=t, streams=streams, noisy=noisy)
-        return seen, np.array([self._sum(seen, lane) for lane in self.lanes[:t]])
+        return replace(state, noisy=noisy)
+
+    def sums(self, state: State) -> Floats:
+        """The unbiased S_1..S_t at the state's period."""
+        return np.array([self._sum(state, lane) for lane in self.lanes[: state.period]])
 
     def _places(self, t: int) -> NDArray[np.int64]:
         """Where the answers of period t are kept, in the order of the demand."""

@@ -10,7 +10,7 @@ the costs add up. Their targets are brought together in one panel at each step:
   gap shared out in proportion to the variances; then a bounded transportation problem gives whole
   rows of each cell (`reconcile.py`). How far the targets had to move is published.
 
-The panel begins at t = k, with k columns; sums of earlier periods are measured, and published then.
+The panel begins at t = k, with k columns; the sums of earlier periods are measured then, too.
 """
 
 from __future__ import annotations
@@ -130,8 +130,9 @@ class Joint:
 
     @cached_property
     def charges(self) -> tuple[Fraction, ...]:
-        pairs = zip(self.window.charges, self.totals.charges, strict=True)
-        return tuple(a + b for a, b in pairs)
+        k, sums = self.window.width, self.totals.charges
+        late = (*[Fraction(0)] * (k - 1), sum(sums[:k], Fraction(0)), *sums[k:])
+        return tuple(a + b for a, b in zip(self.window.charges, late, strict=True))
 
     @cached_property
     def _inside(self) -> NDArray[np.int64]:
@@ -141,30 +142,42 @@ class Joint:
         return found
 
     def demand(self, t: int) -> Demand:
-        return (*self.window.demand(t), *self.totals.demand(t))
+        sums = [one for period in self._measured_at(t) for one in self.totals.demand(period)]
+        return (*self.window.demand(t), *sums)
+
+    def _measured_at(self, t: int) -> range:
+        """The periods whose sums are measured at t: none before k, 1..k at k, then t's own."""
+        k = self.window.width
+        return range(0) if t < k else range(1, k + 1) if t == k else range(t, t + 1)
 
     def init(self) -> State:
         return State(self.window.init(), self.totals.init())
 
     def step(self, state: State, counts: Counts, draw: Draw) -> tuple[State, Step | None]:
         """One period. counts: the histogram (q^k,), then what the cumulative mechanism takes."""
-        t, bins, own = state.period + 1, self.window.bins, len(self.window.demand(state.period + 1))
-        observed, sums = self.totals.observe(state.totals, counts[bins:], draw.noise[own:])
+        t, bins = state.period + 1, self.window.bins
+        own = len(self.window.demand(t))
         windows, seen = self.window.observe(state.windows, counts[:bins], draw.noise[:own])
+        observed = self.totals.recorded(state.totals, counts[bins:])
         if seen is None:
             return State(windows, observed), None
+        at = own
+        for period in self._measured_at(t):
+            size = len(self.totals.demand(period))
+            observed = self.totals.answered(observed, period, draw.noise[at : at + size])
+            at += size
+        sums = self.totals.sums(observed)
         if t == self.window.width:
             column, tails, moved = self._first(seen.answers, sums, t, draw.coins)
+            totals = np.isin(column, self.events).sum(axis=1)
         else:
             column, tails, moved = self._extend(state, seen.answers, sums, draw.coins)
-        events = np.isin(column, self.events).sum(axis=1)
-        totals = events if t == self.window.width else state.totals.totals + events
+            totals = state.totals.totals + np.isin(column, self.events).sum(axis=1)
         after = State(
             replace(windows, tails=tails),
             replace(observed, totals=totals, sums=self._sums(totals)),
         )
-        first = 1 if t == self.window.width else t
-        raw = [seen.measured, *(self.totals.measured(observed, s) for s in range(first, t + 1))]
+        raw = [seen.measured, *(self.totals.measured(observed, s) for s in self._measured_at(t))]
         told = [seen.estimates, self.totals.estimates(observed)]
         return after, Step(column, Measurements.joined(raw), Estimates.joined(told), moved)
 
