@@ -51,7 +51,6 @@ def page(public: Public, months: Symbols) -> str:
     by_statistic, by_threshold = quarter_shares(public, months), cumulative_counts(public, months)
     study, last = public.study, public.releases[-1]
     held = last.certificate
-    fixed = next(r.certificate for r in reversed(public.releases) if r.certificate.padding)
     words = {
         "title": "A year of poverty, published month by month",
         "size": f"{study.size:,}",
@@ -60,7 +59,6 @@ def page(public: Public, months: Symbols) -> str:
         "reach_totals": f"{math.ceil(max(p.reach for p in _all(by_threshold)) / 10) * 10:,}",
         "covered_shares": _covered(_all(by_statistic)),
         "covered_totals": _covered(_all(by_threshold)),
-        "padding": str(fixed.padding),
         "total": f"{float(held.rho_total):g}",
         "guarantee": held.guarantee,
         "epsilon": f"{float(held.epsilon_spent):.3f}",
