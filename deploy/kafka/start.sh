@@ -11,7 +11,9 @@ data=$(sed -n 's/^log\.dirs=//p' "$properties" | tail -n 1)
 
 if [ ! -e "$data/meta.properties" ]; then
     set -- --cluster-id "${CLUSTER_ID:-$($storage random-uuid)}"
-    for user in admin producer releaser analyst monitor; do
+    for user in admin producer releaser analyst monitor operator worker; do
+        # The last two are of studies with batch releases.
+        case $user in operator | worker) [ -e "$secrets/$user" ] || continue ;; esac
         password=$(cat "$secrets/$user")
         set -- "$@" --add-scram "SCRAM-SHA-512=[name=$user,password=$password]"
     done

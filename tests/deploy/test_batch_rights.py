@@ -1,0 +1,100 @@
+"""Batch releases on a broker with the shipped access lists: each user does its part, no more."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from crash.homes import EVERY, LABELS, roster
+from deploy.secured import PRIVATE, PUBLIC, Secured
+
+from deploy import secured
+
+TLS = """
+[run.kafka]
+"security.protocol" = "SSL"
+"ssl.ca.location" = "secrets/authority.pem"
+"ssl.certificate.location" = "secrets/{user}.crt"
+"ssl.key.location" = "secrets/{user}.key"
+"""
+USERS = (*secured.USERS, "operator", "worker")
+
+
+class Batches(Secured):
+    def environment(self) -> dict[str, str]:
+        return {**super().environment(), "BATCHES": "yes"}
+
+    def files(self) -> None:
+        """A study file for each user, and what is sent."""
+        url = f"kafka://127.0.0.1:{self.tls}"
+        text = EVERY.replace("sqlite:homes.db", f"{url}/{PRIVATE}")
+        text = text.replace("sqlite:homes-public.db", f"{url}/{PUBLIC}") + "replication = 1\n"
+        for user in USERS:
+            (self.folder / f"{user}.toml").write_text(text + TLS.format(user=user))
+        held = roster()
+        rows = [f"{i},{r}" for i, r in enumerate(held.attributes["region"])]
+        (self.folder / "groups.csv").write_text("\n".join(["group,region", *rows]))
+        of = [f"{p},{g}" for p, g in zip(held.persons, held.group_of, strict=True)]
+        (self.folder / "members.csv").write_text("\n".join(["person,group", *of]))
+        told = [f"{p},{label},low,1" for p in held.persons for label in LABELS]
+        (self.folder / "reports.csv").write_text("\n".join(["person,period,income,work", *told]))
+
+    def says(self, user: str, command: str, *more: str) -> tuple[int, str]:
+        """Exit code and everything that a command says to a user."""
+        done = subprocess.run(
+            [sys.executable, "-m", "stream_dp.services.cli", command, f"{user}.toml", *more],
+            env={k: v for k, v in os.environ.items() if "STREAM_DP" not in k},
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert "Traceback" not in done.stderr
+        return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Batches]:
+    made = Batches(tmp_path_factory.mktemp("batches") / "broker")
+    made.folder.mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(secured, "USERS", USERS)
+        try:
+            made.start()
+            made.files()
+            assert made.says("admin", "topics")[0] == 0
+            yield made
+        finally:
+            made.stop()
+
+
+def test_each_user_does_their_part(broker: Batches) -> None:
+    for user in ("producer", "worker"):
+        assert broker.says(user, "groups", "groups.csv", "members.csv")[0] != 0, user
+    for _ in range(2):
+        assert broker.says("operator", "groups", "groups.csv", "members.csv")[0] == 0
+    assert broker.says("producer", "send", "reports.csv")[0] == 0
+    assert broker.says("producer", "close", LABELS[-1])[0] == 0
+    code, said = broker.says("releaser", "run", "--until-idle")
+    assert (code, said.count("is due")) == (0, 3)
+    for user in ("producer", "analyst"):
+        code, said = broker.says(user, "worker", "--until-idle")
+        assert "begun" not in said, user
+    code, said = broker.says("operator", "jobs", "--json")
+    assert code == 0
+    jobs = [job["id"] for job in json.loads(said)["jobs"]]
+    assert broker.says("operator", "jobs", "--abandon", jobs[2])[0] == 0
+    assert broker.says("worker", "jobs", "--abandon", jobs[1])[0] != 0
+    code, said = broker.says("worker", "worker", "--until-idle")
+    assert (code, said.count("handed in")) == (0, 2)
+    assert "not begun" in broker.says("worker", "status")[1]
+    code, said = broker.says("releaser", "run", "--until-idle")
+    assert (code, said.count("published the result")) == (0, 2)
+    assert broker.says("releaser", "verify")[0] == 0
+    code, said = broker.says("operator", "jobs", "--json")
+    states = [job["state"] for job in json.loads(said)["jobs"]]
+    assert states == ["done", "done", "abandoned"]
