@@ -63,6 +63,7 @@ class Jobs:
     open: dict[str, Job] = field(default_factory=dict)
     _board: Board = field(init=False)
     _next: float = field(default=0.0)
+    _asked: set[str] = field(default_factory=set)
     _not_before: float = field(default=0.0)
     _told: dict[str, str] = field(default_factory=dict)
 
@@ -142,13 +143,15 @@ class Jobs:
             return
         todo = [job for job in self.open if self._board.open(job)]
         code = self.child.ended()
-        if code == AGAIN:
+        if code == AGAIN or (code == 0 and self._asked & set(todo)):
+            # It found no log, or not what it was started for: later, and not over and over.
             self._not_before = now + _PAUSE
         elif code and todo:
             how = f"signal {-code}" if code < 0 else f"exit code {code}"
             reason = f"the worker ended with {how}"
             self._fail(todo.pop(0), reason)
         if todo and not self.child.running and now >= self._not_before:
+            self._asked = set(todo)
             try:
                 self.child.start()
             except OSError as error:

@@ -496,16 +496,20 @@ def test_a_worker_that_is_killed(homes: Homes, capsys: pytest.CaptureFixture[str
     assert (job["state"], job["reason"]) == ("failed", "the worker ended with signal 9")
 
 
-def test_a_worker_whose_log_is_away_is_started_again_later(homes: Homes) -> None:
+@pytest.mark.parametrize("code", [0, 5])
+def test_a_worker_that_found_nothing_is_started_again_later(homes: Homes, code: int) -> None:
     homes.prepare(1)
     homes.file.write_text(EVERY)
-    with homes.releaser(worker=["-c", "import sys; sys.exit(5)"]) as releaser:
+    started: list[str] = []
+    command = ["-c", f"import sys; sys.exit({code})"]
+    with homes.releaser(worker=command, at=started.append) as releaser:
         thread = threading.Thread(target=releaser.run)
         thread.start()
         time.sleep(2)
         releaser.stop.set()
         thread.join(30)
         assert [held.state for held in releaser.facts.jobs.values()] == ["waiting"]
+    assert started.count("worker-started") == 1
 
 
 def test_the_worker_ends_with_its_parent(homes: Homes) -> None:
