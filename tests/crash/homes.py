@@ -6,10 +6,11 @@ import json
 import os
 import signal
 import sqlite3
+import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -250,8 +251,13 @@ class Homes:
 
     # Children that can be killed
 
-    def child(self, live: Callable[[Callable[[str], None]], None]) -> bool:
-        """Run `live` in a child, given what notes a line; True where it came to its end."""
+    def child(
+        self, live: Callable[[Callable[[str], None]], None], seconds: float | None = None
+    ) -> bool:
+        """Run `live` in a child, given what notes a line; True where it came to its end.
+
+        seconds: after which it is killed, wherever it is.
+        """
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
             child = os.fork()
@@ -266,6 +272,10 @@ class Homes:
             except BaseException:
                 (self.folder / "failure").write_text(traceback.format_exc())
                 os._exit(1)
+        if seconds is not None:
+            time.sleep(seconds)
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
         code = os.waitstatus_to_exitcode(status)
         if code not in (0, -signal.SIGKILL):

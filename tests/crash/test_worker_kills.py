@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 
@@ -226,3 +226,38 @@ def test_the_same_journal_gives_the_same_job(sent: Homes, copies: Iterator[Path]
         assert homes.releases_to(NEVER)
         found.append([job for entry in homes.entries() for job in entry.jobs])
     assert found[0] == found[1]
+
+
+BESIDE = """
+import sys, time
+sys.path.insert(0, {tests!r})
+import pytest
+from crash.homes import in_rounds
+from stream_dp.services.cli import main
+from stream_dp.services.synthesizer.transcript import Transcript
+in_rounds(pytest.MonkeyPatch())
+record = Transcript.record
+def slowly(self, number, data):
+    time.sleep(0.15)
+    return record(self, number, data)
+Transcript.record = slowly
+sys.exit(main(["worker", {file!r}, "--until-idle", "--attached"]))
+"""
+
+
+def test_kills_of_a_releaser_with_a_worker_beside_it(sent: Homes, copies: Iterator[Path]) -> None:
+    """Whole processes, at any moment: the worker ends with its parent, the next one goes on."""
+    rng, homes = random.Random(3), copy(sent, next(copies))
+    tests = str(Path(__file__).parents[1])
+    command = ["-c", BESIDE.format(tests=tests, file=str(homes.file))]
+
+    def live(note: Callable[[str], None]) -> None:
+        homes.run(worker=command)
+
+    for _ in range(8):
+        homes.child(live, rng.uniform(0.3, 2.5))
+    assert homes.kills > 3
+    assert homes.child(live)
+    check(homes)
+    held = [key for _, _, _, key, *_ in homes.rows(TRANSCRIPTS)]
+    assert len(set(held)) == ROUNDS + 1
