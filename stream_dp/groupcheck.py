@@ -49,6 +49,12 @@ def whole(parts: dict[str, Any]) -> Iterator[str]:
     batches: tuple[Batch, ...] = parts.get("batches", ())
     if "groups" in parts and not batches and all(parts["listed"]):
         yield "groups: no release uses it: declare a batch release, or remove it"
+    groups = parts.get("groups")
+    if groups is not None and parts.get("unit") == groups.unit:
+        yield (
+            f"study.unit: '{groups.unit}' is what groups are called; what is protected is a member"
+            " of one, such as a person"
+        )
     if batches and parts.get("neighbours") is not None:
         try:
             check_relation(parts["neighbours"])

@@ -209,6 +209,24 @@ def test_one_person_changes_their_own_row_and_no_other(folder: Path, change: str
     assert set(differ) <= {7}
 
 
+@pytest.mark.parametrize("lost", ["latest", "all"])
+def test_members_keep_their_places_where_snapshots_are_lost(folder: Path, lost: str) -> None:
+    """The input is replayed from the beginning, members first."""
+    found = []
+    for lose in (False, True):
+        homes = Homes(folder / str(lose), EVERY).prepare(2)
+        homes.run()
+        if lose:
+            kept = sorted((homes.folder / "homes-snapshots").glob("*-period-*"))
+            for path in kept if lost == "all" else kept[-1:]:
+                path.unlink()
+        homes.send([*reports(3), marker(3, 0)])
+        homes.run()
+        (path,) = (homes.folder / "homes-snapshots").glob(f"*-{LABELS[2]}-*-people-*")
+        found.append(pq.read_table(path).to_pylist())
+    assert found[0] == found[1]
+
+
 # What fails, waits or is given up
 
 
@@ -461,6 +479,7 @@ def test_where_the_worker_runs(homes: Homes, monkeypatch: pytest.MonkeyPatch) ->
         ("[groups.attributes.region]", "[groups.attributes.size]", "'size': reserved"),
         ("[groups.attributes.region]", "[groups.attributes.work]", "'work': declared twice"),
         ('unit = "household"\n', "", "groups.unit: is required"),
+        ('unit = "household"\n', 'unit = "person"\n', "study.unit: 'person' is what groups"),
         ('at = ["2021-02"]', "every = 1\nrows = 9", "releases[2].rows: 'independent' fits no"),
         ("rho = 0.1\n", "rho = 0.5\n", "their rhos add up to 0.7"),
     ],
