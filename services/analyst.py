@@ -82,13 +82,16 @@ def estimate(options: argparse.Namespace) -> Output:
     )
     digits = 1 if options.count else 5
     low, high = found.interval
-    whom = "" if options.count or found.people == "declared" else f", {found.people}"
+    whom = "" if options.count or found.people == "declared" else f" {found.people}"
+    alone = found.sources == (options.release,)
+    sources = "" if alone else f" of {', '.join(found.sources)}"
     text = [
         f"{found.query} at {found.period} ({found.measure} of {public.study.unit}s{whom})",
         f"  estimate        {found.value:.{digits}f}",
         f"  standard error  {found.standard_error:.{digits}f}",
         f"  {LEVEL:.0%} interval    {low:.{digits}f} to {high:.{digits}f}",
         f"  panel's answer  {found.panel:.{digits}f}  (padding and repairs may bias it)",
+        f"  method          {found.method}, from measurements{sources} up to {found.through}",
         "  errors are those of the privacy noise, not of sampling people",
     ]
     return Output(found.as_dict(), "\n".join(text))

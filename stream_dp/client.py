@@ -5,32 +5,31 @@ Standard errors and intervals cover the privacy noise only, not the sampling of 
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from statistics import NormalDist
-from typing import Any
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from .alphabet import ABSENT
+from .answering import LEVEL, Estimate, answered, question
 from .dataset import BATCH_TYPE, BatchCertificate, DataSet
 from .errors import Inconsistent, UserError
+from .estimator import Stream
 from .log.base import Log, LogError, Missing
 from .log.message import Message, messages
+from .measured import Message as Measurements
+from .measured import whole
 from .panel import Panel
 from .privacy.ledger import BudgetExceeded, Charge, Ledger
-from .query import TotalQuery, WindowQuery, parse
+from .query import TotalQuery
 from .release import STUDY_TYPE, TOPIC, Certificate, read_columns, read_estimates, read_measurements
-from .study import Study, Window
+from .study import Cumulative, Study, Window
 
-LEVEL = 0.95
+__all__ = ["LEVEL", "Estimate", "Public", "Release"]
 
 
 @dataclass(frozen=True)
@@ -51,31 +50,6 @@ class Release:
         return read_estimates(self.message.parts)
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """An unbiased answer from noisy measurements, and beside it the panel's own.
-
-    people: whom a share is of: the declared number, or the noisy number of a period.
-
-    standard_error, interval: of the privacy noise alone; panel: the answer of the synthetic
-    rows, which padding, clamping and repairs may bias.
-    """
-
-    release: str
-    query: str
-    period: str
-    measure: str
-    people: str
-    value: float
-    standard_error: float
-    interval: tuple[float, float]
-    level: float
-    panel: float
-
-    def as_dict(self) -> dict[str, Any]:
-        return {**self.__dict__, "interval": list(self.interval)}
-
-
 class Public:
     """What a public log holds. Raises UserError, Inconsistent."""
 
@@ -87,6 +61,7 @@ class Public:
         except LogError as error:
             raise UserError(f"public log: {error}") from None
         self._whole: dict[str, Panel] = {}
+        self._streams: dict[str, Stream] = {}
         if not self.messages:
             raise UserError("public log: nothing is published yet; 'stream-dp run' begins it")
 
@@ -211,76 +186,56 @@ class Public:
     def estimate(
         self, name: str, query: str, period: str | None = None, *, count: bool = False
     ) -> Estimate:
-        """The answer to a query in words (query.py) at a period, as a share or a count."""
-        release = self.at(name, period)
-        held = release.certificate
-        if held.kind == "cumulative" and query.split()[:1] != ["total"]:
-            raise UserError(f"query '{query}': ask a cumulative release 'total at-least B'")
-        asked = parse(query, held.attribute, held.values)
-        table = release.estimates
-        values = table["value"].to_numpy()
-        variances = table["standard_error"].to_numpy() ** 2
-        panel = self.panel(name, held.period)
-        if isinstance(asked, WindowQuery):
-            chosen = self._window(asked, release)
-            value, variance = float(values[chosen].sum()), float(variances[chosen].sum())
-            own = int(asked.mask[panel.codes(asked.width)].sum())
-            people = (float(values.sum()), float(variances.sum()), variance)
-        else:
-            value, variance = self._total(asked, release, values, variances)
-            own = int((panel.symbols.sum(axis=1) >= asked.least).sum())
-            people = (*self._people(name), 0.0)
-        first = held if isinstance(asked, WindowQuery) else self.of(name)[0].certificate
-        whom = "declared" if self.study.size is not None else f"counted at {first.period}"
-        if not count:
-            value, variance = _share(value, variance, people, self.study.size)
-        error = math.sqrt(variance)
-        reach = NormalDist().inv_cdf((1 + LEVEL) / 2) * error
-        interval = (value - reach, value + reach)
-        measure = "count" if count else "share"
-        panels = own if count else own / max(panel.rows, 1)
-        return Estimate(
-            name, asked.text, held.period, measure, whom, value, error, interval, LEVEL, panels
-        )
+        """The answer to a query in words (query.py) at a period, as a share or a count.
 
-    @staticmethod
-    def _window(query: WindowQuery, release: Release) -> NDArray[np.bool_]:
-        width: int = release.certificate.parameters["width"]
-        if query.width > width:
-            raise UserError(
-                f"query '{query.text}': looks at {query.width} periods and the release at {width};"
-                " the exported panel can be asked, without a guarantee on the error"
-            )
-        return query.over(len(release.certificate.values) ** width)
+        From everything that is published so far of the release's stream, later periods included:
+        they say something about earlier answers too, so an answer becomes more certain as the
+        study goes on. At every moment it is the same for everybody.
+        """
+        declared = self.study.release(name)
+        asked = question(self.study, declared, query)
+        held = self._asked(name, period, early=isinstance(asked, TotalQuery))
+        stream = self._stream(declared.stream)
+        (release,) = (r for r in stream.releases if r.declared is declared)
+        number = self.study.periods.numbers[held]
+        return answered(stream, release, asked, number, self.panel(name, held), count=count)
 
-    @staticmethod
-    def _total(
-        query: TotalQuery, release: Release, values: NDArray[Any], variances: NDArray[Any]
-    ) -> tuple[float, float]:
-        held = release.certificate
-        if held.kind != "cumulative":
-            raise UserError(f"query '{query.text}': ask a window release for a pattern instead")
-        if not 1 <= query.least <= held.horizon:
-            raise UserError(f"query '{query.text}': ask for 1 to {held.horizon} periods")
-        if query.least > held.number:
-            return 0.0, 0.0
-        return float(values[query.least - 1]), float(variances[query.least - 1])
+    def _asked(self, name: str, period: str | None, *, early: bool) -> str:
+        """The period that is meant; early: of all those that the panel has a column of."""
+        if early and period is not None:
+            for release in self.of(name):
+                if period in release.certificate.columns:
+                    return period
+        return self.at(name, period).certificate.period
 
-    def _people(self, name: str) -> tuple[float, float]:
-        """The noisy number of people of a cumulative release and its variance; nan if unknown."""
-        table = self.of(name)[0].estimates
-        if table["query"][-1].as_py() != "people":
-            return math.nan, math.nan
-        return table["value"][-1].as_py(), table["standard_error"][-1].as_py() ** 2
+    def _stream(self, stream: str) -> Stream:
+        """Everything that is published of a stream; put together once."""
+        if stream not in self._streams:
+            names = [r.name for r in self.study.releases if r.stream == stream]
+            messages: dict[str, list[Measurements]] = {name: [] for name in names}
+            for release in self.releases:
+                held = release.certificate
+                if held.release in messages:
+                    table = release.measurements
+                    values, errors = (
+                        table[column].to_numpy().astype(float)
+                        for column in ("value", "standard_error")
+                    )
+                    messages[held.release].append(Measurements(held.number, values, errors**2))
+            self._streams[stream] = Stream(tuple(whole(self.study, messages, stream)))
+        return self._streams[stream]
 
     def queries(self, name: str) -> list[str]:
         """Examples of what can be asked of a release, and the values it knows."""
         declared = self.study.release(name)
         alphabet = self.study.alphabet(declared)
+        totals = []
         if not isinstance(declared, Window):
             first, last = self.study.span(declared)
             top = last - first + 1
-            return [f"total at-least {b}" for b in dict.fromkeys((1, min(3, top), top))]
+            totals = [f"total at-least {b}" for b in dict.fromkeys((1, min(3, top), top))]
+        if isinstance(declared, Cumulative):
+            return totals
         known = [v for v in alphabet.values if v != ABSENT]
         value, width = shlex.quote(str(known[-1])), declared.width
         what = shlex.quote(
@@ -291,23 +246,5 @@ class Public:
             f"pattern {value}" + " ?" * (width - 1),
             f"at-least 1 of last {width} {what}",
             f"consecutive {min(2, width)} of last {width} {what}",
+            *totals,
         ]
-
-
-def _share(
-    value: float, variance: float, people: tuple[float, float, float], size: int | None
-) -> tuple[float, float]:
-    """Value and variance over the number of people: public, or noisy (to first order).
-
-    people: the noisy number, its variance, its covariance with the value.
-    """
-    if size is not None:
-        return value / size, variance / size**2
-    n, n_variance, covariance = people
-    if math.isnan(n):
-        raise UserError("share: the number of people is private and not measured; ask for --count")
-    if n <= 0:
-        raise UserError("share: the noisy number of people is not positive; ask for --count")
-    share = value / n
-    spread = variance + share**2 * n_variance - 2 * share * covariance
-    return share, max(0.0, spread) / n**2

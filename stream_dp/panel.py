@@ -46,16 +46,41 @@ class Panel:
         return window_codes(self.symbols[:, self.symbols.shape[1] - width :], len(self.values))
 
     def table(self) -> pa.Table:
-        """A column of values for each period, and a running row number, for export."""
+        """For export: a running row number, and a column of values for each period; of a product
+        of attributes (values such as `poverty=1&job=yes`) one for each period and attribute."""
         columns: dict[str, pa.Array] = {"row": pa.array(np.arange(self.rows))}
-        whole = all(isinstance(value, int) for value in self.values)
-        values = pa.array(
-            self.values if whole else [str(v) for v in self.values],
-            pa.int64() if whole else pa.string(),
-        )
+        named = {name: _typed(values) for name, values in _attributes(self.values).items()}
         for period, column in zip(self.periods, self.symbols.T, strict=True):
-            columns[period] = values.take(pa.array(column, pa.uint8()))
+            codes = pa.array(column, pa.uint8())
+            for name, values in named.items():
+                columns[f"{period} {name}".strip()] = values.take(codes)
         return pa.table(columns)
+
+
+def _attributes(values: Sequence[int | str]) -> dict[str, list[int | str]]:
+    """By attribute, its value in each symbol; one without a name where there is but one. A symbol
+    that names no attribute is 'absent', and so is every attribute."""
+    products = [dict(p.split("=") for p in str(v).split("&")) for v in values if "&" in str(v)]
+    if not products:
+        return {"": list(values)}
+    absent = dict.fromkeys(products[0], str(values[-1]))
+    whole = [*products, *[absent] * (len(values) - len(products))]
+    found: dict[str, list[int | str]] = {}
+    for name in absent:
+        words = [symbol[name] for symbol in whole]
+        plain = all(_number(word) for word in words)
+        found[name] = [int(word) for word in words] if plain else list(words)
+    return found
+
+
+def _number(word: str) -> bool:
+    return word.removeprefix("-").isdecimal() and str(int(word)) == word
+
+
+def _typed(values: Sequence[int | str]) -> pa.Array:
+    if all(isinstance(value, int) for value in values):
+        return pa.array(values, pa.int64())
+    return pa.array([str(value) for value in values], pa.string())
 
 
 def window_codes(symbols: Symbols, q: int) -> NDArray[np.int64]:

@@ -114,6 +114,16 @@ RULES = {
         "stream_dp.errors",
     ],
     "stream_dp.log": ["stream_dp.log", "stream_dp.errors", "stream_dp.privacy.noise"],
+    "stream_dp.least_squares": [],
+    "stream_dp.unknowns": ["stream_dp.panel"],
+    "stream_dp.measured": ["stream_dp.continual", "stream_dp.study", "stream_dp.errors"],
+    "stream_dp.estimator": [
+        "stream_dp.least_squares",
+        "stream_dp.unknowns",
+        "stream_dp.measured",
+        "stream_dp.study",
+        "stream_dp.errors",
+    ],
     "stream_dp.query": ["stream_dp.errors", "stream_dp.panel", "stream_dp.alphabet"],
 }
 

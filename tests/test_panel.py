@@ -63,3 +63,22 @@ def test_a_table_without_rows_keeps_its_columns():
     assert empty.column_names == ["row", "a", "b"]
     full = Panel(np.zeros((1, 2), np.uint8), ("a", "b"), (0, 1)).table()
     assert empty.schema == full.schema
+
+
+def test_a_product_has_a_column_for_each_attribute():
+    values = ("poor=0&job=yes", "poor=0&job=no", "poor=1&job=yes", "poor=1&job=no")
+    array = np.array([[0, 3], [2, 1]], np.uint8)
+    table = Panel(array, ("2021-01", "2021-02"), values).table()
+    assert table.to_pydict() == {
+        "row": [0, 1],
+        "2021-01 poor": [0, 1],
+        "2021-01 job": ["yes", "yes"],
+        "2021-02 poor": [1, 0],
+        "2021-02 job": ["no", "no"],
+    }
+    gone = Panel(np.array([[4], [1]], np.uint8), ("now",), (*values, "absent")).table()
+    assert gone.to_pydict() == {
+        "row": [0, 1],
+        "now poor": ["absent", "0"],
+        "now job": ["absent", "no"],
+    }

@@ -1,0 +1,130 @@
+"""Best linear unbiased estimates from independent noisy measurements, under linear equalities.
+
+Unknown u (n,), measurements y = A u + e with independent errors of known variances, and E u = f
+for certain. Of all linear answers w @ y + l @ f that are unbiased for g @ u whatever u is, that
+is A^T w + E^T l = g, the one of least variance sum_i w_i^2 var_i solves
+
+    [ A^T D^-1 A   E^T ] [ p ]   [ g ]
+    [     E         0  ] [ l ] = [ 0 ],    w = D^-1 A p,    D = diag(variances)
+
+(Gauss-Markov; generalized least squares with exact constraints). The matrix is sparse and factored
+once; a question costs one solve. The factored matrix is regularized on its diagonal, so that
+equalities may say the same twice and unknowns may be measured by nothing; refinement against the
+true matrix takes the regularization out again. The variance is computed from the weights that are
+used, so it is theirs exactly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import block_array, csr_array, diags_array, eye_array
+from scipy.sparse.linalg import splu
+
+Floats = NDArray[np.float64]
+
+_REGULAR = 1e-7  # of the typical precision of an unknown
+_MOST_STEPS = 60
+_NEAR = 1e-13  # of the question's largest coefficient: how far from unbiased weights should be
+_FAR = 1e-9  # and how far they may be
+
+
+@dataclass(frozen=True, eq=False)
+class Weighted:
+    """weights: (m,) on the measurements; constant: what the equalities add; value: of both."""
+
+    weights: Floats
+    constant: float
+    value: float
+
+    def minus(self, other: Weighted, times: float) -> Weighted:
+        """This less `times` the other, from the same measurements."""
+        return Weighted(
+            self.weights - times * other.weights,
+            self.constant - times * other.constant,
+            self.value - times * other.value,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class LeastSquares:
+    """design: A, (m, n); values: y; variances: above 0; equalities: E, (c, n); given: f."""
+
+    design: csr_array
+    values: Floats
+    variances: Floats
+    equalities: csr_array
+    given: Floats
+
+    def answer(self, wanted: Floats) -> Weighted | None:
+        """The best unbiased answer to wanted @ u, (n,); None where there is none."""
+        most = float(np.abs(wanted).max(initial=0.0))
+        if not most:
+            return Weighted(np.zeros(self.values.shape[0]), 0.0, 0.0)
+        if self._factor is None:
+            return None
+        n = wanted.shape[0]
+        goal = np.concatenate([wanted / most, np.zeros(self.given.shape[0])])
+        found, left = np.zeros(goal.shape[0]), goal
+        for _ in range(_MOST_STEPS):
+            found = found + self._factor.solve(left)
+            before, left = left, goal - self._matrix @ found
+            off = np.abs(left).max()
+            if off <= _NEAR or off > 0.9 * np.abs(before).max():
+                break
+        found *= most
+        weights = self._scaled @ found[:n]
+        rest = found[n:]
+        bias = self.design.T @ weights + self.equalities.T @ rest - wanted
+        if np.abs(bias).max() > _FAR * most:
+            return None
+        constant = float(rest @ self.given)
+        return Weighted(weights, constant, float(weights @ self.values) + constant)
+
+    def covariance(self, one: Weighted, other: Weighted) -> float:
+        """Of two answers; of one with itself, its variance."""
+        return float((one.weights * self.variances) @ other.weights)
+
+    @cached_property
+    def _unit(self) -> float:
+        """The typical variance with which an unknown is measured: precisions are in its terms."""
+        precisions = (diags_array(1 / self.variances) @ self.design.power(2)).sum(axis=0)
+        seen = precisions[precisions > 0]
+        return float(1 / np.median(seen)) if seen.size else 1.0
+
+    @cached_property
+    def _scaled(self) -> csr_array:
+        """D^-1 A in units of the typical precision: (m, n)."""
+        return csr_array(diags_array(self._unit / self.variances) @ self.design)
+
+    @cached_property
+    def _matrix(self) -> csr_array:
+        precision = self.design.T @ self._scaled
+        found: csr_array = block_array(
+            [[precision, self.equalities.T], [self.equalities, None]], format="csr"
+        )
+        return found
+
+    @cached_property
+    def _factor(self) -> Any:
+        """LU of the regularized matrix, None where even that is singular.
+
+        It is quasi-definite: every symmetric order of elimination works, so the order may follow
+        sparsity alone.
+        """
+        n, c = self.design.shape[1], self.equalities.shape[0]
+        shift = block_array([[_REGULAR * eye_array(n), None], [None, -_REGULAR * eye_array(c)]])
+        options = {"SymmetricMode": True}
+        try:
+            return splu(
+                (self._matrix + shift).tocsc(),
+                permc_spec="MMD_AT_PLUS_A",
+                diag_pivot_thresh=1e-3,
+                options=options,
+            )
+        except RuntimeError:
+            return None
