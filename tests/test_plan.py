@@ -136,7 +136,7 @@ def test_nothing_is_left_unplanned_where_the_releases_take_everything():
         ({"kind": "window", "width": 3}, "1e-12", "nothing would be left of the counts"),
         ({"kind": "cumulative", "event": [1]}, "1e-12", "nothing would be left of the counts"),
         (
-            {"kind": "window", "width": 7, "attribute": "many"},
+            {"kind": "window", "width": 7, "attribute": "many", "padded": True},
             "1e-7",
             "rows: nothing would be left",
         ),

@@ -12,7 +12,7 @@ import pytest
 
 from stream_dp import __version__
 from stream_dp.continual import Step, mechanism
-from stream_dp.continual.base import Measurements
+from stream_dp.continual.base import Estimates, Measurements
 from stream_dp.log.base import MOST_BYTES
 from stream_dp.log.message import MOST_PART, START, message, parts_of, records
 from stream_dp.privacy.noise import Seeded, exact_variance
@@ -25,13 +25,14 @@ from stream_dp.release import (
     invariants_words,
     parts,
     read_columns,
+    read_estimates,
     read_measurements,
     relation_words,
 )
 from stream_dp.studyfile import parse
 
 
-def make(neighbours="replace_one", values=(0, 1), width=3):
+def make(neighbours="replace_one", values=(0, 1), width=3, size=500):
     replace = neighbours != "add_remove"
     return parse(
         {
@@ -42,7 +43,7 @@ def make(neighbours="replace_one", values=(0, 1), width=3):
                 "rho": "1/10",
                 "delta": "1/1000000",
                 "periods": {"first": "2021-01", "every": "month", "count": 6},
-                "population": {"size": 500} if replace else {},
+                "population": {"size": size} if replace else {},
             },
             "attributes": {"poverty": {"values": list(values), "missing": values[0]}},
             "releases": [
@@ -87,8 +88,8 @@ def test_a_certificate_says_what_is_guaranteed(neighbours, place, period):
     study = make(neighbours)
     declared = study.releases[place]
     made, step = stepped(study, declared, period)
-    spent = Fraction(3, 100)
-    found = certificate(study, declared, made, period, step, spent, simulated=False)
+    cost, spent = made.charges[period - 1], Fraction(3, 100)
+    found = certificate(study, declared, made, period, step, cost, spent, simulated=False)
     held = json.loads(json.dumps(found.model_dump(mode="json")))
     months = [f"2021-0{i}" for i in range(1, period + 1)]
     first = period == 3 and place == 0
@@ -121,7 +122,7 @@ def test_a_certificate_says_what_is_guaranteed(neighbours, place, period):
     assert held["notes"] == step.notes
     assert held["code_version"] == __version__
     assert Certificate.model_validate(held) == found
-    simulated = certificate(study, declared, made, period, step, spent, simulated=True)
+    simulated = certificate(study, declared, made, period, step, cost, spent, simulated=True)
     assert simulated.noise == SEEDED_NOISE
     assert "NOT PRIVATE" in simulated.noise
 
@@ -149,7 +150,7 @@ def test_the_guarantee_in_words(neighbours, words):
 def test_later_versions_may_say_more():
     study = make()
     made, step = stepped(study, study.releases[0], 3)
-    found = certificate(study, study.releases[0], made, 3, step, Fraction(0), True)
+    found = certificate(study, study.releases[0], made, 3, step, Fraction(0), Fraction(0), True)
     assert Certificate.model_validate({**found.model_dump(mode="json"), "more": 1}) == found
 
 
@@ -173,9 +174,15 @@ def step_of(columns, queries, variance=Fraction(7, 2)):
         queries,
         np.arange(len(queries), dtype=np.int64),
         (variance,) * len(queries),
-        (1,) * len(queries),
     )
-    return Step(columns, measured)
+    return Step(columns, measured, told_of(measured))
+
+
+def told_of(measured):
+    """The measurements as estimates."""
+    return Estimates(
+        measured.queries, measured.values.astype(np.float64), measured.standard_errors()
+    )
 
 
 @pytest.mark.parametrize("rows", [0, 1, 299_999, 834_464, 834_465])
@@ -193,10 +200,11 @@ def test_panels_of_any_size_come_back(rows, periods):
 def test_three_hundred_thousand_rows_with_the_longest_values():
     # 64 characters of 4 bytes each, and quotation marks that have to be quoted.
     values = tuple(chr(0x1F600 + i) * 60 + "'\" \\" for i in range(4))
-    study = make(values=values, width=6)
+    study = make(values=values, width=6, size=300_032)
     declared = study.releases[0]
     made = mechanism(study, declared)
-    counts = np.full(made.bins, 300_000 // made.bins, np.int64)
+    counts = np.full(made.bins, 300_032 // made.bins, np.int64)
+    counts[0] += 300_032 % made.bins
     state = made.init()
     for t in range(1, 7):
         state, step = made.step(state, counts, Seeded(3).draw(made.demand(t)))
@@ -210,24 +218,29 @@ def test_three_hundred_thousand_rows_with_the_longest_values():
     table = read_measurements(held)
     assert table["query"].to_pylist() == list(step.measurements.queries)
     assert table["value"].to_pylist() == step.measurements.values.tolist()
-    told = certificate(study, declared, made, 6, step, Fraction(1, 20), False)
+    told = certificate(study, declared, made, 6, step, Fraction(1, 20), Fraction(1, 20), False)
     sent = message(6, "0" * 64, told.model_dump(mode="json"), held)
     assert len(sent.manifest) < 50_000
 
 
 def test_measurements_hold_exact_variances_and_standard_errors():
-    variances = (Fraction(0), Fraction(1, 3), Fraction(10**9, 7))
-    terms = (0, 1, 7)
-    measured = Measurements(("total at-least 1",) * 3, np.array([-5, 0, 2**62]), variances, terms)
-    held = parts(Step(np.zeros((2, 1), np.uint8), measured), ("1",))
+    variances = (Fraction(1, 50), Fraction(1, 3), Fraction(10**9, 7))
+    measured = Measurements(("total at-least 1",) * 3, np.array([-5, 0, 2**62]), variances)
+    told = Estimates(("total at-least 1", "people"), np.array([-4.5, 2.0]), np.array([0.25, 3]))
+    held = parts(Step(np.zeros((2, 1), np.uint8), measured, told), ("1",))
     table = read_measurements(tuple(held))
     assert table.schema.names == ["query", "value", "variance", "standard_error"]
     assert table["value"].to_pylist() == [-5, 0, 2**62]
     assert [Fraction(v) for v in table["variance"].to_pylist()] == list(variances)
     errors = table["standard_error"].to_pylist()
-    assert errors[0] == 0
+    assert errors[0] == pytest.approx(0, abs=1e-5)
     assert errors[1] == exact_variance(Fraction(1, 3)) ** 0.5 < (1 / 3) ** 0.5
     assert math.isclose(errors[2], (10**9 / 7) ** 0.5, rel_tol=1e-6)
+    assert read_estimates(tuple(held)).to_pydict() == {
+        "query": ["total at-least 1", "people"],
+        "value": [-4.5, 2.0],
+        "standard_error": [0.25, 3.0],
+    }
 
 
 def test_the_same_step_gives_the_same_bytes():
@@ -240,26 +253,29 @@ def test_a_release_can_be_read_with_arrow_and_json_alone():
     study = make()
     declared = study.releases[0]
     made, step = stepped(study, declared, 3)
-    told = certificate(study, declared, made, 3, step, Fraction(1, 40), False)
+    told = certificate(study, declared, made, 3, step, Fraction(1, 40), Fraction(1, 40), False)
     sent = message(4, "ab" * 32, told.model_dump(mode="json"), parts(step, told.columns))
     published = records(sent, "releases", kind="k", source="s", content="c", time=None)
     *parts_, manifest = [record.value for record in published]
 
     head = json.loads(manifest)
     assert hashlib.sha256(manifest).hexdigest() == sent.hash
-    panels, answers = [], []
+    panels, answers, estimates = [], [], []
     for listed, data in zip(head["parts"], parts_, strict=True):
         assert hashlib.sha256(data).hexdigest() == listed["sha256"]
         assert len(data) == listed["bytes"]
         table = pa.ipc.open_stream(data).read_all()
-        (panels if listed["name"].startswith("panel/") else answers).append(table)
-    panel, answers = pa.concat_tables(panels), pa.concat_tables(answers)
+        kind = listed["name"].partition("/")[0]
+        {"panel": panels, "measurements": answers, "estimates": estimates}[kind].append(table)
+    panel, answers, told = map(pa.concat_tables, (panels, answers, estimates))
     assert panel.column_names == head["columns"] == ["2021-01", "2021-02", "2021-03"]
     assert panel.num_rows == head["rows"]
     assert max(panel["2021-01"].to_pylist()) < len(head["values"])
     assert answers["query"].to_pylist()[:2] == ["pattern 0 0 0", "pattern 0 0 1"]
-    # Nobody has the event: the noisy numbers are near 500 and near 0, the panel has padding too.
+    # Nobody has the event: the noisy numbers are near 500 and near 0.
     noisy = answers["value"].to_pylist()
     assert abs(noisy[0] - 500) < 6 * answers["standard_error"][0].as_py()
-    assert panel.num_rows == sum(max(0, v + head["padding"]) for v in noisy)
+    assert panel.num_rows == 500
+    assert told["query"].to_pylist() == answers["query"].to_pylist()
+    assert told["value"].to_pylist() == noisy
     assert parts_of(published) == sent.parts

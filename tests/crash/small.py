@@ -23,7 +23,7 @@ from stream_dp.log.base import Record
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.plan import plan
 from stream_dp.privacy.noise import Draw
-from stream_dp.release import TOPIC, read_measurements
+from stream_dp.release import TOPIC, read_estimates
 from stream_dp.studyfile import load
 
 PERIODS, PARTITIONS, SIZE = 5, 2, 32
@@ -286,7 +286,8 @@ def counts(entry: Entry) -> dict[str, list[int]]:
         key = f"/{name}".encode()
         sent = [r for r in entry.public_records() if (r.key or b"").endswith(key)]
         if sent:
-            found[name] = read_measurements(parts_of(sent))["value"].to_pylist()
+            told = read_estimates(parts_of(sent)).to_pylist()
+            found[name] = [round(x["value"]) for x in told if x["query"] != "people"]
     return found
 
 

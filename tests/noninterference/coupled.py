@@ -15,7 +15,7 @@ from crash.small import Clock, Place, secrets_fixed
 from numpy.typing import NDArray
 from stream_dp.services.cli import main
 
-from stream_dp.continual import Cumulative, FixedWindow
+from stream_dp.continual import Cumulative, FixedWindow, Joint, Step
 from stream_dp.log.base import Record
 from stream_dp.privacy.noise import Draw
 
@@ -53,21 +53,19 @@ class Coupled:
 def recorded() -> Iterator[list[Vector]]:
     """The true answers that the mechanisms measure, in order. Confidential."""
     found: list[Vector] = []
-    window, cumulative = FixedWindow.measure, Cumulative.measure
 
-    def of_window(self: FixedWindow, t: int, counts: Vector) -> Vector:
-        measured = window(self, t, counts)
-        found.append(measured)
-        return measured
+    def noting(step: Callable[..., tuple[Any, Step | None]]) -> Callable[..., Any]:
+        def noted(self: Any, state: Any, counts: Vector, draw: Draw) -> tuple[Any, Step | None]:
+            after, made = step(self, state, counts, draw)
+            if made is not None:
+                found.append(made.measurements.values - np.concatenate(draw.noise))
+            return after, made
 
-    def of_cumulative(self: Cumulative, *given: Any) -> tuple[Vector, Vector]:
-        streams, measured = cumulative(self, *given)
-        found.append(measured)
-        return streams, measured
+        return noted
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(FixedWindow, "measure", of_window)
-        patch.setattr(Cumulative, "measure", of_cumulative)
+        for mechanism in (FixedWindow, Cumulative, Joint):
+            patch.setattr(mechanism, "step", noting(mechanism.step))
         yield found
 
 

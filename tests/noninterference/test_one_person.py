@@ -152,7 +152,6 @@ def test_the_counts_move_by_one_history(
     """What replace_one promises: at every period the histograms differ by one person's move."""
     for a, b in zip(*(closes(STUDIES[size], seed, own) for own in (one, other)), strict=True):
         assert np.abs(a["pairs"] - b["pairs"]).sum() in (0, 2)
-        assert a["working"][-1] == b["working"][-1] == size
         assert np.abs(a["working"] - b["working"]).max() <= 1
 
 

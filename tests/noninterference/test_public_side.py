@@ -14,8 +14,7 @@ from crash.victim import in_memory
 from noninterference.coupled import Coupled, Vector, coupled, of, public_side, run
 from stream_dp.services.releaser import journal
 
-from stream_dp.continual import Cumulative, FixedWindow
-from stream_dp.continual.base import Step
+from stream_dp.continual import Cumulative, FixedWindow, Step
 from stream_dp.log.base import Record
 from stream_dp.privacy.noise import Draw
 
@@ -127,7 +126,7 @@ def leak_in_a_note(patch: pytest.MonkeyPatch) -> None:
     def leaking(self: FixedWindow, state: Any, counts: Vector, draw: Draw) -> tuple[Any, Any]:
         after, made = step(self, state, counts, draw)
         if made is not None:
-            made = Step(made.columns, made.measurements, {**made.notes, "seen": int(counts[-1])})
+            made = replace(made, notes={**made.notes, "seen": int(counts[-1])})
         return after, made
 
     patch.setattr(FixedWindow, "step", leaking)
