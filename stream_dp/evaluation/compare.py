@@ -20,6 +20,7 @@ from .pool import cores, repeated
 from .repeat import errors
 from .report import Errors, Line
 from .table import WARNING
+from .trial import Floats, Judge
 from .variants import Variant, variants
 
 # Of a cumulative release's sums, those that are named: as `estimate` lists them.
@@ -31,10 +32,11 @@ class Quantity:
     """One answer to one query, or to all cells, in people.
 
     query: "every pattern" and "every cell" are over all cells (a pattern or a sum b, in a period);
-    answer: "panel", "raw": the release's own unbiased estimates. rmse: over cells or periods and
-    repetitions; worst: the largest RMSE of any cell or period. bias: of a query, the mean over its
-    periods; of all cells, the root mean square of theirs, less what chance adds. theory: what the
-    mechanism says of the raw answer's RMSE. ratio, worst_ratio: to those of the paper's panel.
+    answer: "panel"; "raw": the release's own unbiased estimates; "best": the best linear unbiased
+    ones from all that it publishes, in theory. rmse: over cells or periods and repetitions; worst:
+    the largest RMSE of any cell or period. bias: of a query, the mean over its periods; of all
+    cells, the root mean square of theirs, less what chance adds. theory: what is known of the RMSE
+    of an unbiased answer. ratio, worst_ratio: to those of the paper's panel.
     """
 
     query: str
@@ -131,13 +133,15 @@ def compare(
     ]
     plans = [(variant.plan, (seed,), i) for i, (_, variant) in enumerate(found)]
     done = repeated(plans, repetitions, cores() if jobs is None else jobs, progress)
-    held: dict[tuple[str, str], list[tuple[Variant, Errors]]] = {}
+    held: dict[tuple[str, str], list[_Judged]] = {}
     for (release, variant), trials in zip(found, done, strict=True):
-        for judge, trial in zip(variant.plan.judges, trials, strict=True):
-            judged = variant, errors(variant.release, judge, trial)
-            held.setdefault((release.name, judge.kind), []).append(judged)
+        best: tuple[Floats | None, ...] = (None,) * len(trials)
+        for judge, trial, known in zip(variant.plan.judges, trials, best, strict=True):
+            seen = errors(variant.release, judge, trial)
+            rows = [*_measured(seen, repetitions), *_known(judge, known)]
+            held.setdefault((release.name, judge.kind), []).append((variant, seen, rows))
     contests = tuple(
-        _contest(name, kind, str(study.release(name).rho), forms, repetitions)
+        _contest(name, kind, str(study.release(name).rho), forms)
         for (name, kind), forms in held.items()
     )
     return Comparison(
@@ -154,14 +158,15 @@ def compare(
     )
 
 
-def _contest(
-    name: str, kind: str, rho: str, forms: list[tuple[Variant, Errors]], repetitions: int
-) -> Contest:
-    measured = [list(_measured(found, repetitions)) for _, found in forms]
-    paper = next(rows for (v, _), rows in zip(forms, measured, strict=True) if v.paper)
+# A form, what was found of it, and the fields of each quantity but for its ratios.
+_Judged = tuple[Variant, Errors, list[dict[str, Any]]]
+
+
+def _contest(name: str, kind: str, rho: str, forms: list[_Judged]) -> Contest:
+    paper = next(rows for variant, _, rows in forms if variant.paper)
     yardstick = {row["query"]: row for row in paper if row["answer"] == "panel"}
     made = []
-    for (variant, found), rows in zip(forms, measured, strict=True):
+    for variant, found, rows in forms:
         quantities = []
         for row in rows:
             base = yardstick[row["query"]]
@@ -181,10 +186,12 @@ def _contest(
     return Contest(name, kind, rho, forms[0][1].width, tuple(made))
 
 
+_CELLS = {"window": ("every pattern", "bin"), "cumulative": ("every cell", "total")}
+
+
 def _measured(found: Errors, repetitions: int) -> Iterator[dict[str, Any]]:
     """The fields of each quantity but for its ratios."""
-    kinds = {"window": ("every pattern", "bin"), "cumulative": ("every cell", "total")}
-    name, cell = kinds[found.kind]
+    name, cell = _CELLS[found.kind]
     for cells in found.cells:
         if cells.answer == "undebiased":
             continue
@@ -198,7 +205,9 @@ def _measured(found: Errors, repetitions: int) -> Iterator[dict[str, Any]]:
             "worst": None if rmse is None else float(rmse.max()),
             "theory": cells.theory if cells.answer == "raw" else None,
         }
-        for line in _named(found, cells.answer):
+        lines = found.of_kind(cell, cells.answer) if cell == "total" else ()
+        chosen = [lines[i] for i in _some(len(lines))] or found.of_kind("named", cells.answer)
+        for line in chosen:
             yield {
                 "query": line.query,
                 "answer": cells.answer,
@@ -209,12 +218,26 @@ def _measured(found: Errors, repetitions: int) -> Iterator[dict[str, Any]]:
             }
 
 
-def _named(found: Errors, answer: str) -> tuple[Line, ...]:
-    if found.kind == "window":
-        return found.of_kind("named", answer)
-    lines = found.of_kind("total", answer)
-    chosen = dict.fromkeys((1, min(_NAMED_TOTALS, len(lines)), len(lines)))
-    return tuple(lines[b - 1] for b in chosen)
+def _some(sums: int) -> list[int]:
+    """Of so many sums, the places of those that are named."""
+    return list(dict.fromkeys((0, min(_NAMED_TOTALS, sums) - 1, sums - 1))) if sums else []
+
+
+def _known(judge: Judge, best: Floats | None) -> Iterator[dict[str, Any]]:
+    """The same of the best estimates, whose errors are known."""
+    if best is None:
+        return
+    name, cell = _CELLS[judge.kind]
+    kinds = [kind for _, kind, _ in judge.labels]
+    cells = [i for i, kind in enumerate(kinds) if kind == cell]
+    named = [cells[i] for i in _some(len(cells))] if cell == "total" else []
+    named = named or [i for i, kind in enumerate(kinds) if kind == "named"]
+    for query, rows in [(name, cells), *((judge.labels[i][0], [i]) for i in named)]:
+        own = best[rows][~np.isnan(judge.truth[rows])]
+        if own.size and not np.isnan(own).any():
+            rmse, worst = _rms(tuple(own)), float(own.max())
+            held = {"rmse": rmse, "worst": worst, "theory": rmse}
+            yield {"query": query, "answer": "best", "bias": 0.0, **held}
 
 
 def _net_bias(lines: tuple[Line, ...], repetitions: int) -> float:

@@ -13,7 +13,7 @@ from .table import WARNING, plain_table
 if TYPE_CHECKING:
     from .compare import Comparison, Contest, Form, Quantity
 
-_ANSWERS = {"raw": "estimates", "panel": "panel", "best": "best estimates"}
+_ANSWERS = {"panel": "panel", "raw": "estimates", "best": "best estimates"}
 _WORDS = {
     "window": "patterns of the last {width} periods",
     "cumulative": "periods with the event so far",
@@ -29,7 +29,8 @@ def table(found: Comparison) -> str:
         "errors in people; x: over the paper's panel, at the same rho and relation; *: the plan's\n"
         "every cell: bias is the root mean square of the cells', less what chance adds, and worst"
         " the largest RMSE of any cell\n"
-        "a query: bias is the mean of its periods', RMSE is over them"
+        "a query: bias is the mean of its periods', RMSE is over them\n"
+        "best estimates: linear and unbiased, from all that the form ever publishes, in theory"
     )
     return "\n\n".join([head, *map(_contest, found.contests)])
 

@@ -7,13 +7,15 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from ..continual import FixedWindow, mechanism
+from ..continual import AnyMechanism, Cumulative, FixedWindow, mechanism
 from ..errors import UserError
 from ..panel import Symbols
-from ..study import Cumulative, Release, Study, Window
-from .patterns import patterns
+from ..study import Cumulative as DeclaredCumulative
+from ..study import Joint as DeclaredJoint
+from ..study import Release, Study
+from .patterns import Patterns, patterns
 from .totals import rises, totals
-from .trial import Plan
+from .trial import Ints, Plan
 
 Truth = Mapping[str, Symbols]
 
@@ -77,25 +79,34 @@ def plan(
     *,
     wide: bool = True,
     open_: bool | None = None,
+    made: AnyMechanism | None = None,
 ) -> Plan:
     """What is repeated of a release on what it sees.
 
     wide: ask queries wider than the window as well; open_: whether the pattern of absences is
-    left out, by default where the release does not measure it.
+    left out, by default where the release does not measure it; made: the mechanism, by default
+    the one that the release declares.
     """
-    made, alphabet = mechanism(study, release), study.alphabet(release)
+    made, alphabet = made or mechanism(study, release), study.alphabet(release)
     open_ = is_open(release, alphabet.absent) if open_ is None else open_
-    absent = alphabet.absent if open_ else None
-    if isinstance(release, Cumulative):
-        assert not isinstance(made, FixedWindow)
-        events = study.event_codes(release)
-        counts = rises(symbols, events, alphabet.absent)
-        return Plan(made, counts, (totals(made, events, symbols, len(alphabet.values)),))
-    if isinstance(release, Window):
-        assert isinstance(made, FixedWindow)
-        judge = patterns(
-            made, alphabet.name, named(study, release), symbols, absent=absent, wide=wide
-        )
-        none = (np.zeros(made.bins, np.int64),) * (made.width - 1)
-        return Plan(made, (*none, *judge.histograms), (judge,))
-    raise UserError(f"release '{release.name}': evaluations of its kind are not supported")
+    absent, q = alphabet.absent if open_ else None, len(alphabet.values)
+    word = alphabet.name, named(study, release)
+    if isinstance(made, FixedWindow):
+        judge = patterns(made, *word, symbols, absent=absent, wide=wide)
+        return Plan(made, _padded(judge), (judge,))
+    assert isinstance(release, DeclaredCumulative | DeclaredJoint)
+    events = study.event_codes(release)
+    counts = rises(symbols, events, alphabet.absent)
+    if isinstance(made, Cumulative):
+        return Plan(made, counts, (totals(made, events, symbols, q),))
+    window = patterns(made.window, *word, symbols, absent=absent, wide=wide, part=" patterns")
+    skip = made.window.measured.size
+    sums = totals(made.totals, events, symbols, q, own=False, skip=skip, part=" totals")
+    both = tuple(map(np.append, _padded(window), counts))
+    return Plan(made, both, (window, sums))
+
+
+def _padded(judge: Patterns) -> tuple[Ints, ...]:
+    """The histograms of all periods, empty before t = k."""
+    none = np.zeros(judge.form.bins, np.int64)
+    return (*[none] * (judge.form.width - 1), *judge.histograms)

@@ -109,11 +109,12 @@ def totals(
 ) -> Totals:
     """The judge of a cumulative mechanism on a true panel of q symbols.
 
-    own: the panel is the mechanism's own, 1 for the event; otherwise its symbols are the truth's.
+    own: the panel is the mechanism's own, 1 for the event (0 without it, 2 for a row that has not
+    entered); otherwise its symbols are the truth's.
     """
     happened = np.isin(symbols, events).cumsum(axis=1)
     truth = np.full((made.horizon, made.horizon), np.nan)
     for t in range(1, made.horizon + 1):
         truth[:t, t - 1] = at_least(happened[:, t - 1], t)
-    happens = np.array([False, True]) if own else np.isin(np.arange(q), events)
+    happens = np.array([False, True, False]) if own else np.isin(np.arange(q), events)
     return Totals(made, happens, truth, skip, part)

@@ -1,8 +1,9 @@
 """The forms that a release could have at its rho and relation, beside the paper's.
 
 The paper's form (Bun, Gaboardi, Neunhoeffer, Zhang 2024) always has noise that is honest for the
-declared relation: for windows padded histograms of equal noise; for totals binary trees with a
-split of rho that starves no counter; for both classes two panels of their own.
+declared relation: for windows padded histograms of equal noise; for totals binary trees with parts
+of rho in proportion to the cubes of their levels (`paper.py`); for both classes two panels of
+their own. Beside it stand trees with equal parts, and with ours: the same worst error in each.
 
 Where people come and go, the paper's window has no name for it: 'absent' is a symbol like the
 others, everybody under the declared bound is counted, those absent throughout as well, and a
@@ -12,23 +13,32 @@ person's coming changes two patterns each time (squared sensitivity 2).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, get_args
 
 import numpy as np
 
-from ..continual import FixedWindow, mechanism
+from ..continual import AnyMechanism, Cumulative, FixedWindow, mechanism
+from ..errors import UserError
 from ..panel import Symbols
-from ..study import CounterName, Cumulative, Release, Study, Window
+from ..study import CounterName, Joint, Release, Study, Window
+from ..study import Cumulative as DeclaredCumulative
+from .paper import Trees
 from .plans import Truth, is_open, plan, seen
 from .trial import Plan
+
+# What the two releases that a joint one stands for have in common with it, but for rho.
+_COMMON = ("name", "attribute", "failure", "where", "first", "last")
 
 
 @dataclass(frozen=True)
 class Variant:
     """One form of a release: label; paper: whether it is the paper's; chosen: whether it is what
-    the study's plan makes of the release; title: the mechanism's own name."""
+    the study's plan makes of the release; title: the mechanism's own name; study: of which the
+    release could be."""
 
+    study: Study
     release: Release
     label: str
     paper: bool
@@ -42,9 +52,9 @@ def variants(study: Study, release: Release, truth: Truth) -> list[Variant]:
     symbols = seen(study, release, truth)
     if isinstance(release, Window):
         return list(_windows(study, release, symbols))
-    if isinstance(release, Cumulative):
+    if isinstance(release, DeclaredCumulative):
         return list(_counters(study, release, symbols))
-    return []
+    return list(_joint(study, release, symbols))
 
 
 def _windows(study: Study, release: Window, symbols: Symbols) -> Iterator[Variant]:
@@ -75,12 +85,41 @@ def _windows(study: Study, release: Window, symbols: Symbols) -> Iterator[Varian
         yield _variant(study, made, symbols, label, paper=paper, chosen=form == own)
 
 
-def _counters(study: Study, release: Cumulative, symbols: Symbols) -> Iterator[Variant]:
-    chosen = mechanism(study, release)
+def _counters(study: Study, release: DeclaredCumulative, symbols: Symbols) -> Iterator[Variant]:
+    chosen, trees = mechanism(study, release), _copied(release, counter="tree")
+    ours = mechanism(study, trees)
+    assert isinstance(ours, Cumulative)
+    for power, label in ((3, "paper: tree, cubic parts"), (0, "tree, equal parts")):
+        made = Trees.like(ours, power)
+        yield _variant(study, trees, symbols, label, paper=power == 3, made=made)
     for name in get_args(CounterName):
-        made = _copied(release, counter=name)
-        label, own = f"{'paper: ' if name == 'tree' else ''}{name}", mechanism(study, made)
-        yield _variant(study, made, symbols, label, paper=name == "tree", chosen=own == chosen)
+        try:
+            own = mechanism(study, made := _copied(release, counter=name))
+        except UserError:
+            continue  # not made for so many periods
+        yield _variant(study, made, symbols, name, chosen=own == chosen)
+
+
+def _joint(study: Study, release: Joint, symbols: Symbols) -> Iterator[Variant]:
+    """One panel, the paper's two that spend all of rho each, and our own two of half of it."""
+    fields = {name: getattr(release, name) for name in _COMMON}
+    private = study.neighbours == "add_remove"
+    rows = symbols.shape[0] if private and release.rows is None else release.rows
+
+    def alone(rho: Fraction) -> tuple[Window, DeclaredCumulative]:
+        held = {**fields, "rho": rho}
+        return (
+            Window(kind="window", width=release.width, rows=release.rows, **held),
+            DeclaredCumulative(kind="cumulative", event=release.event, rows=rows, **held),
+        )
+
+    window, sums = alone(release.rho)
+    for found in (_windows(study, window, symbols), _counters(study, sums, symbols)):
+        one = next(v for v in found if v.paper)
+        yield replace(one, label="paper: a panel of its own, all of rho", chosen=False)
+    for half in alone(release.rho / 2):
+        yield _variant(study, half, symbols, "a panel of its own, half of rho")
+    yield _variant(study, release, symbols, "one panel", chosen=True)
 
 
 def _variant(
@@ -92,9 +131,10 @@ def _variant(
     paper: bool = False,
     chosen: bool = False,
     open_: bool | None = None,
+    made: AnyMechanism | None = None,
 ) -> Variant:
-    made = plan(study, release, symbols, wide=False, open_=open_)
-    return Variant(release, label, paper, chosen, made.mechanism.title, made)
+    found = plan(study, release, symbols, wide=False, open_=open_, made=made)
+    return Variant(study, release, label, paper, chosen, found.mechanism.title, found)
 
 
 def _copied(release: Any, **fields: Any) -> Any:

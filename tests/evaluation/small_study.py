@@ -23,6 +23,15 @@ def study(
     return parse(found)
 
 
+def together(size: int = 2000, count: int = 6, rho: str = "1/50") -> Study:
+    """One panel for both classes of queries, besides."""
+    found = raw(size, count, 2, rho)
+    window, total = found["releases"]
+    joint = {**window, **total, "name": "both", "kind": "joint"}
+    found["releases"].append(joint)
+    return parse(found)
+
+
 def coming_and_going(size: int = 600, count: int = 6) -> tuple[Study, dict[str, Symbols]]:
     """A study of people who come and go, under add_remove, and a simulated panel for it."""
     found = raw(size, count)

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
-from small_study import PAPER, coming_and_going, study, truth
+from small_study import PAPER, coming_and_going, study, together, truth
 
+from stream_dp.continual import Cumulative
 from stream_dp.evaluation.compare import Comparison, compare
+from stream_dp.evaluation.paper import Trees
 from stream_dp.evaluation.variants import variants
 
 REPETITIONS = 60
 WINDOW = ["paper: histogram, padded", "histogram, projected"]
 WINDOW += ["contrasts, padded", "contrasts, projected"]
+
+COUNTERS = ["paper: tree, cubic parts", "tree, equal parts", "tree", "honaker", "sqrt"]
+COUNTERS += ["normalised", "gamma2", "unbounded"]
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +38,8 @@ def test_every_form_stands_beside_the_paper_s(found: Comparison) -> None:
     assert [form.label for form in window.forms] == WINDOW
     assert window.chosen.label == "contrasts, projected"
     assert window.paper.quantity("every pattern", "panel").ratio == 1
-    assert [form.label for form in totals.forms][:2] == ["paper: tree", "honaker"]
-    assert totals.paper.label == "paper: tree"
+    assert [form.label for form in totals.forms] == COUNTERS
+    assert totals.chosen.label == "gamma2"
     assert {form.rho for contest in found.contests for form in contest.forms} == {"1/50"}
 
 
@@ -62,6 +68,39 @@ def test_better_forms_have_smaller_errors(found: Comparison) -> None:
     raw = window.chosen.quantity("every pattern", "raw")
     assert raw.theory is not None
     assert raw.rmse == pytest.approx(raw.theory, rel=0.1)
+
+
+def test_one_panel_stands_beside_two_of_all_of_rho_and_two_of_half() -> None:
+    declared = together()
+    only = declared.model_copy(update={"releases": declared.releases[2:]})
+    held = compare(only, truth(), 20, jobs=1, progress=False)
+    assert [(c.release, c.kind) for c in held.contests] == [
+        ("both", "window"),
+        ("both", "cumulative"),
+    ]
+    for contest in held.contests:
+        assert [form.rho for form in contest.forms] == ["1/50", "1/100", "1/50"]
+        assert [form.paper for form in contest.forms] == [True, False, False]
+        assert contest.chosen.label == "one panel"
+
+
+def test_trees_of_the_paper_have_the_errors_that_the_formulas_say() -> None:
+    """FORMULAS: equal parts 8.41 and 12.0 in the worst cell; and a split has no other cost."""
+    made = Cumulative(12, Fraction(1, 2), "add_remove", 9, counter="tree")
+    equal, cubic = (Trees.like(made, power) for power in (0, 3))
+    cells = [(b, t) for t in range(1, 13) for b in range(1, t + 1)]
+    variances = [equal.variance(b, t) for b, t in cells]
+    assert np.mean(variances) ** 0.5 == pytest.approx(8.41, abs=0.005)
+    assert max(variances) ** 0.5 == pytest.approx(12.0, abs=0.005)
+    assert max(cubic.variance(b, t) for b, t in cells) ** 0.5 > 20
+    for trees in (equal, cubic):
+        assert sum(trees.charges) == Fraction(1, 2)
+        # A person who has the event always is in every counter, at its first entry.
+        assert sum(1 / v * bits(12 - b) for b, v in enumerate(trees.variances)) <= 1
+
+
+def bits(n: int) -> int:
+    return n.bit_length()
 
 
 def test_where_people_come_and_go_the_paper_counts_absence(open_: Comparison) -> None:

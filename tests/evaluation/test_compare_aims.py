@@ -21,10 +21,14 @@ def benchmark():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["poverty-replaced", "poverty-added"])
 def test_the_choice_is_as_much_better_than_the_paper_as_aimed_at(benchmark, name):
-    """By the panel's answers or by the release's estimates, whichever is better."""
+    """By the panel's answers or by estimates, whichever are better, over the paper's form, and for
+    totals over trees with equal parts of rho as well."""
     found = benchmark.run(benchmark.CASES[name](), 300, progress=False)
     best = {}
     for aim in benchmark.aims(found):
-        best[aim.subject] = min(best.get(aim.subject, aim), aim, key=lambda one: one.found)
+        if aim.over != "tree":
+            what = aim.subject, aim.over
+            best[what] = min(best.get(what, aim), aim, key=lambda one: one.found)
     missed = [str(aim) for aim in best.values() if not aim.met]
+    assert len(best) == 8
     assert not missed, "\n".join(missed)

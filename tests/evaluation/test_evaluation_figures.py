@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from small_study import study, truth
+from small_study import study, together, truth
 
 from stream_dp.evaluation import figures, repeat
 from stream_dp.evaluation.repeat import Sweep
@@ -48,6 +48,12 @@ def test_every_figure_says_that_it_is_confidential(found: Evaluation, swept: Swe
 def test_short_and_long_horizons_are_drawn(count: int, width: int) -> None:
     result = repeat.evaluate(study(300, count, width), truth(300, count), 4, jobs=1, progress=False)
     assert len(figures.svg(result)) == 3
+
+
+def test_a_joint_release_has_the_figures_of_both() -> None:
+    result = repeat.evaluate(together(300), truth(300), 4, jobs=1, progress=False)
+    drawn = figures.svg(result)
+    assert {"both patterns-shares", "both totals-counts"} <= drawn.keys()
 
 
 def test_matplotlib_is_loaded_only_to_draw() -> None:
