@@ -6,213 +6,19 @@ estimator's equalities hold, and that none is missing.
 """
 
 import itertools
-from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import pytest
+from histories import OPEN, SIZE, Case, joint, study_of, totals, window
 from scipy.linalg import null_space
+from scipy.sparse import csr_array
 
 from stream_dp import estimator
-from stream_dp.continual import mechanism
-from stream_dp.estimator import Best, Stream
+from stream_dp.errors import Inconsistent, UserError
+from stream_dp.estimator import Own, people, ratio
+from stream_dp.least_squares import LeastSquares
 from stream_dp.measured import Message, whole
-from stream_dp.panel import window_codes
-from stream_dp.privacy.noise import Draw
-from stream_dp.query import TotalQuery, parse
-from stream_dp.studyfile import parse as parse_study
 
-SIZE = 500
-
-
-def study_of(releases, *, relation="replace_one", count=4, values=(0, 1), missing=0, rho="1/2"):
-    made = [
-        {"attribute": "x", "rho": rho, "name": f"r{i}", **release}
-        for i, release in enumerate(releases)
-    ]
-    return parse_study(
-        {
-            "study": {
-                "name": "small",
-                "unit": "person",
-                "neighbours": relation,
-                "rho": "20",
-                "delta": "1/1000000",
-                "periods": {"first": 1, "every": "step", "count": count},
-                "population": {} if relation == "add_remove" else {"size": SIZE},
-            },
-            "attributes": {
-                "x": {"values": list(values), "missing": missing},
-                "region": {"values": ["n", "s"], "missing": "absent", "fixed": True},
-            },
-            "releases": made,
-        }
-    )
-
-
-def window(width, **more):
-    return {"kind": "window", "width": width, **more}
-
-
-def totals(event=(1,), **more):
-    return {"kind": "cumulative", "event": list(event), **more}
-
-
-def joint(width, event=(1,), **more):
-    return {"kind": "joint", "width": width, "event": list(event), **more}
-
-
-class Quiet:
-    """A draw without noise, for what a mechanism demands."""
-
-    def draw(self, demand):
-        noise = tuple(np.zeros(size, np.int64) for _, size in demand)
-        return Draw(noise, np.random.default_rng(1))
-
-
-@dataclass(frozen=True)
-class History:
-    """A person's symbols in all periods; before `entry` (from 1) they are only filled in."""
-
-    symbols: tuple[int, ...]
-    entry: int
-
-    def pattern(self, number, width):
-        """The code of the last symbols at a period; None where the person is not there yet."""
-        return tuple(self.symbols[number - width : number]) if number >= self.entry else None
-
-
-class Case:
-    """A study, everybody's history, and what every message measures of one person of each.
-
-    late: the last period in which anybody enters.
-    """
-
-    def __init__(self, study, *, late=1, seed=3):
-        self.study = study
-        self.declared = study.releases[0]
-        self.alphabet = study.alphabet(self.declared)
-        self.q, self.count = len(self.alphabet.values), study.periods.count
-        blank = estimator._blank(study, self.declared)
-        self.histories = []
-        for entry in range(1, late + 1):
-            rest = itertools.product(range(self.q), repeat=self.count - entry + 1)
-            self.histories += [History((blank,) * (entry - 1) + own, entry) for own in rest]
-        self.columns = {r.name: self._measured(r) for r in study.releases}
-        rng = np.random.default_rng(seed)
-        self.people = rng.integers(0, 40, len(self.histories))
-        if study.size is not None and self.declared.where is None:
-            self.people = rng.multinomial(SIZE, np.ones(len(self.histories)) / len(self.histories))
-        self.messages = {
-            name: [
-                Message(
-                    number,
-                    rows @ self.people + rng.normal(0, np.sqrt(variances)).round(),
-                    variances,
-                )
-                for number, rows, variances in found
-            ]
-            for name, found in self.columns.items()
-        }
-        self.stream = Stream(tuple(whole(study, self.messages, self.declared.stream)))
-
-    def _measured(self, declared):
-        """(period number, rows on histories, variances) of every message of a release."""
-        made = mechanism(self.study, declared)
-        first, last = self.study.span(declared)
-        found = {}
-        for i, history in enumerate(self.histories):
-            state = made.init()
-            for number in range(first, last + 1):
-                counts = self._counts(declared, history, number)
-                draw = Quiet().draw(made.demand(number - first + 1))
-                state, step = made.step(state, counts, draw)
-                if step is not None:
-                    told = step.measurements
-                    zeros = np.zeros((len(told.values), len(self.histories))), None
-                    rows, _ = found.setdefault(number, zeros)
-                    rows[:, i] = told.values
-                    found[number] = rows, told.standard_errors() ** 2
-        return [(number, rows, variances) for number, (rows, variances) in found.items()]
-
-    def _counts(self, declared, history, number):
-        first, last = self.study.span(declared)
-        counts = []
-        if declared.kind != "cumulative":
-            cells = np.zeros(self.q**declared.width, np.int64)
-            pattern = history.pattern(number, declared.width)
-            if number >= first + declared.width - 1 and pattern is not None:
-                cells[window_codes(np.array([pattern]), self.q)[0]] = 1
-            counts.append(cells)
-        if declared.kind != "window":
-            rises = np.zeros(last - first + 2, np.int64)
-            total = self.happened(declared, history, number)
-            if total > self.happened(declared, history, number - 1):
-                rises[total - 1] = 1
-            seen = self.entered(declared, history, number)
-            rises[-1] = seen and not self.entered(declared, history, number - 1)
-            counts.append(rises)
-        return np.concatenate(counts)
-
-    def happened(self, declared, history, number):
-        """Periods of the release so far with the event."""
-        first, events = self.study.span(declared)[0], self.study.event_codes(declared)
-        periods = range(max(first, history.entry), number + 1)
-        return sum(history.symbols[p - 1] in events for p in periods)
-
-    def entered(self, declared, history, number):
-        first = self.study.span(declared)[0]
-        periods = range(max(first, history.entry), number + 1)
-        return any(history.symbols[p - 1] != self.alphabet.absent for p in periods)
-
-    def wanted(self, declared, text, number):
-        """Whether the query is true of a person of each history."""
-        asked = parse(text, self.alphabet.name, self.alphabet.values)
-        found = np.zeros(len(self.histories))
-        for i, history in enumerate(self.histories):
-            if isinstance(asked, TotalQuery):
-                found[i] = self.happened(declared, history, number) >= asked.least
-            elif (pattern := history.pattern(number, asked.width)) is not None:
-                found[i] = asked.mask[window_codes(np.array([pattern]), self.q)[0]]
-        return found
-
-    def best(self, name):
-        (release,) = (r for r in self.stream.releases if r.declared.name == name)
-        return Best(self.stream, release)
-
-    def answer(self, chosen, declared, text, number):
-        asked = parse(text, self.alphabet.name, self.alphabet.values)
-        if isinstance(asked, TotalQuery):
-            return chosen.total(asked.least, number)
-        return chosen.patterns(number, asked.mask.astype(float))
-
-    @cached_property
-    def system(self):
-        """Rows on histories, values, variances, of all messages in the study's order."""
-        order = [r.declared.name for r in self.stream.releases]
-        rows = np.concatenate([m[1] for name in order for m in self.columns[name]])
-        values = np.concatenate([m.values for name in order for m in self.messages[name]])
-        variances = np.concatenate([m.variances for name in order for m in self.messages[name]])
-        return rows, values, variances
-
-    def brute(self, wanted):
-        """Value and variance of the best unbiased answer, dense; None where there is none."""
-        rows, values, variances = self.system
-        count = rows.shape[1]
-        start, free = np.zeros(count), np.eye(count)
-        if self.study.size is not None and self.declared.where is None:
-            start, free = np.full(count, SIZE / count), null_space(np.ones((1, count)))
-        scaled = (rows / np.sqrt(variances)[:, None]) @ free
-        inverse = np.linalg.pinv(scaled, rcond=1e-11)
-        goal = free.T @ wanted
-        weights = goal @ inverse
-        if np.abs(weights @ scaled - goal).max() > 1e-7:
-            return None
-        residual = (values - rows @ start) / np.sqrt(variances)
-        return float(wanted @ start + weights @ residual), float(weights @ weights)
-
-
-OPEN = {"values": (0, 1), "missing": "absent", "relation": "add_remove"}
 CASES = {
     "histogram": (study_of([window(2, strategy="histogram")]), 1),
     "contrasts": (study_of([window(2, strategy="contrasts")]), 1),
@@ -336,3 +142,105 @@ def test_answers_and_errors_are_those_of_all_histories(name):
                 continue
             assert found.value == pytest.approx(value, rel=1e-7, abs=1e-5), (text, number)
             assert told == pytest.approx(variance, rel=1e-7, abs=1e-10), (text, number)
+
+
+ALONE = {
+    "n private": (study_of([window(2, strategy="contrasts")], relation="add_remove"), 2),
+    "n public": CASES["contrasts"],
+    "three symbols": (study_of([window(2, strategy="contrasts")], values=(0, 1, 2), count=4), 1),
+    "open": (study_of([window(2, rows=700, strategy="contrasts")], count=3, **OPEN), 3),
+    "totals": CASES["totals"],
+}
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_alone_and_measured_once_nothing_is_gained(name):
+    """Contrasts measure every free number once, and so does a counter: the mechanism's own
+    recursion is best linear unbiased, later periods add nothing, and weights are the same."""
+    case = Case(ALONE[name][0], late=ALONE[name][1])
+    best, own = case.best("r0"), Own(case.stream.releases[0])
+    for text, number in asked_of(case.declared, case):
+        here, there = (case.answer(c, case.declared, text, number) for c in (best, own))
+        assert here.value == pytest.approx(there.value, abs=1e-6)
+        assert here.weights == pytest.approx(there.weights, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_release_s_own_answers_are_unbiased_and_never_better(name):
+    case = Case(CASES[name][0], late=CASES[name][1])
+    rows = case.system[0]
+    place = 0
+    for release in case.stream.releases:
+        best, own = case.best(release.declared.name), Own(release)
+        mine = rows[place : place + release.values.shape[0]]
+        place += release.values.shape[0]
+        queries = list(asked_of(release.declared, case))
+        for text, number in queries:
+            found = case.answer(own, release.declared, text, number)
+            each = found.weights @ mine + found.constant / SIZE
+            if case.study.neighbours != "add_remove" or release.window is None:
+                wanted = case.wanted(release.declared, text, number)
+                assert each == pytest.approx(wanted, abs=1e-8)
+            better = case.answer(best, release.declared, text, number)
+            least = best.covariance(better, better)
+            assert least <= own.covariance(found, found) * (1 + 1e-9) + 1e-12
+
+
+def test_too_many_unknowns_are_left_to_the_release(monkeypatch):
+    case = Case(study_of([window(2), totals()]))
+    monkeypatch.setattr(estimator, "MOST_UNKNOWNS", case.stream.unknowns.count - 1)
+    assert case.best("r0").patterns(2, np.ones(4)) is None
+    assert case.best("r1").total(1, 2) is None
+    monkeypatch.setattr(estimator, "MOST_UNKNOWNS", case.stream.unknowns.count)
+    again = Case(study_of([window(2), totals()]))
+    assert again.best("r0").patterns(2, np.ones(4)).value == SIZE
+
+
+def test_damaged_measurements_are_told():
+    case = Case(study_of([window(2)]))
+    short = [Message(m.number, m.values[1:], m.variances[1:]) for m in case.messages["r0"]]
+    with pytest.raises(Inconsistent, match="not the measurements that it declares"):
+        whole(case.study, {"r0": short}, "x")[0].rows  # noqa: B018
+
+
+# A share of a noisy number of people.
+
+
+def test_fieller_s_interval_is_where_the_difference_is_not_far_from_zero():
+    case = Case(study_of([window(2, rows=700)], count=3, **OPEN), late=3)
+    best = case.best("r0")
+    value = best.patterns(3, np.array([0.0, 1, 0]))
+    whole_, who = people(case.stream, best, case.stream.releases[0], 3, totals=False)
+    assert who == "present at 3"
+    share, error, (low, high) = ratio(best, value, whole_, 1.96)
+    assert share == pytest.approx(value.value / whole_.value)
+    for end in (low, high):
+        off = value.minus(whole_, end)
+        assert abs(off.value) == pytest.approx(1.96 * best.covariance(off, off) ** 0.5)
+    assert (high - low) / 2 == pytest.approx(1.96 * error, rel=0.2)
+    nobody = value.minus(value, 1.0)
+    with pytest.raises(UserError, match="not clearly positive"):
+        ratio(best, value, nobody, 1.96)
+
+
+# The solver.
+
+
+def test_equalities_may_repeat_and_unknowns_may_be_measured_by_nothing():
+    rng = np.random.default_rng(8)
+    design, known = rng.integers(-2, 3, (7, 5)).astype(float), rng.integers(0, 9, 6).astype(float)
+    design = np.hstack([design, np.zeros((7, 1))])
+    equal = np.array([[1, 1, 0, 0, 0, 0], [2, 2, 0, 0, 0, 0], [0, 0, 1, -1, 0, 0]], float)
+    variances = rng.uniform(1, 1e4, 7)
+    system = LeastSquares(
+        csr_array(design), design @ known, variances, csr_array(equal), equal @ known
+    )
+    for i in range(5):
+        found = system.answer(np.eye(6)[i])
+        assert found.value == pytest.approx(known[i])
+        basis = null_space(equal[[0, 2], :5])
+        gram = basis.T @ design[:, :5].T @ np.diag(1 / variances) @ design[:, :5] @ basis
+        expected = (basis @ np.linalg.inv(gram) @ basis.T)[i, i]
+        assert system.covariance(found, found) == pytest.approx(expected, rel=1e-9)
+    assert system.answer(np.eye(6)[5]) is None
+    assert system.answer(np.zeros(6)).value == 0

@@ -1,0 +1,171 @@
+"""Intervals cover the truth as often as they say, and noise 5 % off in variance is noticed.
+
+An estimate is the truth and fixed weights on the noise, so repetitions need only the noise, drawn
+from the mechanisms' own discrete Gaussians, and no study is run again. Shares of a noisy number of
+people go through Fieller's interval, repetition by repetition.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from histories import OPEN, SIZE, Case, joint, study_of, totals, window
+
+from stream_dp.answering import _REACH as REACH
+from stream_dp.answering import LEVEL
+from stream_dp.estimator import Own, people, ratio
+from stream_dp.least_squares import Weighted
+from stream_dp.privacy.noise import Seeded
+
+REPETITIONS = 2_000
+PRIVATE = {"relation": "add_remove", "rho": "1/50"}
+PUBLIC = {"relation": "replace_one", "rho": "1/50"}
+BINS, PLAIN = window(3, strategy="contrasts"), window(3, strategy="histogram")
+ONCE = totals(size_share="1/5")
+STUDIES = {
+    "contrasts, n public": (study_of([BINS, totals()], **PUBLIC), 1),
+    "histograms, n public": (study_of([PLAIN, totals(counter="normalised")], **PUBLIC), 1),
+    "joint": (study_of([joint(2)], **PUBLIC), 1),
+    "contrasts, n private": (study_of([BINS, ONCE], **PRIVATE), 1),
+    "histograms, n private": (
+        study_of([window(2, strategy="histogram"), ONCE], count=3, **PRIVATE),
+        3,
+    ),
+    "people come and go": (
+        study_of(
+            [window(2, rows=700), totals(rows=700, size_share="1/5")],
+            count=3,
+            **{**OPEN, "rho": "1/50"},
+        ),
+        3,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One named query: of which study and release, at which period, as a share or a count."""
+
+    study: str
+    release: str
+    text: str
+    number: int
+    share: bool
+
+
+ASKED = {
+    "a pattern": Asked("contrasts, n public", "r0", "pattern 1 1 1", 4, True),
+    "a pattern, early": Asked("histograms, n public", "r0", "pattern 0 1 1", 3, False),
+    "at least": Asked("contrasts, n private", "r0", "at-least 1 of last 3 x=1", 4, True),
+    "consecutive": Asked("histograms, n public", "r0", "consecutive 2 of last 3 x=1", 4, True),
+    "narrower": Asked("histograms, n private", "r0", "pattern 1", 2, True),
+    "totals": Asked("contrasts, n public", "r1", "total at-least 2", 3, True),
+    "totals, late": Asked("histograms, n public", "r1", "total at-least 3", 4, False),
+    "totals, n private": Asked("contrasts, n private", "r1", "total at-least 1", 4, True),
+    "totals, joint": Asked("joint", "r0", "total at-least 2", 4, True),
+    "a pattern, joint": Asked("joint", "r0", "at-least 1 of last 2 x=1", 3, False),
+    "present": Asked("people come and go", "r0", "pattern 1 1", 3, True),
+    "totals, entered": Asked("people come and go", "r1", "total at-least 1", 3, True),
+}
+
+
+@pytest.fixture(scope="module")
+def cases():
+    return {name: Case(study, late=late) for name, (study, late) in STUDIES.items()}
+
+
+def noise(case, repetitions, seed, scale=Fraction(1)):
+    """(repetitions, measurements): the noise of every measurement, in order."""
+    source, found = Seeded(seed), []
+    for release in case.stream.releases:
+        for message in release.messages:
+            for variance in case.parameters[release.declared.name, message.number]:
+                found.append((variance * scale, repetitions))
+    return np.stack(source.draw(found).noise, axis=1)
+
+
+def covered(asked, case, draws):
+    """Whether each repetition's interval covers the truth."""
+    best = case.best(asked.release)
+    release = best.release
+    value = case.answer(best, release.declared, asked.text, asked.number)
+    rows = case.system[0]
+    true = float(case.wanted(release.declared, asked.text, asked.number) @ case.people)
+    assert value.weights @ (rows @ case.people) + value.constant == pytest.approx(true)
+    values = true + draws @ value.weights
+    if not asked.share or case.study.size is not None:
+        return np.abs(values - true) <= REACH * best.covariance(value, value) ** 0.5
+    whole, _ = people(
+        case.stream, best, release, asked.number, totals=asked.text.startswith("total")
+    )
+    count = float(whole.weights @ (rows @ case.people) + whole.constant)
+    counts = count + draws @ whole.weights
+    found = []
+    for one, other in zip(values, counts, strict=True):
+        above = Weighted(value.weights, value.constant, one)
+        below = Weighted(whole.weights, whole.constant, other)
+        low, high = ratio(best, above, below, REACH)[2]
+        found.append(low <= true / count <= high)
+    return np.array(found)
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_intervals_cover_the_truth_as_often_as_they_say(cases, name):
+    asked = ASKED[name]
+    case = cases[asked.study]
+    draws = noise(case, REPETITIONS, seed=41)
+    share = covered(asked, case, draws).mean()
+    assert abs(share - LEVEL) <= 4 * (LEVEL * (1 - LEVEL) / REPETITIONS) ** 0.5
+
+
+def spread(case, draws):
+    """Mean squared errors of all queries over their stated variances, and its standard error."""
+    squares = []
+    for asked in [a for a in ASKED.values() if cases_of(a) is case.study]:
+        best = case.best(asked.release)
+        value = case.answer(best, best.release.declared, asked.text, asked.number)
+        squares.append((draws @ value.weights) ** 2 / best.covariance(value, value))
+    each = np.mean(squares, axis=0)
+    return each.mean(), each.std() / len(each) ** 0.5
+
+
+def cases_of(asked):
+    return STUDIES[asked.study][0]
+
+
+@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize("scale", [Fraction(95, 100), Fraction(1), Fraction(105, 100)])
+def test_standard_errors_are_right_and_noise_that_is_not_is_noticed(cases, name, scale):
+    case = cases[name]
+    mean, error = spread(case, noise(case, 60_000, seed=42, scale=scale))
+    assert bool(abs(mean - 1) <= 4 * error) is (scale == 1)
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_release_s_own_errors_are_right(cases, name):
+    case = cases[name]
+    draws, place = noise(case, 20_000, seed=43), 0
+    for release in case.stream.releases:
+        own = Own(release)
+        mine = draws[:, place : place + release.values.shape[0]]
+        place += release.values.shape[0]
+        text = "pattern 1" if release.window is not None else "total at-least 2"
+        value = case.answer(own, release.declared, text, 3)
+        squares = (mine @ value.weights) ** 2 / own.covariance(value, value)
+        assert abs(squares.mean() - 1) <= 4.5 * squares.std() / len(squares) ** 0.5
+
+
+def test_everybody_is_certain(cases):
+    """Where their number is public, or is itself what the share is of."""
+    case = cases["histograms, n public"]
+    best = case.best("r0")
+    found = best.patterns(4, np.ones(2))
+    assert (found.value, best.covariance(found, found)) == (SIZE, 0)
+    case = cases["people come and go"]
+    best = case.best("r0")
+    here = best.patterns(3, np.array([1.0, 1, 0]))
+    whole, _ = people(case.stream, best, best.release, 3, totals=False)
+    share, error, (low, high) = ratio(best, here, whole, REACH)
+    assert (share, error) == pytest.approx((1, 0), abs=1e-9)
+    assert (low, high) == pytest.approx((1, 1), abs=1e-9)
