@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..study import Study
+from .best import best_errors
 from .compared import table
 from .plans import Truth, check
 from .pool import cores, repeated
@@ -35,17 +36,18 @@ class Quantity:
     answer: "panel"; "raw": the release's own unbiased estimates; "best": the best linear unbiased
     ones from all that it publishes, in theory. rmse: over cells or periods and repetitions; worst:
     the largest RMSE of any cell or period. bias: of a query, the mean over its periods; of all
-    cells, the root mean square of theirs, less what chance adds. theory: what is known of the RMSE
-    of an unbiased answer. ratio, worst_ratio: to those of the paper's panel.
+    cells, the root mean square of theirs, less what chance adds (None, as worst, where there are
+    too many cells to look at one by one). theory: what is known of the RMSE of an unbiased answer.
+    ratio, worst_ratio: to those of the paper's panel, None where it has no error.
     """
 
     query: str
     answer: str
-    bias: float
+    bias: float | None
     rmse: float
     worst: float | None
     theory: float | None
-    ratio: float
+    ratio: float | None
     worst_ratio: float | None
 
 
@@ -135,7 +137,7 @@ def compare(
     done = repeated(plans, repetitions, cores() if jobs is None else jobs, progress)
     held: dict[tuple[str, str], list[_Judged]] = {}
     for (release, variant), trials in zip(found, done, strict=True):
-        best: tuple[Floats | None, ...] = (None,) * len(trials)
+        best = best_errors(variant.study, variant.release, variant.plan)
         for judge, trial, known in zip(variant.plan.judges, trials, best, strict=True):
             seen = errors(variant.release, judge, trial)
             rows = [*_measured(seen, repetitions), *_known(judge, known)]
@@ -170,8 +172,7 @@ def _contest(name: str, kind: str, rho: str, forms: list[_Judged]) -> Contest:
         quantities = []
         for row in rows:
             base = yardstick[row["query"]]
-            ratio = row["rmse"] / base["rmse"]
-            worst = row["worst"] / base["worst"] if row["worst"] and base["worst"] else None
+            ratio, worst = (_over(row[key], base[key]) for key in ("rmse", "worst"))
             quantities.append(Quantity(**row, ratio=ratio, worst_ratio=worst))
         made.append(
             Form(
@@ -184,6 +185,10 @@ def _contest(name: str, kind: str, rho: str, forms: list[_Judged]) -> Contest:
             )
         )
     return Contest(name, kind, rho, forms[0][1].width, tuple(made))
+
+
+def _over(found: float | None, base: float | None) -> float | None:
+    return None if found is None or not base else found / base
 
 
 _CELLS = {"window": ("every pattern", "bin"), "cumulative": ("every cell", "total")}
@@ -200,7 +205,7 @@ def _measured(found: Errors, repetitions: int) -> Iterator[dict[str, Any]]:
         yield {
             "query": name,
             "answer": cells.answer,
-            "bias": _net_bias(each, repetitions) if each else math.nan,
+            "bias": _net_bias(each, repetitions) if each else None,
             "rmse": cells.rmse,
             "worst": None if rmse is None else float(rmse.max()),
             "theory": cells.theory if cells.answer == "raw" else None,

@@ -77,17 +77,22 @@ def _label(form: Form, contest: Contest) -> str:
 
 def _whole(one: Quantity) -> list[str]:
     return [
-        f"{one.bias:.1f}",
+        _told(one.bias, 1),
         f"{one.rmse:.1f}",
-        f"{one.ratio:.2f}",
-        "-" if one.theory is None else f"{one.theory:.1f}",
-        "-" if one.worst is None else f"{one.worst:.1f}",
-        "-" if one.worst_ratio is None else f"{one.worst_ratio:.2f}",
+        _told(one.ratio, 2),
+        _told(one.theory, 1),
+        _told(one.worst, 1),
+        _told(one.worst_ratio, 2),
     ]
 
 
 def _short(one: Quantity) -> list[str]:
-    return [f"{one.bias:+.1f}", f"{one.rmse:.1f}", f"{one.ratio:.2f}"]
+    bias = "-" if one.bias is None else f"{one.bias:+.1f}"
+    return [bias, f"{one.rmse:.1f}", _told(one.ratio, 2)]
+
+
+def _told(number: float | None, digits: int) -> str:
+    return "-" if number is None else f"{number:.{digits}f}"
 
 
 def _aligned(rows: list[list[str]]) -> str:

@@ -82,6 +82,9 @@ def test_one_panel_stands_beside_two_of_all_of_rho_and_two_of_half() -> None:
         assert [form.rho for form in contest.forms] == ["1/50", "1/100", "1/50"]
         assert [form.paper for form in contest.forms] == [True, False, False]
         assert contest.chosen.label == "one panel"
+        best = contest.chosen.quantity("every", "best")
+        assert best.rmse == best.theory
+        assert best.rmse < 1.05 * contest.chosen.quantity("every", "raw").rmse
 
 
 def test_trees_of_the_paper_have_the_errors_that_the_formulas_say() -> None:
