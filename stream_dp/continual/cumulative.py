@@ -109,17 +109,21 @@ class Cumulative(CumulativeForm):
         """The state with what is measured at t, no later than its period."""
         true = np.concatenate([self._rows(state.streams, lane, t) for lane in self.active(t)])
         noisy = state.noisy.copy()
-        noisy[self._places(t)] = true + np.concatenate(noise)
+        noisy[self._places[t - 1]] = true + np.concatenate(noise)
         return replace(state, noisy=noisy)
 
     def sums(self, state: State) -> Floats:
         """The unbiased S_1..S_t at the state's period."""
         return np.array([self._sum(state, lane) for lane in self.lanes[: state.period]])
 
-    def _places(self, t: int) -> NDArray[np.int64]:
-        """Where the answers of period t are kept, in the order of the demand."""
-        slices = [lane.rows(t) for lane in self.active(t)]
-        return np.concatenate([np.arange(s.start, s.stop) for s in slices])
+    @cached_property
+    def _places(self) -> tuple[NDArray[np.int64], ...]:
+        """Where the answers of each period are kept, in the order of the demand."""
+        found = []
+        for t in range(1, self.horizon + 1):
+            slices = [lane.rows(t) for lane in self.active(t)]
+            found.append(np.concatenate([np.arange(s.start, s.stop) for s in slices]))
+        return tuple(found)
 
     def _sum(self, state: State, lane: Lane) -> float:
         """The unbiased sum of a lane at the state's period, people."""
@@ -144,7 +148,7 @@ class Cumulative(CumulativeForm):
             names = [name] if size == 1 else [f"{name}.{i}" for i in range(1, size + 1)]
             queries += ["people"] if lane.counter.name == "once" else names
             variances += [lane.variance] * size
-        return Measurements(tuple(queries), state.noisy[self._places(t)], tuple(variances))
+        return Measurements(tuple(queries), state.noisy[self._places[t - 1]], tuple(variances))
 
     def estimates(self, state: State) -> Estimates:
         """S_1..S_t at the state's period t, then the number of people where it is measured."""

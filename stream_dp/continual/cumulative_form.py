@@ -165,10 +165,17 @@ class CumulativeForm:
         """The lane of S_0, or of the number of people measured at t = 1."""
         return self.lanes[-1] if self.lanes[-1].threshold == 0 else None
 
+    @cached_property
+    def _active(self) -> tuple[tuple[Lane, ...], ...]:
+        found = []
+        for t in range(1, self.horizon + 1):
+            every = (*self.lanes[:t], *self.lanes[self.horizon :])
+            found.append(tuple(x for x in every if x.counter.length > t - x.start))
+        return tuple(found)
+
     def active(self, t: int) -> tuple[Lane, ...]:
         """The lanes with rows at t, in the order of all answers."""
-        every = (*self.lanes[:t], *self.lanes[self.horizon :])
-        return tuple(lane for lane in every if lane.counter.length > t - lane.start)
+        return self._active[t - 1]
 
     @property
     def all_rows(self) -> int:

@@ -23,6 +23,7 @@ MOST_GAMMA2 = 128  # steps: all shorter ones together take about two seconds
 GAP = 2e-4  # between a factorization and its lower bound
 _MOST_ROUNDS = 500
 _TOEPLITZ = 512
+_ANCHORS = 8
 _KAPPA = 0.1
 _TAIL_FROM = 1 << 14
 
@@ -76,9 +77,10 @@ def normalised(n: int) -> Counter:
 
 @dataclass(frozen=True, eq=False)
 class _Certified:
-    """A point of the dual: its value (a lower bound of gamma2), its factorization's worst error,
-    and X = C^T C of that factorization."""
+    """A point p of the dual, its value (a lower bound of gamma2), the worst error of its
+    factorization, and X = C^T C of it."""
 
+    point: Floats
     lower: float
     upper: float
     gram: Floats
@@ -86,32 +88,43 @@ class _Certified:
 
 @lru_cache(maxsize=512)
 def _certified(n: int, rounds: int = _MOST_ROUNDS) -> _Certified:
-    """The fixed point p_i <- (U S U^T)_ii / p_i / tr S and so for q, where U S V^T =
-    diag(sqrt p) A diag(sqrt q).
+    """The fixed point p_i <- (U S U^T)_ii / tr S, with U S V^T = diag(sqrt p) A diag(sqrt q).
 
     At each p, q the factorization B = diag(p)^(-1/2) U S^(1/2), C = S^(1/2) V^T diag(q)^(-1/2) has
     squared row norms (U S U^T)_ii / p_i and column norms (V S V^T)_jj / q_j. If all are tr S, its
-    worst error is tr S, which is the lower bound: it is optimal. Each round multiplies p and q by
-    the squares of what they miss (twice as far as the plain fixed point, half the rounds). It ends
-    when the worst error is within GAP of the bound, whatever the rounds: nothing rests on
-    convergence. The start is uniform, so the result depends on n alone.
+    worst error is tr S, which is the lower bound: it is optimal. A turned round, columns from the
+    last to the first, is symmetric. So with q as p turned round the matrix to decompose is
+    symmetric too: U = W, S = |L| of its eigenvalues, and V is W turned round, up to signs.
+
+    Each round multiplies p by the square of what it misses (twice as far as the plain fixed point,
+    half the rounds). It ends when the worst error is within GAP of the bound, whatever the rounds:
+    nothing rests on convergence. The result depends on n alone, not on what was computed before:
+    every eighth length starts from uniform weights, others from the next of these, whose middle
+    is left out.
     """
-    a = prefix_sums(n)
-    p = q = np.full(n, 1 / n)
+    turned = prefix_sums(n)[:, ::-1]
+    p = np.full(n, 1 / n)
+    if n % _ANCHORS and rounds == _MOST_ROUNDS:
+        near = _certified(n + _ANCHORS - n % _ANCHORS).point
+        p = np.concatenate([near[: n - n // 2], near[near.size - n // 2 :]])
+        p = p / p.sum()
     for _ in range(rounds):
-        u, s, vt = np.linalg.svd(np.sqrt(p)[:, None] * a * np.sqrt(q))
+        root = np.sqrt(p)
+        values, w = np.linalg.eigh(root[:, None] * turned * root)
+        s = np.abs(values)
         total = float(s.sum())
-        left, right = (u**2) @ s / p, s @ (vt**2) / q
-        upper = math.sqrt(float(left.max()) * float(right.max()))
-        if upper <= total * (1 + GAP):
+        rows = (w**2) @ s / p
+        if float(rows.max()) <= total * (1 + GAP):
             break
-        p, q = p * (left / total) ** 2, q * (right / total) ** 2
-        p, q = p / p.sum(), q / q.sum()
+        before, p = p, p * (rows / total) ** 2
+        p = p / p.sum()
     else:
         if rounds == _MOST_ROUNDS:
             raise ArithmeticError(f"gamma2: no certificate for {n} steps")
-    side = vt.T / np.sqrt(q)[:, None]
-    return _Certified(total, upper, (side * s) @ side.T)
+        p = before
+    side = w / np.sqrt(p)[:, None]
+    gram: Floats = ((side * s) @ side.T)[::-1, ::-1]
+    return _Certified(p, total, float(rows.max()), gram)
 
 
 @lru_cache(maxsize=MOST_GAMMA2)

@@ -15,7 +15,34 @@ PEOPLE = 400
 MECHANISM = Cumulative(T, Fraction(1, 20), "replace_one", PEOPLE)
 CELLS = [(b, t) for t in range(1, T + 1) for b in range(1, t + 1)]
 POPCOUNT = np.array([(t - b + 1).bit_count() for b, t in CELLS])
+UNIT = np.array([float(MECHANISM.variances[b - 1]) ** 0.5 for b, _ in CELLS])
 EVENTS = (np.random.default_rng(5).random((PEOPLE, T)) < 0.3).astype(np.int64)
+
+
+def truth_and_rises(horizon):
+    """S_b at t for every cell, and what a mechanism of this horizon takes."""
+    totals = EVENTS[:, :horizon].cumsum(axis=1)
+    cells = [(b, t) for t in range(1, horizon + 1) for b in range(1, t + 1)]
+    truth = np.array([(totals[:, t - 1] >= b).sum() for b, t in cells])
+    rises = [
+        np.append(np.bincount(totals[EVENTS[:, t] == 1, t], minlength=horizon + 1)[1:], PEOPLE)
+        for t in range(horizon)
+    ]
+    return cells, truth, rises
+
+
+def raw_errors(mechanism, source, repetitions):
+    """Errors of the unbiased S_b at t, (repetitions, cells), people."""
+    cells, truth, rises = truth_and_rises(mechanism.horizon)
+    demands = [mechanism.demand(t) for t in range(1, mechanism.horizon + 1)]
+    found = np.zeros((repetitions, len(cells)))
+    for r in range(repetitions):
+        state, seen = mechanism.init(), []
+        for demand, counts in zip(demands, rises, strict=True):
+            state, sums = mechanism.observe(state, counts, source.draw(demand).noise)
+            seen.append(sums)
+        found[r] = np.concatenate(seen) - truth
+    return found
 
 
 def repeat(mechanism, source, repetitions):
@@ -23,22 +50,16 @@ def repeat(mechanism, source, repetitions):
 
     Divided by the sd of counter b's nodes, so that the variance ought to be popcount.
     """
-    totals = EVENTS.cumsum(axis=1)
-    truth = np.array([(totals[:, t - 1] >= b).sum() for b, t in CELLS])
-    unit = np.array([float(mechanism.variances[b - 1]) ** 0.5 for b, _ in CELLS])
-    rises = [
-        np.append(np.bincount(totals[EVENTS[:, t] == 1, t], minlength=T + 1)[1:], PEOPLE)
-        for t in range(T)
-    ]
+    _, truth, rises = truth_and_rises(T)
     raw, released = np.zeros((2, repetitions, len(CELLS)))
     for r in range(repetitions):
         state, seen, kept = mechanism.init(), [], []
         for t in range(1, T + 1):
             state, step = mechanism.step(state, rises[t - 1], source.draw(mechanism.demand(t)))
-            seen.append(step.measurements.values[:t])
+            seen.append(step.estimates.values[:t])
             kept.append(state.sums[1 : t + 1])
         raw[r], released[r] = np.concatenate(seen) - truth, np.concatenate(kept) - truth
-    return raw / unit, released / unit
+    return raw / UNIT, released / UNIT
 
 
 def proportional(errors):
@@ -55,13 +76,13 @@ def every_cell(errors, alarm=1e-9):
 
 @pytest.fixture(scope="module")
 def system():
-    return repeat(MECHANISM, System(), 500)
+    return repeat(MECHANISM, System(), 200)
 
 
 @pytest.fixture(scope="module")
 def seeded():
     scales = enumerate((SMALL, RIGHT, LARGE))
-    return {s: repeat(MECHANISM, Scaled(Seeded(21 + i), s), 3000)[0] for i, s in scales}
+    return {s: raw_errors(MECHANISM, Scaled(Seeded(21 + i), s), 2200) / UNIT for i, s in scales}
 
 
 def test_variance_is_popcount_nodes_for_every_cell(system):
@@ -87,11 +108,31 @@ def test_another_law_than_popcount_is_rejected(seeded):
 
 def test_the_error_bound_holds_before_and_after_the_clamp(system):
     raw, released = system
-    unit = np.array([float(MECHANISM.variances[b - 1]) ** 0.5 for b, _ in CELLS])
-    largest = np.abs(raw * unit).max(axis=1)
+    largest = np.abs(raw * UNIT).max(axis=1)
     assert (largest > MECHANISM.error_bound).mean() <= 0.05
-    assert (np.abs(released * unit).max(axis=1) <= largest + 1e-9).all()
+    assert (np.abs(released * UNIT).max(axis=1) <= largest + 1e-9).all()
     assert (released**2).mean() < (raw**2).mean()
+
+
+@pytest.mark.parametrize("scale", [SMALL, RIGHT, LARGE])
+@pytest.mark.parametrize("counter", ["honaker", "gamma2", "unbounded"])
+def test_other_counters_have_their_variance_in_theory(counter, scale):
+    """Noise 5 % too small or too large is rejected."""
+    made = Cumulative(5, Fraction(1, 20), "replace_one", PEOPLE, counter=counter)
+    cells, _, _ = truth_and_rises(5)
+    theory = np.array([made.variance(b, t) for b, t in cells])
+    errors = raw_errors(made, Scaled(Seeded(31), scale), 3000) / np.sqrt(theory)
+    assert spread_is(errors, 1) is (scale == RIGHT)
+    assert unbiased(errors)
+
+
+def test_the_systems_noise_on_the_lattice_has_the_variance_in_theory():
+    made = Cumulative(5, Fraction(1, 20), "replace_one", PEOPLE, counter="gamma2")
+    cells, _, _ = truth_and_rises(5)
+    theory = np.array([made.variance(b, t) for b, t in cells])
+    errors = raw_errors(made, System(), 500) / np.sqrt(theory)
+    assert spread_is(errors, 1)
+    assert unbiased(errors)
 
 
 @pytest.mark.parametrize("scale", [SMALL, RIGHT, LARGE])
@@ -99,8 +140,6 @@ def test_a_measured_number_of_people_has_its_declared_variance(scale):
     sized = Cumulative(T, Fraction(1), "add_remove", None, Fraction(1, 200))
     assert sized.size_variance == 100
     source, counts = Scaled(Seeded(25), scale), np.append(np.zeros(T, np.int64), PEOPLE)
-    rows = [
-        sized.step(sized.init(), counts, source.draw(sized.demand(1)))[1].columns.shape[0]
-        for _ in range(20_000)
-    ]
+    state, demand = sized.init(), sized.demand(1)
+    rows = [sized.step(state, counts, source.draw(demand))[1].columns.shape[0] for _ in range(6000)]
     assert spread_is(np.array(rows)[:, None] - PEOPLE, 100, z=4) is (scale == RIGHT)
