@@ -27,7 +27,7 @@ from scipy.sparse.linalg import splu
 
 Floats = NDArray[np.float64]
 
-_REGULAR = 1e-7  # of the typical precision of an unknown
+_REGULAR = 1e-8  # of the typical precision of an unknown
 _MOST_STEPS = 60
 _NEAR = 1e-13  # of the question's largest coefficient: how far from unbiased weights should be
 _FAR = 1e-9  # and how far they may be
@@ -67,18 +67,17 @@ class LeastSquares:
             return Weighted(np.zeros(self.values.shape[0]), 0.0, 0.0)
         if self._factor is None:
             return None
-        n = wanted.shape[0]
-        goal = np.concatenate([wanted / most, np.zeros(self.given.shape[0])])
-        found, left = np.zeros(goal.shape[0]), goal
+        n, sizes = wanted.shape[0], self._sizes
+        goal = sizes * np.concatenate([wanted / most, np.zeros(self.given.shape[0])])
+        found, left, off = np.zeros(goal.shape[0]), goal, np.inf
         for _ in range(_MOST_STEPS):
             found = found + self._factor.solve(left)
-            before, left = left, goal - self._matrix @ found
-            off = np.abs(left).max()
-            if off <= _NEAR or off > 0.9 * np.abs(before).max():
+            left = goal - self._matrix @ found
+            off, before = float(np.abs(left / sizes).max()), off
+            if off <= _NEAR or off > 0.9 * before:
                 break
-        found *= most
-        weights = self._scaled @ found[:n]
-        rest = found[n:]
+        found = found * sizes * most
+        weights, rest = self._scaled @ found[:n], found[n:]
         bias = self.design.T @ weights + self.equalities.T @ rest - wanted
         if np.abs(bias).max() > _FAR * most:
             return None
@@ -102,12 +101,21 @@ class LeastSquares:
         return csr_array(diags_array(self._unit / self.variances) @ self.design)
 
     @cached_property
+    def _sizes(self) -> Floats:
+        """(n + c,): of unknowns and equalities, so that all have about the same precision."""
+        seen = (self.design.multiply(self._scaled)).sum(axis=0)
+        unknowns = 1 / np.sqrt(np.where(seen > 0, seen, 1.0))
+        terms = np.asarray(abs(self.equalities) @ unknowns)
+        count = np.maximum(np.diff(self.equalities.indptr), 1)
+        return np.concatenate([unknowns, count / np.where(terms > 0, terms, 1.0)])
+
+    @cached_property
     def _matrix(self) -> csr_array:
+        """The matrix, its rows and columns in these sizes."""
         precision = self.design.T @ self._scaled
-        found: csr_array = block_array(
-            [[precision, self.equalities.T], [self.equalities, None]], format="csr"
-        )
-        return found
+        whole = block_array([[precision, self.equalities.T], [self.equalities, None]], format="csr")
+        sizes = diags_array(self._sizes)
+        return csr_array(sizes @ whole @ sizes)
 
     @cached_property
     def _factor(self) -> Any:

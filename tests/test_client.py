@@ -6,39 +6,22 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import shelves
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from shelves import Shelf, Silent, shelf
 
 from stream_dp.client import Public
-from stream_dp.continual import mechanism
 from stream_dp.errors import Inconsistent, UserError
-from stream_dp.log.base import Batch, LogError, Stored, TopicInfo
-from stream_dp.log.message import START, canonical, message, records
+from stream_dp.log.base import LogError
+from stream_dp.log.message import START, canonical, message
 from stream_dp.panel import window_codes
 from stream_dp.privacy.noise import Seeded
 from stream_dp.query import parse as parse_query
-from stream_dp.release import STUDY_TYPE, certificate, parts
+from stream_dp.release import STUDY_TYPE
 from stream_dp.studyfile import parse
 
 PEOPLE, HORIZON, Q = 300, 4, 3
-
-
-class Shelf:
-    """A log of one topic, in memory."""
-
-    def __init__(self, given_):
-        self._records = [
-            Stored(0, i, r.time or 0, r.key, r.value, r.headers) for i, r in enumerate(given_)
-        ]
-
-    def describe(self, topic):
-        assert topic == "releases"
-        return TopicInfo("shelf", 1, {0: 0})
-
-    def read(self, topic, positions, limit, timeout):
-        start = positions[0]
-        found = self._records[start : start + limit]
-        return Batch(found, {0: start + len(found)}, start + len(found) == len(self._records))
 
 
 def make(neighbours="replace_one", rho="2", **changed):
@@ -72,61 +55,13 @@ LABELS = ("2021-Q1", "2021-Q2", "2021-Q3", "2021-Q4")
 WORDS = ('"not at all"', "part", "full")
 
 
-def counts_of(made, truth, t):
-    if hasattr(made, "width"):
-        if t < made.width:
-            return np.zeros(made.bins, np.int64)
-        return np.bincount(window_codes(truth[:, t - made.width : t], Q), minlength=made.bins)
-    event = truth == 2
-    totals = event[:, :t].sum(axis=1)[event[:, t - 1]]
-    rises = np.bincount(totals, minlength=HORIZON + 1)[1:]
-    return np.append(rises, truth.shape[0] if t == 1 else 0).astype(np.int64)
-
-
 def published(study, source, truth=TRUTH, periods=HORIZON):
-    """The public messages of a study on this truth, as the releaser would write them."""
-    head = {"type": STUDY_TYPE, "study": study.model_dump(mode="json", exclude_none=True)}
-    found = [message(0, START, {**head, "study_hash": study.hash}, [])]
-    made = {r.name: mechanism(study, r) for r in study.releases}
-    states = {name: m.init() for name, m in made.items()}
-    spent = Fraction(0)
-    for t in range(1, periods + 1):
-        for declared in study.releases:
-            m = made[declared.name]
-            counts = counts_of(m, truth, t)
-            states[declared.name], step = m.step(
-                states[declared.name], counts, source.draw(m.demand(t))
-            )
-            spent += m.charges[t - 1]
-            if step is None:
-                continue
-            cost = m.charges[t - 1]
-            told = certificate(study, declared, m, t, step, cost, spent, source.simulated)
-            held = told.model_dump(mode="json")
-            found.append(message(len(found), found[-1].hash, held, parts(step, told.columns)))
-    return found
-
-
-def shelf(sent):
-    return Shelf(
-        r
-        for one in sent
-        for r in records(one, "releases", kind="k", source="s", content="c", time=None)
-    )
+    """The public messages of a study on this truth."""
+    return shelves.published(study, {"work": truth}, source, periods)
 
 
 def public(study, source, **options):
     return Public(shelf(published(study, source, **options)))
-
-
-class Silent:
-    """No noise at all."""
-
-    simulated = True
-
-    def draw(self, demand):
-        drawn = Seeded(1).draw(demand)
-        return type(drawn)(tuple(noise * 0 for noise in drawn.noise), drawn.coins)
 
 
 EXACT = {n: public(make(n), Silent()) for n in ("replace_one", "add_remove")}

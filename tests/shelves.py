@@ -1,0 +1,96 @@
+"""Public logs in memory, as a releaser would have written them, for tests of analysts' answers."""
+
+from fractions import Fraction
+
+import numpy as np
+
+from stream_dp.client import Public
+from stream_dp.continual import mechanism
+from stream_dp.evaluation.totals import rises
+from stream_dp.log.base import Batch, Stored, TopicInfo
+from stream_dp.log.message import START, message, records
+from stream_dp.panel import window_codes
+from stream_dp.privacy.noise import Seeded
+from stream_dp.release import STUDY_TYPE, certificate, parts
+
+
+class Shelf:
+    """A log of one topic, in memory."""
+
+    def __init__(self, given):
+        self._records = [
+            Stored(0, i, r.time or 0, r.key, r.value, r.headers) for i, r in enumerate(given)
+        ]
+
+    def describe(self, topic):
+        assert topic == "releases"
+        return TopicInfo("shelf", 1, {0: 0})
+
+    def read(self, topic, positions, limit, timeout):
+        start = positions[0]
+        found = self._records[start : start + limit]
+        return Batch(found, {0: start + len(found)}, start + len(found) == len(self._records))
+
+
+def shelf(sent):
+    return Shelf(
+        r
+        for one in sent
+        for r in records(one, "releases", kind="k", source="s", content="c", time=None)
+    )
+
+
+class Silent:
+    """No noise at all."""
+
+    simulated = True
+
+    def draw(self, demand):
+        drawn = Seeded(1).draw(demand)
+        return type(drawn)(tuple(noise * 0 for noise in drawn.noise), drawn.coins)
+
+
+def counts_of(study, declared, symbols, t):
+    """What a release's mechanism takes at its period t, of symbols (people, periods) from its
+    first one; of window releases nothing before t = width."""
+    alphabet, found = study.alphabet(declared), []
+    q = len(alphabet.values)
+    if declared.kind != "cumulative":
+        cells = np.zeros(q**declared.width, np.int64)
+        if t >= declared.width:
+            codes = window_codes(symbols[:, t - declared.width : t], q)
+            cells = np.bincount(codes, minlength=cells.size)
+        found.append(cells)
+    if declared.kind != "window":
+        found.append(rises(symbols, study.event_codes(declared), alphabet.absent)[t - 1])
+    return np.concatenate(found).astype(np.int64)
+
+
+def published(study, truth, source, periods=None):
+    """The public messages of a study. truth: by stream, the symbols (people, periods)."""
+    head = {"type": STUDY_TYPE, "study": study.model_dump(mode="json", exclude_none=True)}
+    found = [message(0, START, {**head, "study_hash": study.hash}, [])]
+    made = {r.name: mechanism(study, r) for r in study.releases}
+    states = {name: m.init() for name, m in made.items()}
+    spent = Fraction(0)
+    for number in range(1, (periods or study.periods.count) + 1):
+        for declared in study.releases:
+            m, t = made[declared.name], study.time(declared, number)
+            if t is None:
+                continue
+            first, last = study.span(declared)
+            counts = counts_of(study, declared, truth[declared.stream][:, first - 1 : last], t)
+            draw = source.draw(m.demand(t))
+            states[declared.name], step = m.step(states[declared.name], counts, draw)
+            cost = m.charges[t - 1]
+            spent += cost
+            if step is None:
+                continue
+            told = certificate(study, declared, m, number, step, cost, spent, source.simulated)
+            held = told.model_dump(mode="json")
+            found.append(message(len(found), found[-1].hash, held, parts(step, told.columns)))
+    return found
+
+
+def public(study, truth, source, periods=None):
+    return Public(shelf(published(study, truth, source, periods)))
