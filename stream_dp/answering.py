@@ -95,17 +95,16 @@ def answered(
     if value is None:
         raise Inconsistent(f"{name} at {panel.periods[-1]}: not the measurements that it declares")
     error = math.sqrt(chosen.covariance(value, value))
-    whom, told = "declared", value.value
+    whom, told, own = "declared", value.value, float(_panel(asked, release, panel))
+    whole = None
     interval = (told - _REACH * error, told + _REACH * error)
     if stream.unknowns.size is None:
         found = people(stream, chosen, release, number, totals=weights is None)
-        whom = "private and not measured" if found is None else found[1]
+        whole, whom = found or (None, "private and not measured")
         if not count:
-            if found is None:
-                raise UserError(
-                    "share: the number of people is private and not measured; ask for --count"
-                )
-            told, error, interval = ratio(chosen, value, found[0], _REACH)
+            if whole is None:
+                raise UserError(f"share: the number of people is {whom}; ask for --count")
+            told, error, interval = ratio(chosen, value, whole, _REACH)
     elif not count:
         told, error = told / stream.unknowns.size, error / stream.unknowns.size
         interval = (interval[0] / stream.unknowns.size, interval[1] / stream.unknowns.size)
@@ -120,7 +119,7 @@ def answered(
         standard_error=error,
         interval=interval,
         level=LEVEL,
-        panel=_panel(asked, release, panel, count=count),
+        panel=own if count else own / max(_rows(release, panel, whole), 1.0),
         method=chosen.method,
         sources=tuple(one.declared.name for one in sources),
         through=study.periods.labels[max(one.last for one in sources) - 1],
@@ -153,18 +152,27 @@ def _weights(asked: WindowQuery, release: Measured) -> Floats:
     return asked.mask.astype(float)
 
 
-def _panel(
-    asked: WindowQuery | TotalQuery, release: Measured, panel: Panel, *, count: bool
-) -> float:
-    """The answer of the synthetic rows; a share is of all of them, or of those present."""
+def _panel(asked: WindowQuery | TotalQuery, release: Measured, panel: Panel) -> int:
+    """How many synthetic rows answer the query."""
     if isinstance(asked, WindowQuery):
-        found = int(asked.mask[panel.codes(asked.width)].sum())
+        return int(asked.mask[panel.codes(asked.width)].sum())
+    events = [1] if release.window is None else list(release.events)
+    return int((np.isin(panel.symbols, events).sum(axis=1) >= asked.least).sum())
+
+
+def _rows(release: Measured, panel: Panel, whole: Weighted | None) -> float:
+    """The rows that a share of the panel is of: all, or those present, or those who have entered.
+
+    Where rows are a bound on the people and all alike, the noisy number of people.
+    """
+    window, totals = release.window, release.totals
+    if window is not None:
+        absent = window.absent
     else:
-        events = [1] if release.window is None else list(release.events)
-        found = int((np.isin(panel.symbols, events).sum(axis=1) >= asked.least).sum())
-    if count:
-        return float(found)
-    rows, made = panel.rows, release.window
-    if made is not None and made.absent is not None:
-        rows = int((panel.symbols[:, -1] != made.absent).sum())
-    return found / max(rows, 1)
+        assert totals is not None
+        absent = len(panel.values) - 1 if totals.present else None
+        if absent is None and release.declared.rows is not None and whole is not None:
+            return whole.value
+    if absent is None:
+        return float(panel.rows)
+    return float((panel.symbols[:, -1] != absent).sum())

@@ -198,7 +198,8 @@ class Public:
         stream = self._stream(declared.stream)
         (release,) = (r for r in stream.releases if r.declared is declared)
         number = self.study.periods.numbers[held]
-        return answered(stream, release, asked, number, self.panel(name, held), count=count)
+        panel = self.panel(name).until(held)
+        return answered(stream, release, asked, number, panel, count=count)
 
     def _asked(self, name: str, period: str | None, *, early: bool) -> str:
         """The period that is meant; early: of all those that the panel has a column of."""
