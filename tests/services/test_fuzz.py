@@ -246,6 +246,7 @@ class Model:
         self.waiting = {}
         self.slots, self.joined = [], {}
         self.history = {name: {} for name in study.attributes}
+        self.entered = {release.name: set() for release in study.releases}
 
     def take(self, partition, offset, report):
         """One report as Python values; None stands for what cannot be read."""
@@ -323,7 +324,10 @@ class Model:
                 counts[code] += 1
             return counts
         event = set(self.study.event_codes(release))
-        counts = [0] * len(PERIODS) + [people]
+        gone = attribute.symbols.index("absent") if "absent" in attribute.symbols else None
+        here = {slot for slot in range(people) if past[slot][-1] != gone}
+        counts = [0] * len(PERIODS) + [len(here - self.entered[release.name])]
+        self.entered[release.name] |= here
         for slot in range(people):
             joined = self.since(slot)
             hits = [i for i in range(joined, self.period) if past[slot][i] in event]
