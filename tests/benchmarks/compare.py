@@ -216,7 +216,7 @@ def _against(form: Form, contest: Contest, query: str, most: float) -> Iterator[
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(CASES))
-    parser.add_argument("--repetitions", type=int, default=300)
+    parser.add_argument("--repetitions", type=int, default=200)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     data: dict[str, Any] = {}
