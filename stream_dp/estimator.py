@@ -90,12 +90,12 @@ class Stream:
         """All rows, one release after the other, on the unknowns."""
         found, above = [], 0
         for release in self.releases:
-            for rows in release.rows:
+            for rows in release.rows():
                 start, free = self._place(release, rows)
                 cells = start + rows.cell[None] + rows.cells * np.arange(free)[:, None]
                 found.append(
                     (
-                        np.tile(rows.row + above + rows.at, free),
+                        np.tile(rows.row + above + rows.place.at, free),
                         cells.ravel(),
                         np.tile(rows.value, free),
                     )
@@ -106,10 +106,11 @@ class Stream:
 
     def _place(self, release: Measured, rows: Rows) -> tuple[int, int]:
         """Where the rows' unknowns begin, and how many wider patterns each of them is in."""
-        if rows.b is not None:
-            return self.unknowns.entries[_key(release)][rows.b].start, 1
-        held = self.unknowns.histograms[rows.number]
-        return held.start, self.unknowns.q**held.width // rows.cells
+        unknowns, place = self.unknowns, rows.place
+        if place.b is not None:
+            return unknowns.entries[_key(release)][place.b].start, 1
+        held = unknowns.histograms[place.number]
+        return held.start, unknowns.q**held.width // rows.cells
 
 
 def _blank(study: Study, declared: Release) -> int:
@@ -149,10 +150,11 @@ def _histograms(releases: Sequence[Measured], q: int) -> tuple[dict[int, Histogr
 def _entries(releases: Sequence[Measured], start: int) -> dict[Key, dict[int, Entries]]:
     lengths: dict[Key, dict[int, int]] = {}
     for release in releases:
-        for rows in release.rows if release.totals is not None else ():
-            if rows.b is not None:
+        for lane in () if release.totals is None else release.totals.lanes:
+            steps = min(lane.counter.length, release.time(release.last) - lane.start + 1)
+            if steps > 0:
                 own = lengths.setdefault(_key(release), {})
-                own[rows.b] = max(own.get(rows.b, 0), rows.cells)
+                own[lane.threshold] = max(own.get(lane.threshold, 0), steps)
     found: dict[Key, dict[int, Entries]] = {}
     for key, own in lengths.items():
         found[key] = {}
@@ -172,7 +174,7 @@ class Best:
     method = "best linear unbiased"
 
     def patterns(self, number: int, weights: Floats) -> Weighted | None:
-        if number not in self.stream.unknowns.histograms:
+        if self.stream.system is None or number not in self.stream.unknowns.histograms:
             return None
         return self._answer(self.stream.unknowns.patterns(number, weights))
 
@@ -232,7 +234,7 @@ class Own:
             return None
         step = release.time(number) - lane.start + 1
         if step >= 1:
-            places = [np.arange(r.count) + r.at for r in release.rows if r.b == b]
+            places = [np.arange(p.count) + p.at for p in release.places if p.b == b]
             seen = np.concatenate(places)[: lane.counter.rows(step)]
             found[seen] = lane.counter.decode[step - 1, : seen.shape[0]] / lane.counter.scale
         return self._weighted(found, 0.0)
@@ -250,7 +252,7 @@ class Own:
     @cached_property
     def _starts(self) -> dict[int, int]:
         """Where the measurements of a histogram begin, by period number."""
-        return {rows.number: rows.at for rows in self.release.rows if rows.b is None}
+        return {place.number: place.at for place in self.release.places if place.b is None}
 
     def _weighted(self, weights: Floats, constant: float) -> Weighted:
         return Weighted(weights, constant, float(weights @ self.release.values) + constant)

@@ -22,8 +22,8 @@ from .study import Release, Study, Window
 
 Floats = NDArray[np.float64]
 Ints = NDArray[Any]
+_LEAST = 1e-9  # people squared
 M = TypeVar("M", FixedWindow, Cumulative)
-_Found = tuple[int | None, tuple[int, int], Ints, Ints, Floats]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,19 +35,27 @@ class Message:
     variances: Floats
 
 
-@dataclass(frozen=True, eq=False)
-class Rows:
+@dataclass(frozen=True)
+class Place:
     """Some rows on the histogram at a period number (b is None), or on the people whose total
     reaches b at its 1st, 2nd, .. step.
 
-    at: where they stand among all values of the release; count, cells: how many rows, on how many
-    unknowns; row, cell, value: their entries that are not 0.
+    time: the release's own period at which they were measured; at, count: where they stand among
+    all values of the release, and how many they are.
     """
 
     number: int
     b: int | None
+    time: int
     at: int
     count: int
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """What stands in a place, on `cells` unknowns: entries that are not 0."""
+
+    place: Place
     cells: int
     row: Ints
     cell: Ints
@@ -107,40 +115,51 @@ class Measured:
 
     @cached_property
     def variances(self) -> Floats:
-        return np.concatenate([m.variances for m in self.messages])
+        """Not quite 0 where there is hardly any noise: all are divided by."""
+        found: Floats = np.concatenate([m.variances for m in self.messages])
+        return found.clip(_LEAST)
 
     @cached_property
-    def rows(self) -> tuple[Rows, ...]:
+    def places(self) -> tuple[Place, ...]:
         """All that was measured, in order. Raises Inconsistent where the values are not those."""
-        found: list[Rows] = []
-        place = 0
+        found: list[Place] = []
+        end = 0
         for message in self.messages:
-            start = place
-            for b, (count, cells), row, cell, value in self._of(message.number):
-                found.append(Rows(message.number, b, place, count, cells, row, cell, value))
-                place += count
-            if place - start != message.values.shape[0]:
+            start = end
+            for b, time, count in self._sizes(message.number):
+                found.append(Place(message.number, b, time, end, count))
+                end += count
+            if end - start != message.values.shape[0]:
                 raise Inconsistent(f"{self.declared.name}: not the measurements that it declares")
         return tuple(found)
 
-    def _of(self, number: int) -> Iterator[_Found]:
+    def _sizes(self, number: int) -> Iterator[tuple[int | None, int, int]]:
+        """b, own period and number of rows of everything in a message."""
         t = self.time(number)
         if self.window is not None:
-            design = self.window.design(t).tocoo()
-            yield None, design.shape, design.row, design.col, design.data.astype(float)
+            yield None, t, sum(size for _, size in self.window.demand(t))
         if self.totals is not None:
             early = self.window is not None and number == self.messages[0].number
             for step in range(1 if early else t, t + 1):
-                yield from self._nodes(step)
+                for lane in self.totals.active(step):
+                    rows = lane.rows(step)
+                    yield lane.threshold, step, rows.stop - rows.start
 
-    def _nodes(self, t: int) -> Iterator[_Found]:
-        """What the counters measure at their release's period t."""
-        assert self.totals is not None
-        for lane in self.totals.active(t):
-            rows, steps = lane.rows(t), t - lane.start + 1
-            own = lane.counter.encode[rows.start - lane.place : rows.stop - lane.place, :steps]
-            row, cell = np.nonzero(own)
-            yield lane.threshold, (own.shape[0], steps), row, cell, own[row, cell].astype(float)
+    def rows(self) -> Iterator[Rows]:
+        """What stands in all places, in order."""
+        for place in self.places:
+            if place.b is None:
+                assert self.window is not None
+                design = self.window.design(place.time).tocoo()
+                cells, row, cell, value = design.shape[1], design.row, design.col, design.data
+            else:
+                lane = self.lane(place.b)
+                assert lane is not None
+                own, cells = lane.rows(place.time), place.time - lane.start + 1
+                part = lane.counter.encode[own.start - lane.place : own.stop - lane.place, :cells]
+                row, cell = np.nonzero(part)
+                value = part[row, cell]
+            yield Rows(place, cells, row, cell, value.astype(float))
 
 
 def _only(made: AnyMechanism, kind: type[M]) -> M | None:

@@ -28,7 +28,7 @@ def study(releases, *, relation="replace_one", missing=0, **more):
                 "name": "asked",
                 "unit": "person",
                 "neighbours": relation,
-                "rho": str(len(named)),
+                "rho": "1000000",
                 "delta": "1/1000000",
                 "periods": {"first": LABELS[0], "every": "month", "count": COUNT},
                 "population": {} if relation == "add_remove" else {"size": PEOPLE},
@@ -213,3 +213,11 @@ def test_own_measurements_where_there_is_too_much_to_put_together(monkeypatch):
                 true = (symbols[:, :4] == 1).sum(axis=1) >= 2
                 assert found.value == pytest.approx(true.sum())
                 assert 0 < asked.estimate(release.name, "total at-least 2", LABELS[3]).value < 1
+
+
+def test_hardly_any_noise_is_no_fault():
+    made = study([{**WINDOW, "rho": "400000"}, {**TOTALS, "rho": "400000"}])
+    asked = public(made, {"poor": STAYING}, Seeded(1))
+    found = asked.estimate("window", "pattern 1 1 1", count=True)
+    assert found.value == pytest.approx((STAYING[:, 2:] == 1).all(axis=1).sum(), abs=1e-3)
+    assert found.standard_error < 1e-3

@@ -200,7 +200,7 @@ def test_damaged_measurements_are_told():
     case = Case(study_of([window(2)]))
     short = [Message(m.number, m.values[1:], m.variances[1:]) for m in case.messages["r0"]]
     with pytest.raises(Inconsistent, match="not the measurements that it declares"):
-        whole(case.study, {"r0": short}, "x")[0].rows  # noqa: B018
+        whole(case.study, {"r0": short}, "x")[0].places  # noqa: B018
 
 
 # A share of a noisy number of people.
