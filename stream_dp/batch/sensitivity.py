@@ -43,6 +43,15 @@ At C = 3 these are 6, 8 and 18. Bounds are attained if groups may be of 3 and th
 enough values: two, but for HAS_CHILD at C > 4, where the relative's need C. A marginal of group
 columns alone does not change at all (0): it is charged like the others.
 
+Whole marginals, L1 (what a sum of absolute errors over all cells changes by, at most)
+- GROUP, PERSON: 2, as above.
+- SPOUSE: 4. Two entries are removed and two added.
+- HAS_CHILD: max(4, 2 C). A parent's own change removes |R| <= C entries and adds as many; a
+  child's takes one r out of R and brings one in, for two parents; a spouse who begins or ends, or
+  changes with a child: at most C, as above.
+- HAS_PARENT: max(4, 2 C). A child's own change removes two entries and adds two; a parent's takes
+  one entry of each child and adds one; a spouse's as above: at most C.
+
 Source of the relation and of the levels: Liu, Wu (arXiv 2206.05942), which charges one normalised
 sensitivity for all. Proofs and bounds for marginals are this project's.
 """
@@ -85,6 +94,12 @@ def of_marginal(marginal: Marginal) -> int:
         HAS_CHILD: max(8, 2 * c),
         HAS_PARENT: max(4, 2 * c * c),
     }[marginal.level]
+
+
+def of_errors(marginal: Marginal) -> int:
+    """The largest L1 change of all cells of a marginal together: of a sum of absolute errors."""
+    c = _children(marginal.domain, marginal.level)
+    return 2 if marginal.level < SPOUSE else 4 if marginal.level == SPOUSE else max(4, 2 * c)
 
 
 def _children(domain: Domain, level: int) -> int:

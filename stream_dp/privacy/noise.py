@@ -1,8 +1,8 @@
-"""Exact discrete Gaussian noise, and the only place that touches the system's entropy.
+"""Exact noise and exact choices, and the only place that touches the system's entropy.
 
-The sampler is OpenDP's (Canonne, Kamath, Steinke 2020, Algorithm 3), which works on exact
-rationals. It takes its scale as a float, so the scale is rounded up until its exact square
-is at least the variance that the ledger charges for.
+The sampler of the discrete Gaussian is OpenDP's (Canonne, Kamath, Steinke 2020, Algorithm 3),
+which works on exact rationals. It takes its scale as a float, so the scale is rounded up until its
+exact square is at least the variance that the ledger charges for.
 """
 
 from __future__ import annotations
@@ -45,6 +45,9 @@ class Source(Protocol):
 
     def draw(self, demand: Sequence[tuple[Fraction, int]]) -> Draw: ...
 
+    def top(self, scores: NDArray[np.int64], picks: int, variance: Fraction) -> NDArray[np.int64]:
+        """See `top`."""
+
 
 class System:
     """Privacy noise: OpenDP's sampler on the operating system's entropy."""
@@ -54,6 +57,9 @@ class System:
     def draw(self, demand: Sequence[tuple[Fraction, int]]) -> Draw:
         coins = np.random.Generator(np.random.PCG64DXSM(int.from_bytes(secret(32), "big")))
         return Draw(tuple(noise(variance, size) for variance, size in demand), coins)
+
+    def top(self, scores: NDArray[np.int64], picks: int, variance: Fraction) -> NDArray[np.int64]:
+        return top(scores, picks, variance)
 
 
 class Seeded:
@@ -74,6 +80,10 @@ class Seeded:
             support, cumulative = _table(variance)
             drawn.append(support[np.searchsorted(cumulative, self._rng.random(size))])
         return Draw(tuple(drawn), self._rng)
+
+    def top(self, scores: NDArray[np.int64], picks: int, variance: Fraction) -> NDArray[np.int64]:
+        noisy = scores / math.sqrt(variance) + self._rng.gumbel(size=len(scores))
+        return np.argsort(-noisy, kind="stable")[:picks]
 
 
 def secret(size: int) -> bytes:
@@ -105,6 +115,24 @@ def noise(variance: Fraction, shape: int | tuple[int, ...]) -> NDArray[np.int64]
     return np.array(measure([0] * size), dtype=np.int64).reshape(shape)
 
 
+def top(scores: NDArray[np.int64], picks: int, variance: Fraction) -> NDArray[np.int64]:
+    """`picks` different indices, one after the other, of scores that are high. Exact.
+
+    Each is drawn among those that are left with probability in proportion to exp(score / b), b^2
+    at least `variance`: the exponential mechanism, as the largest of scores with Gumbel noise of
+    scale b, compared digit by digit (OpenDP's noisy top k). `zcdp.selection_rho` says what it
+    costs. Raises ValueError unless there are as many scores, all below 2^52 in size, and
+    0 < variance <= 2^80.
+    """
+    if not 0 < variance <= 1 << 80:
+        raise ValueError("the squared scale of a choice must be positive and at most 2^80")
+    if not 0 < picks <= len(scores) or max(abs(int(scores.max())), abs(int(scores.min()))) >> 52:
+        raise ValueError("there are too few scores, or too large ones, to pick from")
+    # Only differences of scores matter.
+    choose = _choice(picks, scale_above(variance))
+    return np.array(choose((scores - scores.max()).tolist()), np.int64)
+
+
 def exact_variance(variance: Fraction) -> float:
     """The discrete Gaussian's own variance: smaller than the parameter, visibly so below 1."""
     if variance > _SMOOTH:
@@ -118,6 +146,12 @@ def exact_variance(variance: Fraction) -> float:
 def _measurement(scale: float) -> dp.Measurement:
     space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="i64")
     return dp.m.make_gaussian(*space, scale=scale)
+
+
+@lru_cache(maxsize=64)
+def _choice(picks: int, scale: float) -> dp.Measurement:
+    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.linf_distance(T="i64")
+    return dp.m.make_noisy_top_k(*space, dp.zero_concentrated_divergence(), picks, scale)
 
 
 @lru_cache(maxsize=64)

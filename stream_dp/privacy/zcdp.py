@@ -19,6 +19,18 @@ def gaussian_rho(sensitivity2: Fraction | int, variance: Fraction) -> Fraction:
     return Fraction(sensitivity2) / (2 * variance)
 
 
+def selection_rho(sensitivity: int, variance: Fraction, picks: int = 1) -> Fraction:
+    """Cost of `noise.top`: each pick costs what a Gaussian answer of that variance does.
+
+    Let no score change by more than D. With probabilities in proportion to exp(score / b) the
+    logarithm of every ratio of probabilities lies in [-D/b + z, D/b + z], with z the change of the
+    normaliser's logarithm: a range of 2 D/b. A mechanism whose range is eps is eps^2/8-zCDP (Cesar
+    and Rogers 2021, by Hoeffding's lemma for that logarithm), here D^2 / (2 b^2).
+    Later picks see the earlier ones only: costs add up.
+    """
+    return picks * gaussian_rho(sensitivity**2, variance)
+
+
 @lru_cache(maxsize=1024)
 def epsilon(rho: Fraction, delta: Fraction) -> Decimal:
     """The eps of (eps, delta)-DP that rho-zCDP implies, rounded up to 6 decimals.
@@ -54,6 +66,18 @@ def epsilon(rho: Fraction, delta: Fraction) -> Decimal:
                 low = high - step
         value = max(Decimal(0), bound((low + high) / 2))
         return value.quantize(Decimal("1e-6"), rounding=ROUND_CEILING)
+
+
+def rho_within(most: Fraction, delta: Fraction) -> Fraction:
+    """A rho, near the largest, that implies (most, delta)-DP. Raises ValueError for most <= 0."""
+    if most <= 0:
+        raise ValueError("eps must be positive")
+    low, high = Fraction(0), most  # rho-zCDP never implies an eps below rho for delta < 1/2
+    for _ in range(40):
+        middle = (low + high) / 2
+        fits = Fraction(epsilon(middle, delta)) <= most
+        low, high = (middle, high) if fits else (low, middle)
+    return low
 
 
 def _decimal(value: Fraction) -> Decimal:
