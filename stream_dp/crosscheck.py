@@ -3,6 +3,7 @@ periods and population, looked for in whatever sections are sound."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,6 +24,8 @@ from .study import (
     Window,
 )
 
+_PADDED = ".padded: with rows declared nothing is padded; leave it out"
+
 
 def faults(parts: dict[str, Any]) -> list[str]:
     """Every fault between sections, one line each."""
@@ -32,7 +35,7 @@ def faults(parts: dict[str, Any]) -> list[str]:
         problems += attribute.problems(f"attributes.{name}")
     releases: list[Release] = [r for r in parts["releases"] if r is not None]
     seen: set[str] = set()
-    for number, release in enumerate(parts["listed"], 1):
+    for number, release in parts["listed"]:
         if release is None:
             continue
         where = f"releases[{number}]"
@@ -73,6 +76,10 @@ def _against(release: Release, parts: dict[str, Any]) -> Iterator[str]:
     """Faults of a release whose attributes are sound."""
     attributes: dict[str, Attribute] = parts["attributes"]
     symbols = tuple(attributes[name].symbols for name in release.attributes)
+    together = math.prod(map(len, symbols))
+    if together > MOST_SYMBOLS:
+        yield f".attribute: {together} values together; at most {MOST_SYMBOLS}"
+        return
     alphabet = Alphabet(release.attributes, symbols, release.where is not None)
     if len(set(release.attributes)) < len(release.attributes):
         yield ".attribute: an attribute stands there twice"
@@ -82,16 +89,34 @@ def _against(release: Release, parts: dict[str, Any]) -> Iterator[str]:
         if not attributes[name].fixed:
             yield f".where: declare attributes.{name} with fixed = true: a person keeps a stratum"
         if value not in attributes[name].values:
-            yield f".where.{name}: {value!r} is no value of the attribute"
+            yield f".where: {value!r} is no value of {name}; it has {_listed(attributes[name])}"
+        if name in release.attributes:
+            yield f".attribute: '{name}' is the same for all of a stratum of it; leave it out"
     yield from _periods(release, parts.get("periods"), len(alphabet.values))
     if not isinstance(release, Window):
         for word in release.event:
             if not matching(str(word), alphabet.values):
-                yield f".event: {word!r} is no value of the attribute"
+                yield f".event: {word!r} is no value of {alphabet.name}; {_known(alphabet)}"
             elif alphabet.absent in matching(str(word), alphabet.values):
                 yield ".event: 'absent' cannot be the event"
     if parts.get("neighbours") is not None:
         yield from _rows(release, alphabet, parts["neighbours"] == "add_remove")
+
+
+def _listed(attribute: Attribute) -> str:
+    return _short([str(value) for value in attribute.values])
+
+
+def _known(alphabet: Alphabet) -> str:
+    """How an event's values are written."""
+    if len(alphabet.attributes) == 1:
+        return f"it has {_short([str(v) for v in alphabet.parts[0] if v != ABSENT])}"
+    each = [f"{n}={part[0]}" for n, part in zip(alphabet.attributes, alphabet.parts, strict=True)]
+    return f"write '{'&'.join(each)}', or a part such as '{each[0]}', with its own values"
+
+
+def _short(words: list[str]) -> str:
+    return ", ".join([*words[:20], *(["..."] if len(words) > 20 else [])])
 
 
 def _periods(release: Release, periods: Periods | None, q: int) -> Iterator[str]:
@@ -123,6 +148,8 @@ def _rows(release: Release, alphabet: Alphabet, private: bool) -> Iterator[str]:
     if release.where is not None:
         if release.rows is None:
             yield ".rows: is required: the size of a stratum is private; declare a bound on it"
+        if isinstance(release, Window) and release.padded:
+            yield _PADDED
         return
     if not private:
         if release.rows is not None or share is not None:
@@ -140,7 +167,7 @@ def _rows(release: Release, alphabet: Alphabet, private: bool) -> Iterator[str]:
             f" {alphabet.name}, or leave rows out"
         )
     elif release.rows is not None and isinstance(release, Window) and release.padded:
-        yield ".padded: with rows declared nothing is padded; leave it out"
+        yield _PADDED
     if isinstance(release, Joint) and alphabet.absent is not None and release.rows is None:
         yield ".rows: is required with 'absent': declare a bound on the people"
 

@@ -47,7 +47,7 @@ def faults(batch: Batch, parts: dict[str, Any]) -> Iterator[str]:
 def whole(parts: dict[str, Any]) -> Iterator[str]:
     """Faults of the study as a whole, each with its place."""
     batches: tuple[Batch, ...] = parts.get("batches", ())
-    if "groups" in parts and not batches and all(parts["listed"]):
+    if "groups" in parts and not batches and all(r is not None for _, r in parts["listed"]):
         yield "groups: no release uses it: declare a batch release, or remove it"
     groups = parts.get("groups")
     if groups is not None and parts.get("unit") == groups.unit:

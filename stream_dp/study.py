@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from .alphabet import ABSENT, Alphabet, matching
 from .declared import Declared, Name, Probability, Rho, Symbol
@@ -34,6 +34,15 @@ class Carry(Declared):
     first: Symbol
 
 
+def _flag(value: object) -> object:
+    """true, or nothing: false is not another declaration than none."""
+    if value is False or value is None:
+        return None
+    if value is not True:
+        raise ValueError("must be true or false")
+    return True
+
+
 class Attribute(Declared):
     """One question: its possible values, and what stands for a missing answer.
 
@@ -42,7 +51,7 @@ class Attribute(Declared):
 
     values: Annotated[tuple[Symbol, ...], Field(min_length=1, max_length=MOST_SYMBOLS)]
     missing: Symbol | Carry
-    fixed: Literal[True] | None = None
+    fixed: Annotated[Literal[True] | None, BeforeValidator(_flag)] = None
 
     @cached_property
     def symbols(self) -> tuple[Symbol, ...]:

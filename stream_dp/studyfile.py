@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from .crosscheck import faults
 from .declared import NAME
 from .errors import UserError
 from .grouped import KINDS, Batch, Groups
 from .period import Periods
+from .strata import KEYS, Waves, expanded
 from .study import (
     Attribute,
     Cumulative,
@@ -30,6 +30,20 @@ from .study import (
 )
 
 _NAMES = "use letters, digits, '.', '_' and '-', at most 64"
+_LIMITS = {
+    "greater_than_equal": ("must be at least {}", "ge"),
+    "less_than_equal": ("must be at most {}", "le"),
+}
+_TYPES = {
+    "int_type": "must be a whole number",
+    "string_type": "must be text",
+    "bool_type": "must be true or false",
+    "string_too_short": "must not be empty",
+}
+_SHAPES = {
+    "attribute": "must be a name, or a list of 2 to 8 names for their product",
+    "where": "must be one attribute and its value, such as { region = 'north' }",
+}
 _KINDS: dict[str, type[Window] | type[Cumulative] | type[Joint]] = {
     "window": Window,
     "cumulative": Cumulative,
@@ -42,7 +56,8 @@ def parse(raw: dict[str, Any]) -> Study:
     parts, problems = _parts(raw)
     problems += faults(parts)
     if problems:
-        raise UserError(problems)
+        # Releases of one declaration share its faults.
+        raise UserError(dict.fromkeys(problems))
     return Study(**{key: parts[key] for key in Study.model_fields if key in parts})
 
 
@@ -90,24 +105,36 @@ def _section(model: type[_M], raw: object, where: str, problems: list[str]) -> _
 
 def _lines(error: ValidationError, where: str, model: type[BaseModel]) -> list[str]:
     found: dict[str, str] = {}
-    for item in error.errors(include_input=False, include_context=False, include_url=False):
+    for item in error.errors(include_input=False, include_url=False):
         # The members of a union leave their own names in the path: keep field names and indices.
         place = [str(p) for p in item["loc"] if isinstance(p, int) or str(p).isidentifier()]
         place = [p for p in place if p not in {"int", "str", "Carry", "word", "table"}]
+        shape = _SHAPES.get(place[0]) if where.startswith("releases") and place else None
+        if shape is not None and item["type"] != "missing":
+            place = place[:1]
         key = ".".join([where, *place])
         text = item["msg"].removeprefix("Value error, ")
         if item["type"] == "extra_forbidden":
-            text = f"unknown key; known here are {', '.join(model.model_fields)}"
+            known = [*model.model_fields, *(KEYS if "where" in model.model_fields else ())]
+            text = f"unknown key; known here are {', '.join(known)}"
         elif item["type"] == "missing":
             text = "is required"
         elif item["type"] in {"model_type", "model_attributes_type", "dict_type"}:
             text = "must be a table"
         elif item["type"] == "literal_error" and place == ["close"]:
             text = "must be 'marker' or 'schedule'"
+        elif item["type"] in _LIMITS:
+            kind, name = _LIMITS[item["type"]]
+            text = kind.format(item["ctx"][name])
+        elif item["type"] in _TYPES:
+            text = _TYPES[item["type"]]
         elif item["type"] == "string_pattern_mismatch":
             text = _NAMES
             if "values" in place or "event" in place:
                 text = "use at most 64 characters, without '|', '?', '&' and '='"
+        if shape is not None and item["type"] != "missing":
+            found[key] = shape
+            continue
         found[key] = f"{found[key]}, or {text[:1].lower()}{text[1:]}" if key in found else text
     # What is wrong inside a list also leaves it short: the inner fault says more.
     inner = {key.rpartition(".")[0] for key in found}
@@ -151,8 +178,8 @@ def _parts(raw: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         problems.append("releases: declare at least one, as [[releases]]")
         releases = []
     whole = [one for i, sub in enumerate(releases, 1) for one in _each(sub, i, parts, problems)]
-    listed = [_release(sub, i, problems) for i, sub in enumerate(whole, 1)]
-    parts["listed"] = tuple(listed)
+    listed = [_release(sub, i, problems) for i, sub in whole]
+    parts["listed"] = tuple(zip((i for i, _ in whole), listed, strict=True))
     parts["releases"] = tuple(r for r in listed if not isinstance(r, Batch))
     batches = tuple(r for r in listed if isinstance(r, Batch))
     if batches:
@@ -160,59 +187,21 @@ def _parts(raw: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     return parts, problems
 
 
-def _each(raw: object, number: int, parts: dict[str, Any], problems: list[str]) -> Sequence[object]:
-    """A release for every value of `strata` or every wave of `waves`, else the one that it is.
-
-    strata = "region" stands for a release NAME-VALUE with where = { region = VALUE } for each
-    value; waves = { by = "wave", every = 6, length = 12 } gives them periods of their own too:
-    the i-th wave begins i * every periods after the first and lasts `length`.
-    """
-    if not isinstance(raw, dict) or not {"strata", "waves"} & raw.keys():
-        return [raw]
-    where = f"releases[{number}]"
-    rest = {k: v for k, v in raw.items() if k not in {"strata", "waves"}}
-    given = _section(_Waves, raw["waves"], f"{where}.waves", problems) if "waves" in raw else None
-    by = given.by if given is not None else raw.get("strata")
-    attribute: Attribute | None = parts["attributes"].get(by) if isinstance(by, str) else None
-    if {"strata", "waves", "where"} & raw.keys() not in ({"strata"}, {"waves"}):
-        problems.append(f"{where}: declare one of strata, waves and where")
-    elif "waves" in raw and given is None:
-        pass
-    elif attribute is None or not attribute.fixed:
-        key = "waves.by" if given is not None else "strata"
-        problems.append(f"{where}.{key}: name an attribute that is declared with fixed = true")
-    else:
-        made = []
-        for i, value in enumerate(attribute.values):
-            one = {**rest, "name": f"{rest.get('name')}-{value}", "where": {by: value}}
-            made.append(one if given is None else one | _span(given, i, parts, problems, where))
-        return made
-    return []
-
-
-class _Waves(BaseModel):
-    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
-
-    by: str
-    every: Annotated[int, Field(ge=1, strict=True)]
-    length: Annotated[int, Field(ge=1, strict=True)]
-
-
-def _span(
-    waves: _Waves, place: int, parts: dict[str, Any], problems: list[str], where: str
-) -> dict[str, str]:
-    periods: Periods | None = parts.get("periods")
-    if periods is None:
-        return {}
-    start, labels = place * waves.every, periods.labels
-    if start + waves.length > len(labels):
-        over = start + waves.length - len(labels)
-        problems.append(
-            f"{where}.waves: wave {place + 1} would end {over} periods after the study; raise"
-            " study.periods.count, or declare fewer waves"
-        )
-        return {}
-    return {"first": labels[start], "last": labels[start + waves.length - 1]}
+def _each(
+    raw: object, number: int, parts: dict[str, Any], problems: list[str]
+) -> list[tuple[int, object]]:
+    """What one declaration stands for, each with its number in the file."""
+    if not isinstance(raw, dict) or not set(KEYS) & raw.keys():
+        return [(number, raw)]
+    where, waves = f"releases[{number}]", None
+    if "waves" in raw:
+        waves = _section(Waves, raw["waves"], f"{where}.waves", problems)
+        if waves is None:
+            return []
+    declared, periods = parts["declared"], parts.get("periods")
+    made, lines = expanded(raw, waves, parts["attributes"], declared, periods)
+    problems += [f"{where}{line}" for line in lines]
+    return [(number, one) for one in made]
 
 
 def _named(name: str, problems: list[str]) -> bool:
