@@ -32,10 +32,10 @@ def answers(hierarchy: Hierarchy, queries: Queries, memory: int = MEMORY) -> Wid
     Raises ValueError for queries that do not fit the domain.
     """
     queries.check(hierarchy.domain)
-    patterns = [(m, rows, queries.take(rows)) for m, rows in _patterns(hierarchy.domain, queries)]
+    asked = [(m, rows, queries.take(rows)) for m, rows in patterns(hierarchy.domain, queries)]
     found = np.zeros(len(queries), np.int64)
     for portion in _portions(hierarchy, memory):
-        for marginal, rows, wanted in patterns:
+        for marginal, rows, wanted in asked:
             found[rows] += portion.coded(marginal, wanted).counts()
     return found
 
@@ -210,7 +210,13 @@ def _portions(hierarchy: Hierarchy, memory: int) -> Iterator[_Portion]:
         first = last
 
 
-def _patterns(domain: Domain, queries: Queries) -> Iterator[tuple[Marginal, Wide]]:
+def relatives(hierarchy: Hierarchy, level: int) -> tuple[Wide, Wide]:
+    """People and their relatives of a relation's level, as pairs of rows, by owner."""
+    pairs = _Portion(hierarchy).pairs(level)
+    return pairs.owner, pairs.member
+
+
+def patterns(domain: Domain, queries: Queries) -> Iterator[tuple[Marginal, Wide]]:
     """The marginals that the queries are cells of, and the rows of the queries of each."""
     fixed = np.column_stack([a != FREE for a in (queries.group, queries.person, queries.relative)])
     number = queries.level.astype(np.int64)
