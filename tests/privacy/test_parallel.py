@@ -1,0 +1,170 @@
+"""Strata in parallel: the composed cost against all pairs of people, one by one."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_dp.continual import mechanism
+from stream_dp.privacy.ledger import BudgetExceeded, Charge, Ledger, composed
+from stream_dp.studyfile import parse
+
+VALUES = {"region": ("n", "s", "e"), "wave": ("1", "2")}
+# What a person can be: one value of every fixed attribute, or none yet.
+PEOPLE = list(itertools.product(*[(*values, None) for values in VALUES.values()]))
+PLACES = [None, *[(a, v) for a, values in VALUES.items() for v in values]]
+
+costs = st.fractions(0, 3, max_denominator=12)
+releases = st.lists(st.tuples(st.sampled_from(PLACES), costs, costs), max_size=7)
+
+
+def inside(person, place):
+    return place is None or person[list(VALUES).index(place[0])] == place[1]
+
+
+def ledger_of(found, charged):
+    strata = {str(i): place for i, (place, _, _) in enumerate(found) if place is not None}
+    return strata, {str(i): charged(r, a) for i, (_, r, a) in enumerate(found)}
+
+
+def tight(found, charged):
+    """Whether some people's loss reaches a bound: charged is the cost of each release."""
+    return composed(*ledger_of(found, charged))
+
+
+@given(releases)
+def test_add_remove_costs_no_more_than_what_is_composed(found):
+    """r is not used: a person comes or goes, in one stratum of each attribute at most."""
+    bound = tight(found, lambda r, a: a)
+    losses = [sum(a for place, _, a in found if inside(p, place)) for p in PEOPLE]
+    assert max(losses) == bound
+
+
+@given(releases)
+def test_replacement_costs_no_more_than_what_is_composed(found):
+    bound = tight(found, lambda r, a: max(r, 2 * a))
+    worst = Fraction(0)
+    for old, new in itertools.product(PEOPLE, repeat=2):
+        loss = Fraction(0)
+        for place, r, a in found:
+            there = inside(old, place), inside(new, place)
+            # The old one leaves a stratum, the new one enters another.
+            loss += r if all(there) else a * any(there)
+        worst = max(worst, loss)
+    assert worst <= bound
+    if all(r >= 2 * a for _, r, a in found):
+        assert worst == bound
+
+
+@given(releases)
+def test_less_than_twice_a_coming_is_not_enough(found):
+    """Without the factor two strata can cost more than the larger: the rule is needed."""
+    strata = [(("region", v), Fraction(1), Fraction(1)) for v in "ns"]
+    assert tight(strata, lambda r, a: r) == 1
+    assert sum(a for _, _, a in strata) == 2
+    assert tight([*found, *strata], lambda r, a: max(r, 2 * a)) >= 2
+
+
+@given(releases, st.lists(st.tuples(st.integers(0, 6), costs), max_size=12), costs)
+def test_the_ledger_spends_what_is_composed_and_never_more_than_the_total(found, asked, total):
+    strata, _ = ledger_of(found, lambda r, a: r)
+    ledger, held = Ledger(total, strata), {}
+    for period, (number, rho) in enumerate(asked, 1):
+        charge = Charge(str(number), period, rho)
+        wanted = {**held, charge.release: held.get(charge.release, 0) + rho}
+        if composed(strata, wanted) <= total:
+            ledger, held = ledger.charge(charge), wanted
+        else:
+            with pytest.raises(BudgetExceeded):
+                ledger.charge(charge)
+        assert ledger.costs == held
+        assert ledger.spent == composed(strata, held) <= total
+        assert ledger.left == total - ledger.spent
+
+
+def test_a_charge_of_the_smaller_stratum_is_free_until_it_is_the_larger():
+    ledger = Ledger(Fraction(1), {"n": ("region", "n"), "s": ("region", "s")})
+    ledger = ledger.charge(Charge("n", 1, Fraction(1)))
+    assert ledger.left == 0
+    ledger = ledger.charge(Charge("s", 1, Fraction(1)))
+    assert ledger.left == 0
+    with pytest.raises(BudgetExceeded, match="s at period 2"):
+        ledger.charge(Charge("s", 2, Fraction(1, 10**9)))
+
+
+KINDS = (
+    {"kind": "window", "width": 2, "strategy": "histogram"},
+    {"kind": "window", "width": 3, "strategy": "contrasts"},
+    {"kind": "cumulative", "event": [1], "counter": "tree"},
+    {"kind": "joint", "event": [1], "width": 2, "strategy": "histogram", "counter": "tree"},
+)
+
+
+def made(neighbours, rho, kind):
+    """The mechanism of a release of one stratum over six periods."""
+    of_north = {"name": "r", "attribute": "poor", "where": {"region": "n"}, "rows": 30}
+    table = {
+        "study": {
+            "name": "layers",
+            "unit": "person",
+            "neighbours": neighbours,
+            "rho": 1,
+            "delta": "1/1000",
+            "periods": {"first": 1, "every": "step", "count": 6},
+            "population": {} if neighbours == "add_remove" else {"size": 40},
+        },
+        "attributes": {
+            "poor": {"values": [0, 1], "missing": "absent"},
+            "region": {"values": ["n", "s"], "missing": "absent", "fixed": True},
+        },
+        "releases": [{**of_north, "rho": rho, **kind}],
+    }
+    study = parse(table)
+    return mechanism(study, study.releases[0])
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda k: "-".join(map(str, k.values())))
+@pytest.mark.parametrize("relation", ["replace_one", "replace_in_place"])
+def test_releases_of_strata_have_the_noise_that_the_rule_asks_for(relation, kind):
+    """Half their rho pays for a person's coming or going."""
+    of_pairs, alone = made(relation, "1/10", kind), made("add_remove", "1/20", kind)
+    assert sum(of_pairs.charges) == Fraction(1, 10)
+    for t in range(1, 7):
+        noise, least = of_pairs.demand(t), alone.demand(t)
+        assert [size for _, size in noise] == [size for _, size in least]
+        assert all(x >= y for (x, _), (y, _) in zip(noise, least, strict=True))
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("counter", ["tree", "gamma2"])
+def test_entries_and_totals_cost_what_is_charged(relation, counter):
+    """All histories of a stratum in which entries are measured too: exact sums of all rows."""
+    kind = {"kind": "cumulative", "event": [1], "counter": counter, "size_share": "1/5"}
+    form = made(relation, "1/10", kind)
+    parts = []  # by lane and period, what an entry adds to its rows, in deviations
+    for lane in form.lanes:
+        scaled = lane.counter.encode / math.sqrt(2 * lane.variance)
+        parts.append({lane.start + i: column for i, column in enumerate(scaled.T)})
+    people = []
+    for start in range(1, 7):
+        for told in itertools.product([0, 1], repeat=7 - start):
+            times = [start + i for i, event in enumerate(told) if event]
+            people.append([*times, *[None] * (6 - len(times)), start])
+    none = [None] * 7
+
+    def cost(old, new):
+        total = 0.0
+        for columns, a, b in zip(parts, old, new, strict=True):
+            total += float(np.sum((columns.get(a, 0.0) - columns.get(b, 0.0)) ** 2))
+        return total
+
+    alone = max(cost(one, none) for one in people)
+    if relation == "add_remove":
+        assert alone == pytest.approx(0.1)
+    else:
+        pairs = max(cost(one, other) for one, other in itertools.combinations(people, 2))
+        assert max(pairs, 2 * alone) == pytest.approx(0.1)
