@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
+from .batch import grouptypes
 from .batch.base import KEY, domain
 from .batch.sensitivity import check_relation
 from .errors import UserError
@@ -31,15 +32,17 @@ def faults(batch: Batch, parts: dict[str, Any]) -> Iterator[str]:
     unknown = [name for name in batch.attributes if name not in parts["declared"]]
     for name in unknown:
         yield f".attributes: no attribute '{name}' is declared"
-    if batch.rows is not None and batch.kind == "independent":
-        yield ".rows: 'independent' fits no mixture; leave it out"
+    if batch.rows is not None and not batch.kind.startswith("hpd"):
+        yield f".rows: '{batch.kind}' fits no mixture; leave it out"
     if "groups" not in parts:
         yield f": '{batch.kind}' is about groups of people: declare [groups]"
     elif parts["groups"] is not None and all(n in parts["attributes"] for n in batch.attributes):
         if KEY in {*parts["groups"].attributes, *batch.attributes}:
             yield f": the name '{KEY}' is reserved for the key of a group"
         try:
-            domain(parts["groups"], parts["attributes"], batch)
+            made = domain(parts["groups"], parts["attributes"], batch)
+            if batch.kind == "mwem":
+                grouptypes.check(made)
         except UserError as error:
             yield from (f": {line}" for line in error.lines)
 

@@ -37,7 +37,8 @@ class Batch(Declared):
     attributes: of people, from their reports, each with the symbol that the person has at the
     close by the attribute's missing rule; every, at: how many periods apart, or which periods;
     rho: of each of its data sets. The rest is the method's own: rounds of picking badly answered
-    queries, how many of them a round measures, rows of the mixture that is fitted.
+    candidates, how many of them a round measures, rows of the mixture that is fitted; ways: how
+    many attributes a query is about; candidates: whole marginals, or single queries.
     """
 
     name: Name
@@ -49,3 +50,5 @@ class Batch(Declared):
     rounds: _Count = 20
     per_round: _Count = 1
     rows: _Count | None = None
+    ways: Annotated[int, Field(ge=1, le=8, strict=True)] = 3
+    candidates: Literal["marginals", "queries"] = "marginals"

@@ -26,9 +26,9 @@ class Kind:
 
 KINDS = {
     "independent": Kind("independent", "independent attributes from noisy marginals", jax=False),
-    "mwem": Kind("mwem", "multiplicative weights over groups and members (MWEM)"),
-    "hpd-fixed": Kind("loop", "hierarchical product distributions, fixed (HPD-Fixed)"),
-    "hpd-gen": Kind("loop", "hierarchical product distributions, generated (HPD-Gen)"),
+    "mwem": Kind("mwem", "multiplicative weights over groups and members (MWEM)", jax=False),
+    "hpd-fixed": Kind("mixture", "hierarchical product distributions, fixed (HPD-Fixed)"),
+    "hpd-gen": Kind("mixture", "hierarchical product distributions, generated (HPD-Gen)"),
 }
 
 

@@ -20,9 +20,7 @@ from .hpd import HPD
 from .kinds import title
 from .layout import Encoded
 from .loop import Adaptive, Answers, Model, Plan, run
-from .workload import Workload, default_marginals, of_marginals, one_way
-
-WAYS = 3
+from .workload import Workload, declared
 
 
 @dataclass(frozen=True)
@@ -88,8 +86,7 @@ def fit(
     how = KINDS[release.kind]
     if release.rows is not None:
         how = replace(how, rows=release.rows)
-    domain = hierarchy.domain
-    workload = of_marginals(default_marginals(domain, WAYS), one_way(domain))
+    workload = declared(hierarchy.domain, release)
     plan = Plan(release.rho, release.rounds, release.per_round)
     start = starter(hierarchy, workload, how)
     return run(hierarchy, workload, plan, start, source, transcript, progress, title(release.kind))

@@ -31,11 +31,10 @@ from .exact import patterns, relatives
 from .kinds import title
 from .loop import Adaptive, Answers, Model, Plan, run
 from .queries import GROUP, PERSON, Marginal, Queries
-from .workload import Workload, default_marginals, of_marginals, one_way
+from .workload import Workload, declared
 
 Sparse = Any  # a matrix of SciPy's, by rows
 PASSES = 200
-WAYS = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,9 +192,8 @@ def fit(
     progress: Progress,
 ) -> Adaptive:
     """See `base.Synthesizer`."""
-    domain = hierarchy.domain
-    grouptypes.check(domain)
-    workload = of_marginals(default_marginals(domain, WAYS), one_way(domain))
+    grouptypes.check(hierarchy.domain)
+    workload = declared(hierarchy.domain, release)
     plan = Plan(release.rho, release.rounds, release.per_round)
     start = starter(hierarchy, workload)
     return run(hierarchy, workload, plan, start, source, transcript, progress, title(release.kind))

@@ -19,9 +19,14 @@ from math import lcm, pi, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import UserError
+from ..grouped import Batch
 from .domain import Domain, Wide
 from .queries import GROUP, PERSON, SPOUSE, Marginal, Queries, every_marginal
 from .sensitivity import of_count, of_errors, of_marginal
+
+LARGEST = 100_000  # cells of a marginal that is asked for
+MOST = 2_000_000  # queries of a workload
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,19 +123,35 @@ def one_way(domain: Domain) -> tuple[Marginal, ...]:
     )
 
 
+def declared(domain: Domain, release: Batch) -> Workload:
+    """What a batch release asks. Raises UserError where that is too much."""
+    marginals = default_marginals(domain, release.ways)
+    asked = sum(m.size for m in marginals)
+    if not marginals or asked > MOST:
+        raise UserError(
+            f"ways: marginals of {release.ways} attributes are too large here; declare fewer"
+            if not marginals
+            else f"ways: {asked:,} queries are more than {MOST:,}; declare fewer attributes or ways"
+        )
+    opening = one_way(domain)
+    if release.candidates == "marginals":
+        return of_marginals(marginals, opening)
+    return of_queries(domain, Queries.joined(m.queries() for m in marginals), opening)
+
+
 def default_marginals(domain: Domain, ways: int) -> tuple[Marginal, ...]:
     """All of `ways` columns, or as many as there are, of groups and people; with roles also those
-    of one attribute of a person and one of their spouse, child or parent.
+    of one attribute of a person and one of their spouse, child or parent. None above LARGEST.
     """
     columns = len(domain.group_values) + len(domain.person_values)
     found = every_marginal(domain, min(ways, columns), (GROUP, PERSON))
-    if domain.roles is None:
-        return found
-    role, people = domain.role_column, range(len(domain.person_values))
-    free = [c for c in people if c != role]
-    return found + tuple(
-        Marginal(domain, level, (), (own,), (theirs,))
-        for level in range(SPOUSE, SPOUSE + 3)
-        for own in free
-        for theirs in free
-    )
+    if domain.roles is not None:
+        role, people = domain.role_column, range(len(domain.person_values))
+        free = [c for c in people if c != role]
+        found += tuple(
+            Marginal(domain, level, (), (own,), (theirs,))
+            for level in range(SPOUSE, SPOUSE + 3)
+            for own in free
+            for theirs in free
+        )
+    return tuple(m for m in found if m.size <= LARGEST)
