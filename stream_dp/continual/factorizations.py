@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from .counters import BITS, Counter, Floats, prefix_sums, rounded
 
-MOST_GAMMA2 = 128  # steps: all shorter ones together take about two seconds
+MOST_GAMMA2 = 128  # steps: all shorter ones together take about half a second
 GAP = 2e-4  # between a factorization and its lower bound
 _MOST_ROUNDS = 500
 _TOEPLITZ = 512
@@ -99,15 +99,10 @@ def _certified(n: int, rounds: int = _MOST_ROUNDS) -> _Certified:
     Each round multiplies p by the square of what it misses (twice as far as the plain fixed point,
     half the rounds). It ends when the worst error is within GAP of the bound, whatever the rounds:
     nothing rests on convergence. The result depends on n alone, not on what was computed before:
-    every eighth length starts from uniform weights, others from the next of these, whose middle
-    is left out.
+    every eighth length starts from uniform weights, others from the two of these around it.
     """
     turned = prefix_sums(n)[:, ::-1]
-    p = np.full(n, 1 / n)
-    if n % _ANCHORS and rounds == _MOST_ROUNDS:
-        near = _certified(n + _ANCHORS - n % _ANCHORS).point
-        p = np.concatenate([near[: n - n // 2], near[near.size - n // 2 :]])
-        p = p / p.sum()
+    p = _between(n) if n > _ANCHORS and n % _ANCHORS and rounds == _MOST_ROUNDS else np.ones(n) / n
     for _ in range(rounds):
         root = np.sqrt(p)
         values, w = np.linalg.eigh(root[:, None] * turned * root)
@@ -125,6 +120,19 @@ def _certified(n: int, rounds: int = _MOST_ROUNDS) -> _Certified:
     side = w / np.sqrt(p)[:, None]
     gram: Floats = ((side * s) @ side.T)[::-1, ::-1]
     return _Certified(p, total, float(rows.max()), gram)
+
+
+def _between(n: int) -> Floats:
+    """A start: the points of the two nearest anchors, fitted to n steps in their flat middle."""
+    low, high = (_certified(m).point for m in (n - n % _ANCHORS, n + _ANCHORS - n % _ANCHORS))
+    left, right = n - n // 2, n // 2
+    cut = np.concatenate([high[:left], high[high.size - right :]]) * high.size
+    half = low.size // 2
+    middle = np.full(n - low.size, low[half])
+    grown = np.concatenate([low[:half], middle, low[half:]]) * low.size
+    part = math.log(n / low.size) / math.log(high.size / low.size)
+    p: Floats = grown ** (1 - part) * cut**part
+    return p / p.sum()
 
 
 @lru_cache(maxsize=MOST_GAMMA2)

@@ -141,5 +141,8 @@ def test_a_measured_number_of_people_has_its_declared_variance(scale):
     assert sized.size_variance == 100
     source, counts = Scaled(Seeded(25), scale), np.append(np.zeros(T, np.int64), PEOPLE)
     state, demand = sized.init(), sized.demand(1)
-    rows = [sized.step(state, counts, source.draw(demand))[1].columns.shape[0] for _ in range(6000)]
-    assert spread_is(np.array(rows)[:, None] - PEOPLE, 100, z=4) is (scale == RIGHT)
+    found = np.zeros((10_000, 1))
+    for r in range(len(found)):
+        seen, _ = sized.observe(state, counts, source.draw(demand).noise)
+        found[r] = sized.measured(seen, 1).values[-1]
+    assert spread_is(found - PEOPLE, 100, z=4) is (scale == RIGHT)
