@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_dp.continual import mechanism
@@ -36,6 +36,7 @@ def tight(found, charged):
     return composed(*ledger_of(found, charged))
 
 
+@settings(max_examples=40)
 @given(releases)
 def test_add_remove_costs_no_more_than_what_is_composed(found):
     """r is not used: a person comes or goes, in one stratum of each attribute at most."""
@@ -44,6 +45,7 @@ def test_add_remove_costs_no_more_than_what_is_composed(found):
     assert max(losses) == bound
 
 
+@settings(max_examples=40)
 @given(releases)
 def test_replacement_costs_no_more_than_what_is_composed(found):
     bound = tight(found, lambda r, a: max(r, 2 * a))
@@ -60,6 +62,7 @@ def test_replacement_costs_no_more_than_what_is_composed(found):
         assert worst == bound
 
 
+@settings(max_examples=40)
 @given(releases)
 def test_less_than_twice_a_coming_is_not_enough(found):
     """Without the factor two strata can cost more than the larger: the rule is needed."""
