@@ -62,7 +62,7 @@ def every(domain: Domain) -> tuple[Hierarchy, NDArray[np.float64]]:
         weights.append(weight / len(compositions))
 
     values, width = domain.group_values[:-1], len(domain.person_values)
-    attributes = np.indices(values).reshape(len(values), -1).T
+    attributes = _grid(values)
     sizes = np.concatenate([np.full(len(r), r.shape[1] // width) for r in held])
     people = np.concatenate([r.reshape(-1, width) for r in held])
     groups = np.concatenate(
@@ -79,13 +79,19 @@ def every(domain: Domain) -> tuple[Hierarchy, NDArray[np.float64]]:
 
 def _kinds(domain: Domain) -> list[Wide]:
     """By kind of member, everybody that such a member can be: (n, person columns) codes."""
-    values = domain.person_values
-    people = np.indices(values).reshape(len(values), -1).T
+    people = _grid(domain.person_values)
     if domain.roles is None:
         return [people]
     role = people[:, domain.role_column]
     codes = domain.role_codes
     return [*(people[role == c] for c in codes), people[~np.isin(role, codes)]]
+
+
+def _grid(values: tuple[int, ...]) -> Wide:
+    """(combinations, columns) all codes."""
+    if not values:
+        return np.zeros((1, 0), np.int64)
+    return np.indices(values).reshape(len(values), -1).T
 
 
 def _compositions(domain: Domain) -> Iterator[tuple[int, ...]]:
@@ -103,7 +109,7 @@ def _compositions(domain: Domain) -> Iterator[tuple[int, ...]]:
 def _multisets(values: int, n: int) -> tuple[Wide, NDArray[np.float64]]:
     """All multisets of n values, (multisets, n), and the part of all n-tuples that each is."""
     found = np.array(list(combinations_with_replacement(range(values), n)), np.int64)
-    found = found.reshape(-1, n)
+    found = found.reshape(-1 if n else 1, n)
     chance, run = np.ones(len(found)), np.zeros(len(found))
     for j in range(n):
         run = np.where(found[:, j] == found[:, j - 1], run + 1, 1) if j else np.ones(len(found))

@@ -190,7 +190,7 @@ def run(
             opens = number == 1 and workload.opening
             chosen = range(workload.opening) if opens else data.pick(model, picked)
             done.append(transcript.record(number, data.measure(chosen)))
-        chosen, values = _read(done[number], workload, picked)
+        chosen, values = _read(done[number], workload, budget, picked)
         picked.append(chosen)
         sizes = np.diff(workload.starts)[list(chosen)].tolist()
         end = len(told.rows)
@@ -247,16 +247,20 @@ class _Data:
 
 
 def _read(
-    data: bytes, workload: Workload, picked: Sequence[Sequence[int]]
+    data: bytes, workload: Workload, budget: Budget, picked: Sequence[Sequence[int]]
 ) -> tuple[tuple[int, ...], Wide]:
-    """The candidates and answers of a round."""
+    """The candidates and answers of the round after those in which `picked` were."""
     try:
         chosen, held = msgspec.msgpack.decode(data, type=tuple[list[int], bytes])
         values = np.frombuffer(held, "<i8").astype(np.int64)
     except (msgspec.MsgspecError, ValueError):
         chosen, values = [], np.zeros(0, np.int64)
-    before = {i for round_ in picked for i in round_}
-    there = all(0 <= i < workload.candidates for i in chosen) and before.isdisjoint(chosen)
-    if not chosen or not there or len(values) != len(workload.rows(chosen)):
+    if not picked and workload.opening:
+        right = chosen == list(range(workload.opening))
+    else:
+        before = {i for round_ in picked for i in round_}
+        there = all(workload.opening <= i < workload.candidates for i in chosen)
+        right = there and len({*chosen} - before) == len(chosen) == budget.picks
+    if not right or len(values) != len(workload.rows(chosen)):
         raise UserError("the job's transcript is not of what its release declares")
     return tuple(chosen), values

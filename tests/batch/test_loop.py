@@ -1,0 +1,192 @@
+"""Adaptive measurements: decided once, replayed, never measured twice."""
+
+from fractions import Fraction
+
+import msgspec
+import numpy as np
+import pytest
+import small
+from small import Never, Silent, Still
+
+from stream_dp.batch.base import Memory
+from stream_dp.batch.exact import answers
+from stream_dp.batch.loop import Plan, run
+from stream_dp.errors import UserError
+from stream_dp.privacy.noise import Seeded, System
+
+TRUTH = small.hierarchy()
+PLAN = Plan(Fraction(3, 7), 4, 2)
+
+
+def go(source, transcript=None, work=None, plan=PLAN, truth=TRUTH, told=None):
+    def progress(*line):
+        if told is not None:
+            told.append(line)
+
+    transcript = Memory() if transcript is None else transcript
+    work = work or small.workload()
+    return run(truth, work, plan, lambda s: Still(truth, s), source, transcript, progress, "t")
+
+
+@pytest.mark.parametrize("candidates", ["marginals", "queries"])
+@pytest.mark.parametrize("opening", [True, False])
+def test_every_candidate_is_measured_once_at_most(candidates, opening):
+    work = small.workload(candidates, opening)
+    made = go(Seeded(3), work=work)
+    flat = [i for round_ in made.picked for i in round_]
+    assert len(set(flat)) == len(flat)
+    assert len(set(made.answers.rows.tolist())) == len(made.answers.rows)
+    assert [len(round_) for round_ in made.picked] == [work.opening] * opening + [2] * 4
+    assert flat[: work.opening] == list(range(work.opening))
+    sizes = np.diff(work.starts)[flat]
+    assert made.answers.ends == tuple(np.cumsum(sizes))
+    assert made.notes["measured"] == len(flat)
+
+
+def test_answers_are_the_true_counts_and_their_noise():
+    work = small.workload()
+    made, noisy = go(Silent(), work=work), go(Seeded(1), work=work)
+    true = answers(TRUTH, work.queries)
+    assert (made.answers.values == true[made.answers.rows]).all()
+    apart = noisy.answers.values - true[noisy.answers.rows]
+    assert apart.any()
+    assert (abs(apart) < 8 * np.sqrt(noisy.answers.noise)).all()
+    held = made.measurements
+    assert len(held.queries) == len(held.values) == len(held.variances)
+    assert held.queries[0] == "groups: region=n"
+    assert held.values[0] == (TRUTH.groups[:, 0] == 0).sum()
+    assert all(isinstance(v, Fraction) for v in held.variances)
+
+
+def test_what_is_picked_is_what_the_model_answers_worst():
+    source, work = Silent(), small.workload(opening=False)
+    made = go(source, work=work, plan=Plan(Fraction(10**6), 1, 1))
+    true = answers(TRUTH, work.queries)
+    wrong = np.abs(true - np.rint(made.model.answers(np.arange(len(true)))))
+    sums = np.add.reduceat(wrong, work.starts[:-1])
+    assert (source.scores[0] == sums).all()  # the noise at this rho is none
+    assert made.picked == ((int(sums.argmax()),),)
+
+
+def test_a_simulation_repeats_itself():
+    first, again, other = Memory(), Memory(), Memory()
+    go(Seeded(5), first)
+    go(Seeded(5), again)
+    go(Seeded(6), other)
+    assert first.held == again.held
+    assert all(a != b for a, b in zip(first.held, other.held, strict=True))
+
+
+def test_after_any_round_a_replay_is_the_same():
+    whole = Memory()
+    made = go(System(), whole)
+
+    class Rest(Memory):
+        """Further rounds are what another recorded."""
+
+        def record(self, number, data):
+            self.held.append(whole.held[number])
+            return self.held[number]
+
+    for known in range(len(whole.held) + 1):
+        held = Rest(whole.held[:known])
+        source = Never() if known == len(whole.held) else System()
+        again = go(source, held)
+        assert held.held == whole.held
+        assert again.model == made.model
+        assert again.picked == made.picked
+        assert (again.measurements.values == made.measurements.values).all()
+
+
+def test_a_twin_goes_on_from_what_the_first_recorded():
+    winner = Memory()
+    made = go(System(), winner)
+
+    class Second(Memory):
+        def rounds(self):
+            return []
+
+        def record(self, number, data):
+            assert data not in winner.held
+            return winner.held[number]
+
+    adopted = go(System(), Second())
+    assert adopted.model == made.model
+    assert adopted.picked == made.picked
+
+
+def test_a_round_is_recorded_before_the_model_hears_of_it():
+    order = []
+
+    class Told(Memory):
+        def record(self, number, data):
+            order.append(("recorded", number))
+            return super().record(number, data)
+
+    class Hearing(Still):
+        def learn(self, told):
+            order.append(("heard", len(told.ends)))
+            return self, 0.0
+
+    run(
+        TRUTH,
+        small.workload(),
+        PLAN,
+        lambda s: Hearing(TRUTH, s),
+        Seeded(1),
+        Told(),
+        lambda done, rounds, error: order.append(("progress", done)),
+        "t",
+    )
+    expected = [("recorded", 0)]
+    for number, heard in enumerate([4, 6, 8, 10, 12], 1):
+        expected += [("recorded", number), ("heard", heard), ("progress", number)]
+    assert order == expected
+
+
+def test_progress_may_end_a_fit_and_the_transcript_carries_on():
+    class Enough(Exception):
+        pass
+
+    def stop(done, rounds, error):
+        if done == 2:
+            raise Enough
+
+    held = Memory()
+    with pytest.raises(Enough):
+        run(TRUTH, small.workload(), PLAN, lambda s: Still(TRUTH, s), Seeded(1), held, stop, "t")
+    assert len(held.held) == 3
+    told = []
+    made = go(Seeded(2), held, told=told)
+    assert [t[:2] for t in told] == [(n, 5) for n in range(1, 6)]
+    assert len(made.picked) == 5
+
+
+def test_fewer_candidates_than_picks_are_all_measured():
+    work = small.workload()
+    free = work.candidates - work.opening
+    made = go(Seeded(1), work=work, plan=Plan(Fraction(1), 1000, 1))
+    assert sorted(i for r in made.picked for i in r) == list(range(work.candidates))
+    assert len(made.picked) == free + 1
+    made = go(Seeded(1), work=work, plan=Plan(Fraction(1), 3, 10**6))
+    assert sorted(i for r in made.picked for i in r) == list(range(work.candidates))
+
+
+@pytest.mark.parametrize(
+    "round_",
+    [
+        b"",
+        b"not a round",
+        msgspec.msgpack.encode(([], b"")),
+        msgspec.msgpack.encode(([0], b"\0" * 8)),
+        msgspec.msgpack.encode(([10**6], b"")),
+        msgspec.msgpack.encode(([-1], b"\0" * 8)),
+        msgspec.msgpack.encode(([0, 0], b"\0" * 32)),
+        msgspec.msgpack.encode(([5, 5], b"\0" * 32)),
+        msgspec.msgpack.encode(([5], b"\0" * 32)),
+    ],
+)
+@pytest.mark.parametrize("opening", [True, False])
+def test_rounds_of_something_else_are_refused(round_, opening):
+    with pytest.raises(UserError, match="transcript"):
+        go(Never(), Memory([b"seed", round_]), small.workload(opening=opening))

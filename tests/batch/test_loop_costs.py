@@ -1,0 +1,187 @@
+"""What adaptive measurements cost: exactly what is declared, and no change of a person more."""
+
+import math
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+import small
+from grouped import RELATED, hierarchies
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small import Still
+
+from stream_dp.batch.base import Memory
+from stream_dp.batch.domain import Hierarchy
+from stream_dp.batch.exact import answers
+from stream_dp.batch.loop import Plan, run
+from stream_dp.batch.workload import default_marginals, of_marginals, of_queries, one_way
+from stream_dp.privacy.noise import Seeded, System, top
+from stream_dp.privacy.zcdp import epsilon, gaussian_rho, rho_within, selection_rho
+
+MARGINALS = default_marginals(RELATED, 2)
+RELATIONS = (
+    of_marginals(MARGINALS, one_way(RELATED)),
+    of_queries(RELATED, of_marginals(MARGINALS).queries, one_way(RELATED)),
+)
+
+
+@given(
+    st.fractions(Fraction(1, 10**6), 100),
+    st.integers(1, 30),
+    st.integers(1, 5),
+    st.fractions(Fraction(1, 100), Fraction(99, 100)),
+    st.fractions(Fraction(1, 100), Fraction(99, 100)),
+    st.sampled_from(
+        RELATIONS
+        + tuple(small.workload(c, o) for c, o in product(("marginals", "queries"), (True, False)))
+    ),
+)
+@settings(max_examples=50)
+def test_a_plan_spends_all_of_rho_and_no_more(rho, rounds, picks, selection, opening, work):
+    plan = Plan(rho, rounds, picks, selection, opening)
+    budget = plan.budget(work)
+    free = list(range(work.opening, work.candidates))
+    picked = [free[i * budget.picks : (i + 1) * budget.picks] for i in range(budget.rounds)]
+    if work.opening:
+        picked = [list(range(work.opening)), *picked]
+    assert all(len(p) == budget.picks for p in picked[1:])
+    assert budget.cost(work, picked) == rho
+
+
+def test_what_is_drawn_is_what_is_charged():
+    """By hand, from the noise that the source is asked for."""
+    spent = Fraction(0)
+    work = small.workload()
+
+    class Counting(Seeded):
+        def draw(self, demand):
+            nonlocal spent
+            for variance, size in demand:
+                # Of marginals of groups or people, however many cells.
+                spent += gaussian_rho(2, variance)
+                assert size > 1
+            return super().draw(demand)
+
+        def top(self, scores, picks, variance):
+            nonlocal spent
+            spent += picks * Fraction(2**2) / (2 * variance)
+            return super().top(scores, picks, variance)
+
+    truth, plan = small.hierarchy(), Plan(Fraction(2, 9), 3, 2)
+    start = lambda s: Still(truth, s)  # noqa: E731
+    run(truth, work, plan, start, Counting(1), Memory(), lambda *told: None, "t")
+    assert spent == plan.rho
+
+
+def neighbours(held):
+    """Every table in which one person has other attributes."""
+    for person in range(held.N):
+        for codes in product(*(range(n) for n in held.domain.person_values)):
+            if codes == tuple(held.people[person]):
+                continue
+            people = held.people.copy()
+            people[person] = codes
+            try:
+                yield Hierarchy(held.domain, held.groups, people, held.group_of)
+            except ValueError:
+                continue  # roles that cannot be
+
+
+def chances(scores, variance):
+    weight = np.exp((scores - scores.max()) / math.sqrt(variance))
+    return weight / weight.sum()
+
+
+@pytest.mark.parametrize("candidates", ["marginals", "queries"])
+def test_picks_of_neighbours_differ_by_what_is_charged(candidates):
+    """Brute force: Renyi divergences of every order, for every change of one person."""
+    truth = small.hierarchy(groups=5)
+    work = small.workload(candidates, opening=False)
+    rho = Fraction(1, 3)
+    variance = work.sensitivity**2 / (2 * rho)
+    assert selection_rho(work.sensitivity, variance) == rho
+    model = np.random.default_rng(1).normal(2, 2, len(work.queries))
+    deviations = [1.5] * work.candidates
+
+    def picks(held):
+        return chances(work.scores(answers(held, work.queries), model, deviations), variance)
+
+    p, worst = picks(truth), 0.0
+    for other in neighbours(truth):
+        q = picks(other)
+        for a, b in ((p, q), (q, p)):
+            for order in (1.01, 1.5, 2.0, 4.0, 16.0, 64.0):
+                divergence = math.log((a**order * b ** (1 - order)).sum()) / (order - 1)
+                worst = max(worst, divergence / order)
+        ratio = np.log(p / q)
+        assert ratio.max() - ratio.min() <= 2 * math.sqrt(2 * rho) + 1e-9
+    assert 0 < worst <= rho
+
+
+@given(st.data())
+@settings(max_examples=15, deadline=None)
+def test_no_score_moves_by_more_than_the_sensitivity_with_relations(data):
+    truth = data.draw(hierarchies(RELATED, 2))
+    work = data.draw(st.sampled_from(RELATIONS))
+    first = int(work.starts[work.opening])
+    queries = work.queries.take(slice(first, None))
+    rng = np.random.default_rng(data.draw(st.integers(0, 9)))
+    model = rng.normal(1, 1, len(queries))
+
+    def scores(held):
+        return work.scores(answers(held, queries), model, [2.0] * work.candidates)
+
+    base, others = scores(truth), list(neighbours(truth))
+    rng.shuffle(others)
+    for other in others[:12]:
+        assert np.abs(scores(other) - base).max() <= work.sensitivity
+
+
+def test_picks_are_as_likely_as_they_say():
+    scores, variance, draws = np.array([3, 0, 5, 4, -2]), Fraction(4), 6000
+    first = chances(scores, variance)
+    for pick in (top, Seeded(1).top):
+        found = np.array([pick(scores, 2, variance) for _ in range(draws)])
+        assert (found[:, 0] != found[:, 1]).all()
+        for i in range(5):
+            spread = 5 * math.sqrt(first[i] / draws)
+            assert abs((found[:, 0] == i).mean() - first[i]) < spread
+        # The second, given that the first was the likeliest.
+        rest = found[found[:, 0] == 2][:, 1]
+        others = np.delete(first, 2) / (1 - first[2])
+        for i, chance in zip((0, 1, 3, 4), others, strict=True):
+            assert abs((rest == i).mean() - chance) < 5 * math.sqrt(chance / len(rest))
+
+
+def test_picks_that_cannot_be():
+    for scores, picks, variance in (
+        ([1, 2], 3, 1),
+        ([1, 2], 0, 1),
+        ([], 1, 1),
+        ([1 << 52, 0], 1, 1),
+        ([1, 2], 1, 0),
+    ):
+        with pytest.raises(ValueError):
+            top(np.array(scores, np.int64), picks, Fraction(variance))
+    assert System().top(np.array([0, 10**9]), 1, Fraction(1)).tolist() == [1]
+
+
+@pytest.mark.parametrize("eps", ["0.1", "1", "9"])
+def test_rho_of_an_epsilon(eps):
+    delta = Fraction(1, 10**9)
+    rho = rho_within(Fraction(eps), delta)
+    assert float(eps) - 2e-6 < float(epsilon(rho, delta)) <= float(eps)
+
+
+def test_plans_that_leave_nothing_are_refused():
+    for wrong in (
+        {"rho": Fraction(0)},
+        {"selection": Fraction(1)},
+        {"opening": Fraction(0)},
+        {"rounds": 0},
+        {"per_round": 0},
+    ):
+        with pytest.raises(ValueError):
+            Plan(**{"rho": Fraction(1), "rounds": 1, **wrong})

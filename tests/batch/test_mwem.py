@@ -1,0 +1,181 @@
+"""MWEM: the same as written out group by group, and what groups there can be."""
+
+from fractions import Fraction
+from itertools import product
+from math import exp, prod
+
+import numpy as np
+import pytest
+import small
+from grouped import ALIKE, CHILD, HEAD, OTHER, RELATED, SPOUSE_ROLE, count
+
+from stream_dp.batch import grouptypes, mwem
+from stream_dp.batch.base import Memory
+from stream_dp.batch.domain import Column, Domain, Hierarchy, Roles
+from stream_dp.batch.exact import answers
+from stream_dp.batch.loop import Plan, run
+from stream_dp.batch.queries import GROUP, every_marginal
+from stream_dp.batch.workload import of_marginals
+from stream_dp.errors import UserError
+from stream_dp.grouped import Batch
+from stream_dp.privacy.noise import Seeded
+
+ROLES = Roles("role", HEAD, SPOUSE_ROLE, CHILD, 1)
+KIN = Domain((), (Column("role", (CHILD, HEAD, OTHER, SPOUSE_ROLE)), Column("a", (0, 1))), 3, ROLES)
+
+
+def groups_of(domain):
+    """Every valid group in order, with members in any order: (attributes, members)."""
+    people = list(product(*(range(n) for n in domain.person_values)))
+    for size in range(1, domain.most + 1):
+        for attributes in product(*(range(n) for n in domain.group_values[:-1])):
+            for members in product(people, repeat=size):
+                try:
+                    Hierarchy(
+                        domain,
+                        np.array([[*attributes, size - 1]]),
+                        np.array(members),
+                        np.zeros(size, np.int64),
+                    )
+                except ValueError:
+                    continue
+                yield attributes, members
+
+
+@pytest.mark.parametrize("domain", [small.DOMAIN, KIN], ids=["alike", "kin"])
+def test_types_are_all_groups_up_to_order(domain):
+    types, weights = grouptypes.every(domain)
+    found = [
+        (tuple(g[:-1].tolist()), tuple(sorted(map(tuple, types.people[a:b].tolist()))))
+        for g, a, b in zip(types.groups, types.starts, types.starts[1:], strict=False)
+    ]
+    wanted = {(g, tuple(sorted(m))) for g, m in groups_of(domain)}
+    assert len(found) == len(set(found)) == grouptypes.count(domain)
+    assert set(found) == wanted
+    assert abs(weights.sum() - 1) < 1e-12
+
+
+def test_before_anything_is_known_members_are_uniform_and_independent():
+    types, weights = grouptypes.every(small.DOMAIN)
+    orders = {}
+    for attributes, members in groups_of(small.DOMAIN):
+        key = attributes, tuple(sorted(members))
+        chance = prod([1 / 2, 1 / 2, *[1 / 6] * len(members)])  # region, size, members
+        orders[key] = orders.get(key, 0) + chance
+    for i in range(types.G):
+        part = types.part(i, i + 1)
+        key = tuple(part.groups[0, :-1].tolist()), tuple(sorted(map(tuple, part.people.tolist())))
+        assert abs(weights[i] - orders[key]) < 1e-12
+
+
+@pytest.mark.parametrize("domain", [small.DOMAIN, KIN], ids=["alike", "kin"])
+def test_what_each_type_adds_is_counted_one_by_one(domain):
+    types, _ = grouptypes.every(domain)
+    levels = range(5 if domain.roles else 2)
+    queries = of_marginals(every_marginal(domain, 2, levels)).queries
+    rng = np.random.default_rng(0)
+    queries = queries.take(rng.permutation(len(queries))[:60])
+    matrix = mwem.contributions(types, queries).toarray()
+    assert (matrix.sum(axis=1) == answers(types, queries)).all()
+    for g in rng.integers(types.G, size=8):
+        alone = types.part(int(g), int(g) + 1)
+        assert [count(alone, queries, i) for i in range(60)] == matrix[:, g].tolist()
+
+
+def plain(truth, made, passes):
+    """The weights after the same rounds, by loops over types, queries and replays."""
+    work = made.workload
+    types, weights = grouptypes.every(work.domain)
+    rows = made.answers.rows.tolist()
+    adds = {i: [count(types.part(g, g + 1), work.queries, i) for g in range(types.G)] for i in rows}
+    h = weights.tolist()
+
+    def missed(cells):
+        found = []
+        for place in cells:
+            i = rows[place]
+            of_group = work.queries.level[i] == GROUP
+            total = truth.G if of_group else truth.N
+            answer = truth.G * sum(x * n for x, n in zip(h, adds[i], strict=True)) / total
+            found.append(made.answers.values[place] / total - answer)
+        return found
+
+    def update(cells):
+        apart = missed(cells)
+        for g in range(types.G):
+            move = 0.0
+            for place, error in zip(cells, apart, strict=True):
+                i = rows[place]
+                reach = 1 if work.queries.level[i] == GROUP else work.domain.most
+                move += adds[i][g] / reach * error / 2
+            h[g] *= exp(move)
+        norm = sum(h)
+        h[:] = [x / norm for x in h]
+
+    starts = [0, *made.answers.ends[:-1]]
+    parts = [list(range(a, b)) for a, b in zip(starts, made.answers.ends, strict=True)]
+    done = 0
+    for round_ in made.picked:
+        done += len(round_)
+        newest = parts[done - 1]
+        least = max(map(abs, missed(newest))) / 2
+        update(newest)
+        for _ in range(passes):
+            for part in parts[:done]:
+                if part is newest or max(map(abs, missed(part))) >= least:
+                    update(part)
+    return np.array(h)
+
+
+@pytest.mark.parametrize("candidates", ["marginals", "queries"])
+def test_it_is_what_the_plain_loops_do(candidates):
+    truth = small.hierarchy()
+    work = small.workload(candidates, opening=candidates == "marginals")
+    start = mwem.starter(truth, work, passes=2)
+    plan = Plan(Fraction(1, 5), 3, 1)
+    made = run(truth, work, plan, start, Seeded(4), Memory(), lambda *told: None, "t")
+    np.testing.assert_allclose(made.model.weights, plain(truth, made, 2), rtol=1e-9)
+
+
+def test_it_learns_what_there_is_to_learn_and_repeats_itself():
+    truth = small.hierarchy(groups=3000)
+    release = Batch(
+        name="r", kind="mwem", attributes=("a", "b"), rho=Fraction(5), every=1, rounds=12, ways=2
+    )
+    transcript, told = Memory(), []
+    made = mwem.fit(truth, release, Seeded(1), transcript, lambda *x: told.append(x))
+    assert told[-1][2] < 6
+    assert made.title.endswith("(MWEM)")
+    queries = made.workload.queries
+    sample = made.sample(7)
+    assert (sample.G, sample.domain) == (truth.G, truth.domain)
+    true = answers(truth, queries) / truth.G
+    assert np.abs(answers(sample, queries) / truth.G - true).max() < 0.05
+    assert np.abs(made.model.answers(np.arange(len(queries))) / truth.G - true).max() < 0.02
+    again = mwem.fit(truth, release, small.Never(), transcript, lambda *x: None)
+    assert (again.model.weights == made.model.weights).all()
+    assert (again.sample(7).people == sample.people).all()
+
+
+def test_single_queries_are_candidates_too():
+    release = Batch(
+        name="r",
+        kind="mwem",
+        attributes=("a", "b"),
+        rho=Fraction(1),
+        every=1,
+        rounds=5,
+        per_round=2,
+        candidates="queries",
+    )
+    made = mwem.fit(small.hierarchy(), release, Seeded(1), Memory(), lambda *x: None)
+    assert [len(p) for p in made.picked] == [4, *[2] * 5]
+    assert np.diff(made.answers.ends).tolist()[3:] == [1] * 10
+
+
+def test_domains_that_are_too_large_are_refused_with_their_size():
+    person = tuple(Column(f"p{i}", tuple(range(10))) for i in range(3))
+    with pytest.raises(UserError, match="501,500 are more than 200,000"):
+        grouptypes.check(Domain((), person, 2))
+    assert grouptypes.count(ALIKE) == 6 * 209
+    assert grouptypes.count(RELATED) > 10_000
