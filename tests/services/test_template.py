@@ -1,0 +1,98 @@
+"""The commented study file of `stream-dp new`: what it offers in comments is true."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from stream_dp.plan import Plan, plan
+from stream_dp.studyfile import load
+
+TEMPLATE = files("stream_dp.services").joinpath("study.toml").read_text("utf-8")
+
+
+def block(start: str) -> str:
+    """The commented lines from a heading to the next empty line, as a file has them."""
+    (found,) = re.findall(rf"^# {start}.*?\n\n", TEMPLATE, re.MULTILINE | re.DOTALL)
+    lines = [line.removeprefix("# ") for line in found.splitlines()]
+    return "\n".join(line for line in lines if is_toml(line))
+
+
+def is_toml(line: str) -> bool:
+    try:
+        return bool(tomllib.loads(line))
+    except tomllib.TOMLDecodeError:
+        return False
+
+
+@pytest.fixture
+def read(tmp_path: Path):
+    def reader(text: str, *changes: tuple[str, str]) -> Plan:
+        for old, new in changes:
+            assert old in text
+            text = text.replace(old, new)
+        path = tmp_path / "study.toml"
+        path.write_text(text)
+        return plan(load(path)[0])
+
+    return reader
+
+
+MORE = ("rho = 0.01 ", "rho = 0.03 ")
+STRATA = TEMPLATE + block("Products")
+
+
+def test_products_and_strata(read) -> None:
+    made = read(STRATA, MORE)
+    names = [planned.release.name for planned in made.releases]
+    assert names[2:] == ["poverty-and-job", "regional-north", "regional-south"]
+    assert float(made.total) == 0.014
+
+
+def test_the_other_ways_to_write_strata(read) -> None:
+    for key in ("where", "waves"):
+        (words,) = re.findall(rf"{key} = (\{{.*\}})", TEMPLATE)
+        made = read(STRATA, MORE, ('\nstrata = "region"', f"\n{key} = {words}\n"))
+        assert float(made.total) == 0.014
+    joint, *waves = (made.study.span(p.release) for p in made.releases[2:])
+    assert (joint, waves) == ((4, 12), [(1, 9), (4, 12)])
+    assert read(STRATA, MORE, ('\nfirst = "2026-04"', '\nlast = "2026-09"\nfirst = "2026-04"'))
+
+
+def test_people_who_come_and_go(read) -> None:
+    changes = [
+        MORE,
+        ('neighbours = "replace_one"', 'neighbours = "add_remove"'),
+        ("size = 1000 ", "# "),
+        ("missing = 0 ", 'missing = "absent" '),
+        ("# rows = 2000 ", "rows = 2000 "),
+        ("# size_share", "size_share"),
+        ("width = 3\n", "width = 3\nrows = 2000\n"),
+        ('\nfirst = "2026-04"', '\nrows = 900\nfirst = "2026-04"'),
+        ('missing = "no"', 'missing = "absent"'),
+    ]
+    made = read(STRATA, *changes)
+    assert "open population" in made.text()
+    assert "late entry" not in made.text()
+
+
+def test_groups(read) -> None:
+    groups = [
+        MORE,
+        ('unit = "household"             #', 'unit = "person"  #'),
+        ('neighbours = "replace_one"', 'neighbours = "replace_in_place"'),
+    ]
+    made = read(TEMPLATE + block("Groups"), *groups)
+    assert made.releases[-1].release.name == "households"
+
+
+def test_a_schedule(read) -> None:
+    lines = [line.removeprefix("# ") for line in TEMPLATE.splitlines() if line.startswith("# ")]
+    some = [line for line in lines if re.match(r"zone|at = 06|grace|delay", line)]
+    schedule = "\n".join(['close = "schedule"', *some, ""])
+    (marker,) = re.findall(r'^close = "marker".*\n', TEMPLATE, re.MULTILINE)
+    assert read(TEMPLATE, (marker, schedule)).study.periods.close_time(1)
