@@ -131,8 +131,9 @@ def _between(n: int) -> Floats:
     middle = np.full(n - low.size, low[half])
     grown = np.concatenate([low[:half], middle, low[half:]]) * low.size
     part = math.log(n / low.size) / math.log(high.size / low.size)
-    p: Floats = grown ** (1 - part) * cut**part
-    return p / p.sum()
+    p = grown ** (1 - part) * cut**part
+    found: Floats = p / p.sum()
+    return found
 
 
 @lru_cache(maxsize=MOST_GAMMA2)
