@@ -1,13 +1,15 @@
 """The releaser's input: reports and markers, read up to a cut; dead letters for what is refused.
 
 Nothing beyond a period's cut is folded in before that period is closed: a partition that has
-reached its cut pauses there, and the rest of its batch is read again later.
+reached its cut pauses there, and the rest of its batch waits in memory. Positions never count that
+rest: whoever starts anew reads it from the log again, and decides the same.
 """
 
 from __future__ import annotations
 
+import time as clock_module
 from collections import Counter as Tally
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from stream_dp.cells import Cells
 from stream_dp.errors import Inconsistent
@@ -19,7 +21,7 @@ from .facts import Facts
 from .journal import DEAD_LETTERS, REPORTS
 
 MARKER = "stream-dp-close"
-_BATCH = 5_000  # what a read takes beyond a marker is read again: larger ones waste more
+_BATCH = 10_000  # of records that a read takes, and so of those that wait in a partition
 _NEVER = 2.0**40  # a time after every record
 _MOST_LETTER = MOST_BYTES - 10_000  # of the rejected record, beside the headers
 
@@ -56,6 +58,7 @@ class Inputs:
         self._log, self._decoder, self.population = log, decoder, population
         self.positions, self.marks = dict(positions), dict(marks)
         self._facts, self._at = facts, at
+        self._rests: dict[int, Batch] = {}  # by partition, what was read beyond its position
 
     def fold_to(self, cut: Positions, timeout: float = 0, *, replay: bool = False) -> bool:
         """Take in everything below a cut that is known. replay: its dead letters exist.
@@ -64,8 +67,8 @@ class Inputs:
         to the period if it is committed, and so does what others sent after it began.
         """
         while behind := {p: o for p, o in self.positions.items() if o < cut[p]}:
-            batch = self._log.read(REPORTS, behind, _BATCH, timeout)
-            self._take(batch, {p: min(cut[p], batch.next[p]) for p in behind}, replay)
+            batch = self._read(behind, timeout)
+            self._take(batch, {p: min(cut[p], end) for p, end in batch.next.items()}, replay)
             stuck = any(self.positions[p] < cut[p] for p in behind)
             if stuck and batch.at_end and not batch.records:
                 if replay or self._beyond(cut):
@@ -86,11 +89,11 @@ class Inputs:
 
         One batch a call; True when all have, or when there is nothing more to read now.
         """
-        waiting = {p: o for p, o in self.positions.items() if self.marks[p] < number}
+        waiting = [p for p in self.positions if self.marks[p] < number]
         if not waiting:
             return True
-        batch = self._log.read(REPORTS, waiting, _BATCH, timeout)
-        ends = {p: batch.next[p] for p in waiting}
+        batch = self._read(waiting, timeout)
+        ends = dict(batch.next)
         for record in batch.records:
             found = _closes(record) if record.headers else 0
             if found and record.offset < ends[record.partition]:
@@ -102,22 +105,34 @@ class Inputs:
 
     def fold_before(self, time: float, timeout: float) -> bool:
         """Read on among records appended before `time`; True where there are no more now."""
-        batch = self._log.read(REPORTS, self.positions, _BATCH, timeout)
-        ends = {p: batch.next[p] for p in self.positions}
-        for record in batch.records:
-            if record.time >= time * 1000:
-                ends[record.partition] = min(ends[record.partition], record.offset)
-        moved = any(end > self.positions[p] for p, end in ends.items())
+        reached = {p for p, rest in self._rests.items() if _from(rest.records[:1], time)}
+        batch = self._read(self.positions.keys() - reached, timeout)
+        ends = dict(batch.next)
+        for record in _from(batch.records, time):
+            ends[record.partition] = min(ends[record.partition], record.offset)
         self._take(batch, ends)
-        return batch.at_end or not moved
+        return batch.at_end
+
+    def _read(self, parts: Collection[int], timeout: float) -> Batch:
+        """What waits of these partitions; where nothing does, more from the log."""
+        if not parts:
+            clock_module.sleep(timeout)
+            return Batch([], {}, True)
+        held = [self._rests.pop(p) for p in parts if p in self._rests]
+        if not held:
+            return self._log.read(REPORTS, {p: self.positions[p] for p in parts}, _BATCH, timeout)
+        records = [record for rest in held for record in rest.records]
+        return Batch(records, {p: end for rest in held for p, end in rest.next.items()}, False)
 
     def _take(self, batch: Batch, ends: Positions, replay: bool = False) -> None:
         """Decode and fold the records of a batch below the end of each partition; move there."""
-        taken = [
-            r
-            for r in batch.records
-            if r.offset < ends[r.partition] and not (r.headers and _closes(r))
-        ]
+        taken: list[Stored] = []
+        rests = {p: Batch([], {p: o}, False) for p, o in batch.next.items() if ends[p] < o}
+        for record in batch.records:
+            if record.offset >= ends[record.partition]:
+                rests[record.partition].records.append(record)
+            elif not (record.headers and _closes(record)):
+                taken.append(record)
         cells, rejected = self._decoder.decode(taken, self.population.period)
         self._at("read")
         if rejected and not replay:
@@ -125,6 +140,7 @@ class Inputs:
             self._at("dead-letters")
         self.population.fold(cells, rejected)
         self.positions.update(ends)
+        self._rests.update(rests)
         self._facts.count(len(taken), self.population.accounting.as_dict())
 
     def refuse(self, refused: Cells, reason: Reason) -> None:
@@ -142,6 +158,11 @@ class Inputs:
             found = [place for place in wanted if place in held]
             self._log.append(_dead_letter(held[p], {reason: counted[p]}) for p in found)
             wanted = [p for p in wanted if p[0] != part or p[1] >= max(batch.next[part], first + 1)]
+
+
+def _from(records: Sequence[Stored], time: float) -> list[Stored]:
+    """Those appended at or after a time."""
+    return [record for record in records if record.time >= time * 1000]
 
 
 def _dead_letter(record: Stored, cells: dict[Reason, int]) -> Record:

@@ -105,6 +105,16 @@ class KafkaLog:
         return self._topics.cut(topic, time)
 
     def read(self, topic: str, positions: Positions, limit: int, timeout: float) -> Batch:
+        try:
+            return self._read(topic, positions, limit, timeout)
+        except BaseException as error:
+            self._at = ("", {})  # where the consumer stands is not known: the next read says it
+            if not isinstance(error, KafkaException):
+                raise
+            name = self._topics.name(topic)
+            raise Unavailable(f"kafka: {name} cannot be read: {why(error)}") from None
+
+    def _read(self, topic: str, positions: Positions, limit: int, timeout: float) -> Batch:
         self._call += 1
         if (topic, positions) != self._at:
             self._assign(topic, positions)
@@ -122,7 +132,6 @@ class KafkaLog:
             if (ended and (late or records)) or (late and records):
                 break
             if now > silence:
-                self._at = ("", {})
                 name = self._topics.name(topic)
                 raise Unavailable(f"kafka: {name} cannot be read: no answer")
             if ended:
@@ -199,10 +208,8 @@ class KafkaLog:
                 after[part] = offset
                 self._ended[part] = self._call
         elif error.code() in _RANGE:
-            self._at = ("", {})
             raise OutOfRange(f"kafka: {event.topic()} has nothing at position {after[part]}")
         elif error.fatal() or error.code() not in PASSING:
-            self._at = ("", {})
             raise LogError(f"kafka: {event.topic()} cannot be read: {error.str()}")
 
     def append(self, records: Iterable[Record]) -> None:
@@ -300,10 +307,25 @@ class _Owner:
             self._producer.begin_transaction()
             self._log._produce(self._producer, held)
             self._producer.commit_transaction(2 * ANSWER)
-        except KafkaException as error:
-            if error.args[0].code() in _FENCED:
+        except (KafkaException, SystemError) as error:
+            cause = _cause(error)
+            if cause.code() == KafkaError._FATAL:
+                try:
+                    self._producer.poll(0)
+                except (KafkaException, SystemError) as reason:
+                    cause = _cause(reason)
+            if cause.code() in _FENCED:
                 raise Fenced("another process has taken this role; this one ends") from None
             raise Unknown(
-                f"kafka: whether a commit took place is not known: {why(error)}"
+                f"kafka: whether a commit took place is not known: {cause.str()}"
             ) from None
         self.over = False
+
+
+def _cause(error: BaseException) -> KafkaError:
+    """What the client failed of. A fatal error that it raises amid the reports of deliveries comes
+    to us as the cause of a SystemError; one that it has not raised yet is only called fatal."""
+    while isinstance(error, SystemError) and error.__cause__ is not None:
+        error = error.__cause__
+    held = error.args[0] if isinstance(error, KafkaException) else None
+    return held if held is not None else KafkaError(KafkaError._FAIL, str(error))

@@ -7,18 +7,25 @@ import time
 import uuid
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 pytest.register_assert_rewrite("contract")
 
 from broker import FOLDER, Broker  # noqa: E402
-from contract import LogContract, drain, sent, values  # noqa: E402
+from contract import LogContract, by_partition, drain, sent, values  # noqa: E402
 from stream_dp.services.cli import main  # noqa: E402
 
 from stream_dp.errors import UserError  # noqa: E402
 from stream_dp.log import open_log  # noqa: E402
-from stream_dp.log.base import MOST_BYTES, Fenced, LogError, Record, Unknown  # noqa: E402
+from stream_dp.log.base import (  # noqa: E402
+    MOST_BYTES,
+    Fenced,
+    LogError,
+    Record,
+    Unavailable,
+    Unknown,
+)
 from stream_dp.log.kafka import KafkaLog  # noqa: E402
 from stream_dp.log.message import START, message, messages, records, split  # noqa: E402
 
@@ -175,6 +182,73 @@ def test_who_owns_a_role_is_not_asked_before_the_commit(opened, log, prefix):
         with pytest.raises(Fenced):
             first.commit(sent("t", b"fenced", b"too"))
     assert values(log, "t") == [b"second"]
+
+
+def test_fenced_before_the_last_record_is_handed_over(opened, log, prefix):
+    other = opened(prefix)
+    with log.own("role") as first:
+        produce = log._produce
+
+        def slowly(producer, records):
+            with other.own("role") as second:
+                second.commit(sent("t", b"second"))
+            failed = produce(producer, records[:1])
+            deadline = time.monotonic() + 30
+            while not failed and time.monotonic() < deadline:
+                failed = produce(producer, records[1:])
+                time.sleep(0.1)
+            return failed
+
+        log._produce = slowly
+        with pytest.raises(Fenced, match="another process has taken this role"):
+            first.commit(sent("t", b"fenced", b"too"))
+    assert values(log, "t") == [b"second"]
+
+
+# Reading
+
+
+@pytest.mark.parametrize("call", ["assign", "incremental_assign", "consume", "poll"])
+@pytest.mark.parametrize(
+    ("fault", "raised"),
+    [
+        (KafkaException(KafkaError(KafkaError._STATE, "torn")), Unavailable),
+        (KeyboardInterrupt(), KeyboardInterrupt),
+    ],
+)
+def test_after_a_fault_amid_a_read_nothing_is_missed(log, prefix, call, fault, raised):
+    """Whatever was fetched before the fault is read again."""
+    log.create({"two": 2})
+    for part in (0, 1):
+        log.append(sent("two", b"a", b"b", b"c", partition=part))
+    first = log.read("two", {0: 0}, 1, 0)
+    fetched = log._consumer
+
+    class Torn:
+        """Does what it is asked, and then fails."""
+
+        def __getattr__(self, name):
+            def torn(*given):
+                done = getattr(fetched, name)(*given)
+                if name == call and (name != "consume" or done):
+                    raise fault
+                return done
+
+            return torn
+
+    def reads():
+        log.read("two", {**first.next, 1: 0}, 10, 1)
+        log.read("two", {0: 3, 1: 3}, 10, 1)
+        log.read("two", {0: 0}, 10, 1)
+
+    log._consumer = Torn()
+    with pytest.raises(raised) as error:
+        reads()
+    if raised is Unavailable:
+        assert str(error.value) == f"kafka: {prefix}.two cannot be read: torn"
+    log._consumer = fetched
+    found, _ = drain(log, "two", {**first.next, 1: 0})
+    assert by_partition(found) == {0: [b"b", b"c"], 1: [b"a", b"b", b"c"]}
 
 
 @pytest.fixture(scope="module")

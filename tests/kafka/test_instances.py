@@ -1,0 +1,109 @@
+"""Releasers as processes on a real broker: one that is asked to end, and two that begin at once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+import uuid
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from days import Days
+from matrix import Life, Nursery
+from stream_dp.services.cli import main
+from watch import Watch
+
+PERIODS = 3
+
+
+@pytest.fixture
+def place(kafka: str, tmp_path: Path) -> Days:
+    prefix = f"i-{uuid.uuid4().hex[:12]}"
+    return Days.on_kafka(tmp_path / "days", kafka, prefix, PERIODS, partitions=2)
+
+
+def started(place: Days) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "stream_dp.services.cli", "run", str(place.file)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def says(child: subprocess.Popen[str], words: str) -> None:
+    assert child.stdout is not None
+    said = []
+    while words not in (line := child.stdout.readline()):
+        said.append(line)
+        assert line, f"it ended, and said: {said}"
+
+
+def test_an_idle_releaser_ends_when_asked_and_the_next_one_goes_on(place: Days) -> None:
+    place.send(place.day(1))
+    child = started(place)
+    try:
+        says(child, "2021-01-02 waits for")
+        time.sleep(1)  # it is idle, in the middle of a read
+        asked = time.monotonic()
+        child.terminate()
+        rest, _ = child.communicate(timeout=10)
+        assert (child.returncode, rest) == (0, "")
+        assert time.monotonic() - asked < 10
+        assert [entry.number for entry in place.entries()] == [0, 1]
+        place.send([record for number in (2, 3) for record in place.day(number)])
+        child = started(place)
+        said, _ = child.communicate(timeout=60)
+        assert child.returncode == 0, said
+        assert "the horizon is reached" in said
+    finally:
+        child.kill()
+        child.communicate()
+    assert [entry.number for entry in place.entries()] == [0, 1, 2, 3]
+    assert main(["verify", str(place.file)]) == 0
+
+
+def drawn(nursery: Nursery) -> list[str]:
+    return [x for x in nursery.trace.read_text().splitlines() if x.split()[1] == "commit"]
+
+
+@pytest.mark.parametrize("sent_before", [False, True])
+def test_of_two_that_begin_at_once_one_decides(place: Days, kafka: str, sent_before: bool) -> None:
+    days = [record for number in range(1, PERIODS + 1) for record in place.day(number)]
+    if sent_before:
+        place.send(days)
+    nursery = Nursery(place)
+    try:
+        both = [nursery.start() for _ in range(2)]
+        if not sent_before:
+            for life in both:
+                life.until(lambda life=life: life.code is not None or bool(life.waits()))
+            assert any(life.waits() for life in both)
+            place.send(days)
+        codes = ended(both)
+        # Each may have taken one of the two roles from the other: then both end, and one begins.
+        if 0 not in codes:
+            codes += ended([nursery.start()])
+        assert codes.count(0) == 1, codes
+        assert set(codes) <= {0, 3, 5}, codes
+        assert len({line.split()[0] for line in nursery.trace.read_text().splitlines()}) <= 3
+    finally:
+        nursery.close()
+    entries = place.entries()
+    assert [entry.number for entry in entries] == list(range(PERIODS + 1))
+    assert main(["verify", str(place.file)]) == 0
+    # Even of what was aborted, nothing public was ever said in two ways.
+    shown = defaultdict(set)
+    for seen in Watch(kafka, f"{place.public.rsplit('/', 1)[1]}.releases").stop():
+        shown[seen.id].add(seen.value)
+    decided = {dict(r.headers)["ce_id"].decode() for e in entries for r in e.public_records()}
+    assert shown.keys() == decided
+    assert all(len(values) == 1 for values in shown.values())
+
+
+def ended(lives: list[Life]) -> list[int]:
+    for life in lives:
+        life.until(lambda life=life: life.code is not None)
+    return [life.code for life in lives if life.code is not None]
