@@ -247,6 +247,7 @@ def study(people: int) -> Study:
                     "kind": "window",
                     "attribute": "submit",
                     "width": WIDTH,
+                    "strategy": "histogram",  # measurements without noise are counts
                     "rho": "0.01",
                 }
             ],

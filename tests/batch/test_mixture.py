@@ -1,0 +1,110 @@
+"""HPD-Fixed and HPD-Gen in the adaptive loop, small: they learn, and repeat themselves."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import small
+from grouped import HEAD
+from small import Never, Silent
+
+from stream_dp.batch import kinds, mixture
+from stream_dp.batch.base import Memory
+from stream_dp.batch.domain import Column, Domain, Hierarchy, Roles
+from stream_dp.batch.exact import answers
+from stream_dp.batch.hpd import HPD
+from stream_dp.batch.loop import Plan, run
+from stream_dp.batch.queries import SPOUSE
+from stream_dp.batch.workload import declared, default_marginals, of_marginals
+from stream_dp.errors import UserError
+from stream_dp.grouped import Batch
+from stream_dp.privacy.noise import Seeded, System
+
+TRUTH = small.hierarchy(groups=2000)
+SETTINGS = {
+    "hpd-fixed": mixture.Settings(20, None, 30, 0.1),
+    "hpd-gen": mixture.Settings(20, (16,), 30, 0.02),
+}
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch):
+    monkeypatch.setattr(mixture, "KINDS", SETTINGS)
+
+
+def release(kind, **more):
+    facts = {"rho": Fraction(1), "every": 1, "rounds": 4, "per_round": 2, "ways": 2, **more}
+    return Batch(name="r", kind=kind, attributes=("a", "b"), **facts)
+
+
+@pytest.mark.parametrize("kind", SETTINGS)
+def test_it_learns_and_repeats_itself(kind):
+    transcript = Memory()
+    fit = kinds.synthesizer(kind)
+    made = fit(TRUTH, release(kind), System(), transcript, lambda *told: None)
+    assert made.title == kinds.title(kind)
+    assert made.error < 20
+    sample = made.sample(3)
+    assert sample.G == TRUTH.G
+    queries = made.workload.queries
+    missed = np.abs(answers(sample, queries) / sample.G - answers(TRUTH, queries) / TRUTH.G)
+    assert missed.max() < 0.1
+    again = fit(TRUTH, release(kind), Never(), transcript, lambda *told: None)
+    assert (again.measurements.values == made.measurements.values).all()
+    assert (again.sample(3).people == sample.people).all()
+    assert (again.sample(3).groups == sample.groups).all()
+    for name, value in made.model.params.items():
+        assert (again.model.params[name] == value).all()
+
+
+def test_rows_are_as_declared():
+    made = mixture.fit(TRUTH, release("hpd-fixed", rows=7), Seeded(1), Memory(), lambda *told: None)
+    assert made.model.params["group"].shape[1] == 7
+    assert made.workload.candidates == made.workload.opening + 2 * 6
+
+
+def test_privacy_noise_is_not_of_numpy_or_jax(monkeypatch):
+    """With their generators of noise gone, a fit on the system's entropy still works."""
+
+    def none(*args, **kwargs):
+        raise AssertionError("noise from a generator")
+
+    monkeypatch.setattr(Seeded, "draw", none)
+    monkeypatch.setattr(Seeded, "top", none)
+    monkeypatch.setattr("stream_dp.batch.mixture.HPD.sample", none)
+    monkeypatch.setattr(np.random, "default_rng", none)
+    monkeypatch.setattr("jax.random.gumbel", none)
+    made = mixture.fit(TRUTH, release("hpd-fixed"), System(), Memory(), lambda *told: None)
+    assert len(made.picked) == 5
+
+
+def test_households_of_relatives_are_valid_and_relations_are_learnt():
+    roles = Roles("role", HEAD, "spouse", "child", 2)
+    person = Column("role", (HEAD, "spouse", "child")), Column("age", (0, 1, 2))
+    domain = Domain((Column("region", (0, 1)),), person, 4, roles)
+    truth = HPD(domain, 1500, 3000, 5).sample(HPD(domain, 1500, 3000, 5).init(3), 1500, 1)
+    work = of_marginals(default_marginals(domain, 2))
+    assert {int(x) for x in work.queries.level} == set(range(5))
+    plan = Plan(Fraction(2), 4, 3)
+    start = mixture.starter(truth, work, SETTINGS["hpd-fixed"])
+    made = run(truth, work, plan, start, Seeded(2), Memory(), lambda *told: None, "t")
+    sample = made.sample(1)  # checked as every hierarchy is: one head, a spouse or none
+    assert isinstance(sample, Hierarchy)
+    true = answers(truth, work.queries) / truth.N
+    missed = np.abs(answers(sample, work.queries) / sample.N - true)[work.queries.level >= SPOUSE]
+    assert missed.max() < 0.15
+
+
+def test_what_is_too_much_to_ask_is_refused():
+    person = tuple(Column(f"p{i}", tuple(range(400))) for i in range(4))
+    domain = Domain((), person, 2)
+    with pytest.raises(UserError, match="ways: "):
+        declared(domain, release("hpd-fixed", ways=4))
+    assert declared(domain, release("hpd-fixed", ways=1)).candidates
+
+
+def test_a_silent_fit_is_the_same_twice():
+    held = [Memory(), Memory()]
+    for transcript in held:
+        mixture.fit(TRUTH, release("hpd-fixed"), Silent(), transcript, lambda *told: None)
+    assert held[0].held == held[1].held
