@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..grouped import Batch
-from ..privacy.noise import Source, secret
+from ..privacy.noise import Source
 from .base import Measured, Progress, Transcript
 from .domain import Domain, Hierarchy
 from .kinds import title
@@ -91,7 +91,8 @@ def fit(
     domain = hierarchy.domain
     done = transcript.rounds()
     if not done:
-        done.append(transcript.record(0, secret(32)))
+        # From the source's coins: so a simulation repeats itself.
+        done.append(transcript.record(0, source.draw([]).coins.bytes(32)))
     noise = variance(domain, release.rho)
     if len(done) < 2:
         shapes = [m.size for m in marginals(domain)]
