@@ -4,6 +4,12 @@ Every group draws its mixture row, then its size or composition, its attributes 
 members. With roles a composition is one of those that `layout.py` lists: one head, at most one
 spouse, children, others and their sum within the bounds. No sample can be invalid. The generator
 is NumPy's: this is post-processing.
+
+Groups are not drawn independently of one another, though each one has the model's distribution:
+the uniform numbers of a draw are a Kronecker sequence of the golden ratio, shifted at random, along
+the groups of a row in the order of what they drew before. Any groups that agree in their first
+draws lie side by side there, and share out what comes next in its proportions (Niederreiter 1992,
+chapter 3). So a data set answers nearer to its model than independent draws do.
 """
 
 from __future__ import annotations
@@ -16,6 +22,7 @@ from numpy.typing import NDArray
 from .layout import Layout, power_of_two
 
 Codes = NDArray[np.int16]
+_GOLDEN = (5**0.5 - 1) / 2
 
 
 def draw(
@@ -26,56 +33,86 @@ def draw(
     logits: (length, K) for each of `layout.heads`. Members of a group stand together, groups in
     order; with roles the head first, then the spouse, the children, the others.
     """
-    rng = np.random.default_rng(seed)
-    rows = logits["group"].shape[1]
-    row = rng.integers(rows, size=groups)
-    one = np.zeros(groups, np.int64)
+    held = _Groups(np.random.default_rng(seed), groups, logits["group"].shape[1])
+    everyone = np.arange(groups)
 
     composition = sum(logits[name][index] for name, index in layout.counts.items())
-    filled = layout.filled[_choose(rng, np.asarray(composition)[None], one, row)]
-    group_of, slot = np.nonzero(filled)
+    filled = layout.filled[held.choose(np.asarray(composition), everyone)]
     group = np.empty((groups, len(layout.group_values) + 1), np.int16)
     start = 0
     for column, values in enumerate(layout.group_values):
-        group[:, column] = _choose(rng, logits["group"][None, start : start + values], one, row)
+        group[:, column] = held.choose(logits["group"][start : start + values], everyone)
         start += values
     group[:, -1] = filled.sum(axis=1) - 1
 
-    people = np.empty((len(group_of), len(layout.person_values)), np.int16)
-    start, of_slot = 0, logits["person"].reshape(layout.slots, -1, rows)
-    for column in layout.free_columns:
-        values = layout.person_values[column]
-        part = of_slot[:, start : start + values]
-        people[:, column] = _choose(rng, part, slot, row[group_of])
-        start += values
-    if layout.types is not None:
-        role = np.array(layout.types.codes)[np.minimum(slot, 2)]
-        if layout.types.others:
-            other = np.flatnonzero(slot >= 2 + layout.types.children)
-            part = logits["role"].reshape(layout.types.others, -1, rows)
-            at = slot[other] - 2 - layout.types.children
-            chosen = _choose(rng, part, at, row[group_of[other]])
-            role[other] = np.array(layout.types.other_codes)[chosen]
-        people[:, layout.types.column] = role
-    return group, people, group_of
+    people = np.zeros((groups, layout.slots, len(layout.person_values)), np.int16)
+    of_slot = logits["person"].reshape(layout.slots, -1, held.rows)
+    types = layout.types
+    for slot in range(layout.slots):
+        there, start = np.flatnonzero(filled[:, slot]), 0
+        other = slot - 2 - types.children if types is not None else -1
+        if types is not None and other < 0:
+            people[:, slot, types.column] = types.codes[min(slot, 2)]
+        elif types is not None:
+            part = logits["role"].reshape(types.others, -1, held.rows)[other]
+            codes = np.array(types.other_codes)
+            people[there, slot, types.column] = codes[held.choose(part, there)]
+        for column in layout.free_columns:
+            values = layout.person_values[column]
+            part = of_slot[slot, start : start + values]
+            people[there, slot, column] = held.choose(part, there)
+            start += values
+    return group, people[filled], np.nonzero(filled)[0]
+
+
+class _Groups:
+    """Groups that make one draw after the other, kept in the order of their draws."""
+
+    def __init__(self, rng: np.random.Generator, groups: int, rows: int) -> None:
+        self.rng, self.rows = rng, rows
+        self.row = rng.permutation((np.arange(groups) + rng.random()) * rows // groups % rows)
+        self.row = self.row.astype(np.int64)
+        self.order = np.argsort(self.row, kind="stable")  # among equals a random one
+        self.block = self.row[self.order]  # in this order, equal where all draws were
+
+    def choose(self, logits: NDArray[np.floating], there: NDArray[np.int64]) -> NDArray[np.int64]:
+        """A value for each of some groups, by softmax of their row's logits (values, K)."""
+        asked = np.zeros(len(self.order), bool)
+        asked[there] = True
+        inside = np.flatnonzero(asked[self.order])
+        who = self.order[inside]
+        row = self.row[who]
+        shift = self.rng.random(self.rows)
+        drawn = _choose(logits, row, (shift[row] + np.arange(len(who)) * _GOLDEN) % 1)
+        found = np.zeros(len(self.order), np.int64)
+        found[who] = drawn
+        self._refine(inside, drawn, len(logits))
+        return found[there]
+
+    def _refine(self, inside: NDArray[np.int64], drawn: NDArray[np.int64], values: int) -> None:
+        """Those who agreed so far stand by what they drew now."""
+        if len(self.block) < 2 or (np.diff(self.block) > 0).all():
+            return
+        key = self.block * (values + 1)
+        key[inside] += drawn + 1
+        place = np.argsort(key, kind="stable")
+        self.order, key = self.order[place], key[place]
+        self.block = np.cumsum(np.diff(key, prepend=key[0]) > 0)
 
 
 def _choose(
-    rng: np.random.Generator,
-    logits: NDArray[np.floating],
-    slot: NDArray[np.int64],
-    row: NDArray[np.int64],
+    logits: NDArray[np.floating], row: NDArray[np.int64], u: NDArray[np.float64]
 ) -> NDArray[np.int64]:
-    """One value per entry of slot and row, by softmax of logits (slots, values, K)."""
-    slots, values, rows = logits.shape
-    weight = np.exp(logits - logits.max(axis=1, keepdims=True), dtype=np.float64)
-    reach = np.cumsum(weight, axis=1)
-    reach /= reach[:, -1:]
+    """One value per entry of row and u, by softmax of logits (values, K)."""
+    values, rows = logits.shape
+    weight = np.exp(logits - logits.max(axis=0), dtype=np.float64)
+    reach = np.cumsum(weight, axis=0)
+    reach /= reach[-1]
     # How many of a vector's sums are at most u, by halving; what fills it up never is.
     width = power_of_two(values)
-    sums = np.full((slots, rows, width), 2.0)
-    sums[:, :, :values] = reach.transpose(0, 2, 1)
-    start, u = (slot * rows + row) * width - 1, rng.random(len(row))
+    sums = np.full((rows, width), 2.0)
+    sums[:, :values] = reach.T
+    start = row * width - 1
     chosen, step = np.zeros(len(row), np.int64), width // 2
     while step:
         chosen += step * (sums.ravel()[start + chosen + step] <= u)

@@ -115,8 +115,11 @@ def _true(hierarchy: Hierarchy) -> list[Counts]:
 
 
 def _drawn(rng: np.random.Generator, counts: Counts, size: int) -> Counts:
-    """`size` codes in proportion to the counts that are above 0; uniform where none is."""
+    """`size` codes in proportion to the counts that are above 0; uniform where none is.
+
+    Systematic, and in any order: of each code as many as its share, but for a fraction.
+    """
     weight = np.maximum(counts, 0).astype(float)
-    share = weight / weight.sum() if weight.any() else np.full(len(counts), 1 / len(counts))
-    drawn: Counts = rng.choice(len(counts), size, p=share)
-    return drawn
+    ends = np.cumsum(weight if weight.any() else np.ones(len(counts)))
+    at = rng.permutation((np.arange(size) + rng.random()) / size)
+    return np.searchsorted(ends / ends[-1], at, side="right")

@@ -88,7 +88,10 @@ class Histogram:
 
     def sample(self, seed: int) -> Hierarchy:
         rng = np.random.default_rng(seed)
-        chosen = rng.choice(len(self.weights), self.groups, p=self.weights)
+        # Systematic: of each type as many as its share, but for a fraction; then in any order.
+        at = rng.permutation((np.arange(self.groups) + rng.random()) / self.groups)
+        ends = np.cumsum(self.weights)
+        chosen = np.searchsorted(ends / ends[-1], at, side="right")
         first = self.types.starts[chosen]
         sizes = self.types.starts[chosen + 1] - first
         group_of = np.repeat(np.arange(self.groups), sizes)
