@@ -75,7 +75,7 @@ def _fail(lines: Sequence[str], code: int) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from stream_dp.services import analyst, demo, groups, jobs, operator, sending
+    from stream_dp.services import analyst, demo, evaluating, groups, jobs, operator, sending
 
     parser = _Parser("stream-dp", description="Continual release of private synthetic data.")
     parser.add_argument("--version", action="version", version=f"stream-dp {__version__}")
@@ -108,10 +108,7 @@ def _parser() -> argparse.ArgumentParser:
     added.add_argument("study", type=Path, metavar="STUDY.toml")
     added.add_argument("groups", type=Path, metavar="GROUPS")
     added.add_argument("members", type=Path, metavar="MEMBERS")
-    added.add_argument("--group", default="group", metavar="COL", help="column of groups' keys")
-    added.add_argument(
-        "--member-group", metavar="COL", help="the same in MEMBERS, where it differs"
-    )
+    _keys(added, "MEMBERS")
     added.add_argument("--person", default="person", metavar="COL", help="column of members' ids")
 
     added = command("close", operator.close, "close every open period up to this one")
@@ -163,11 +160,12 @@ def _parser() -> argparse.ArgumentParser:
     added.add_argument("source", metavar="STUDY|PUBLIC", help=public)
     added.add_argument("--head", metavar="HASH", help="a hash that was kept elsewhere")
 
-    words = "repeat the mechanisms on known data: errors against theory (confidential)"
-    added = command("evaluate", operator.evaluate, words)
+    words = "repeat the mechanisms on known data: errors against the truth (confidential)"
+    added = command("evaluate", evaluating.evaluate, words)
     added.add_argument("study", type=Path, metavar="STUDY.toml")
     added.add_argument("truth", type=Path, metavar="TRUTH")
-    added.add_argument("--repetitions", type=int, default=200, metavar="R")
+    words = "runs of each mechanism; 200 by default, 5 of batch releases"
+    added.add_argument("--repetitions", type=int, metavar="R", help=words)
     added.add_argument("--scales", metavar="X,...", help="repeat it with every rho times X")
     added.add_argument(
         "--compare", action="store_true", help="every form of each release against the paper's"
@@ -176,7 +174,22 @@ def _parser() -> argparse.ArgumentParser:
     added.add_argument("--seed", type=int, default=0)
     added.add_argument("--out", type=Path, metavar="DIR", help="for figures, table and JSON")
     _layout(added)
+    words = "where the study releases groups with their members"
+    about = added.add_argument_group("groups", words)
+    about.add_argument("--groups", type=Path, metavar="FILE", help="a row for each group")
+    about.add_argument(
+        "--members", type=Path, metavar="FILE", help="a row for each member, who is in TRUTH"
+    )
+    _keys(about, "--members")
+    words = "judge the population at this period's close; at the last due one by default"
+    about.add_argument("--at", metavar="PERIOD", help=words)
     return parser
+
+
+def _keys(parser: argparse._ActionsContainer, members: str) -> None:
+    parser.add_argument("--group", default="group", metavar="COL", help="column of groups' keys")
+    words = f"the same in {members}, where it differs"
+    parser.add_argument("--member-group", metavar="COL", help=words)
 
 
 def _layout(parser: argparse.ArgumentParser) -> None:

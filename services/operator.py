@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import ExitStack, closing
 from importlib import resources
 from pathlib import Path
@@ -28,7 +28,6 @@ from .releaser.journal import DEAD_LETTERS, REPORTS
 from .releaser.releaser import Releaser
 from .releaser.releaser import topics as topics_of
 from .roster import has_table
-from .sending import layout, truth
 from .setting import Setting
 
 
@@ -213,68 +212,3 @@ def _all(log: Log, topic: str) -> list[Stored]:
         position = batch.next
         if batch.at_end:
             return found
-
-
-def evaluate(options: argparse.Namespace) -> Output:
-    from stream_dp.evaluation import repeat
-
-    setting = Setting.load(options.study)
-    if options.repetitions < 2:
-        raise UserError("--repetitions: give at least 2")
-    known = truth(setting.study, options.truth, layout(options))
-    if options.compare:
-        return _compared(setting, known, options)
-    if options.simulated:
-        raise UserError("--simulated: goes with --compare")
-    found = repeat.evaluate(setting.study, known, options.repetitions, seed=options.seed)
-    results: dict[str, Any] = {"evaluation": found}
-    if options.scales:
-        scales = options.scales.split(",")
-        try:
-            results["sweep"] = repeat.sweep(
-                setting.study, known, scales, options.repetitions, seed=options.seed
-            )
-        except (ValueError, ZeroDivisionError):
-            raise UserError("--scales: write numbers such as 0.2,1,10") from None
-    text = "\n\n".join(result.table() for result in results.values())
-    if options.out is not None:
-        written = [path for name in results for path in _keep(name, results[name], options.out)]
-        text += "\n" + "\n".join(f"wrote {path}" for path in written)
-    data = {name: result.as_dict() for name, result in results.items()}
-    return Output(data if options.scales else data["evaluation"], text)
-
-
-def _compared(setting: Setting, known: Any, options: argparse.Namespace) -> Output:
-    from stream_dp.evaluation.compare import compare
-
-    if options.scales:
-        raise UserError("--scales: goes with an evaluation, not with --compare")
-    found = compare(
-        setting.study,
-        known,
-        options.repetitions,
-        seed=options.seed,
-        data=options.truth.name,
-        simulated=options.simulated,
-    )
-    data, text = found.as_dict(), found.table()
-    if options.out is not None:
-        options.out.mkdir(parents=True, exist_ok=True)
-        written = [options.out / f"comparison.{form}" for form in ("txt", "json")]
-        for path, held in zip(written, (text + "\n", json.dumps(data, indent=1)), strict=True):
-            path.write_text(held)
-        text += "\n" + "\n".join(f"wrote {path}" for path in written)
-    return Output(data, text)
-
-
-def _keep(name: str, found: Any, out: Path) -> Iterable[Path]:
-    try:
-        from stream_dp.evaluation import figures
-
-        out.mkdir(parents=True, exist_ok=True)
-        drawn = list(figures.write(found, out))
-    except ImportError:
-        raise UserError("--out: figures need matplotlib; pip install 'stream-dp[plot]'") from None
-    (out / f"{name}.txt").write_text(found.table() + "\n")
-    (out / f"{name}.json").write_text(json.dumps(found.as_dict(), indent=1))
-    return [out / f"{name}.txt", out / f"{name}.json", *drawn]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -21,7 +21,9 @@ from stream_dp.study import Study
 from stream_dp.table import Layout, reports, rows
 
 from .cli import Output
+from .releaser.jobs import Members
 from .releaser.journal import REPORTS
+from .roster import Roster
 from .setting import Setting
 
 
@@ -83,11 +85,32 @@ def truth(study: Study, path: Path, how: Layout) -> dict[str, NDArray[np.uint8]]
     The table goes through the decoder and the population, as reports do. People who enter late
     under add_remove have the missing rule's symbol before.
     """
+    return _known(study, path, how, ())[0]
+
+
+def joined(
+    study: Study, path: Path, how: Layout, groups: Roster
+) -> tuple[dict[str, NDArray[np.uint8]], Members]:
+    """The same with the members of groups, who have a place before everybody else.
+
+    Raises UserError where the table says nothing of a member.
+    """
+    found, slots = _known(study, path, how, groups.persons)
+    return found, Members(groups.codes(study), slots, groups.group_of)
+
+
+def _known(
+    study: Study, path: Path, how: Layout, members: Sequence[str]
+) -> tuple[dict[str, NDArray[np.uint8]], NDArray[np.int64]]:
+    """The panel, and where its members are."""
     decoder, population = Decoder(study, bytes(32)), Population(study)
+    hashes, unheard = decoder.hashes(members), set(members)
+    population.enrol(hashes[:, 0], hashes[:, 1])
     offset = 0
     for batch in encoded(path, study, how):
         records = [Stored(0, offset + i, 0, None, value, ()) for i, (_, value) in enumerate(batch)]
         population.fold(*decoder.decode(records, 0))
+        unheard.difference_update(person for person, _ in batch)
         offset += len(batch)
     columns: dict[str, list[NDArray[np.uint8]]] = {name: [] for name in study.attributes}
     for _ in study.periods.labels:
@@ -98,12 +121,18 @@ def truth(study: Study, path: Path, how: Layout) -> dict[str, NDArray[np.uint8]]
         print(f"stream-dp: {path}: left out: {reasons}", file=sys.stderr)
     if not population.accounting.accepted:
         raise UserError(f"{path}: no value of it fits the study")
-    return {
+    if unheard:
+        raise UserError(
+            f"{path}: {len(unheard)} of {len(members)} members of groups are not in it; the truth"
+            " needs everybody's answers"
+        )
+    found = {
         name: np.stack(
             [_filled(c, population.size, study.attributes[name].first_code) for c in found], axis=1
         )
         for name, found in columns.items()
     }
+    return found, population.slots(hashes[:, 0], hashes[:, 1])
 
 
 def _filled(column: NDArray[np.uint8], size: int, code: int) -> NDArray[np.uint8]:

@@ -171,7 +171,7 @@ def test_the_client_needs_nothing_confidential():
         assert not foreign(name) & {"jax", "matplotlib"}, name
 
 
-COMMANDS = {"stream_dp.services.operator", "stream_dp.services.demo"}
+COMMANDS = {"stream_dp.services.evaluating", "stream_dp.services.demo"}
 
 
 def test_nothing_but_the_commands_imports_evaluation():
@@ -180,7 +180,7 @@ def test_nothing_but_the_commands_imports_evaluation():
             continue
         assert not [f for f in ours(name) if f.startswith("stream_dp.evaluation")], name
     # And only when it is asked to evaluate.
-    top = imports("stream_dp.services.operator", top=True)
+    top = imports("stream_dp.services.evaluating", top=True)
     assert not [f for f in top if f.startswith("stream_dp.evaluation")]
 
 

@@ -55,21 +55,21 @@ def write(
     """Save every figure to `folder`, made if need be, in each format ("svg", "png")."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
-    with _style():
+    with styled():
         for name, figure in draw(result).items():
             for form in formats:
                 paths.append(folder / f"{name}.{form}")
-                _save(figure, paths[-1], form)
+                save(figure, paths[-1], form)
     return paths
 
 
 def svg(result: Evaluation | Sweep) -> dict[str, str]:
     """Every figure as the text of an SVG file, by name."""
     texts = {}
-    with _style():
+    with styled():
         for name, figure in draw(result).items():
             held = io.BytesIO()
-            _save(figure, held, "svg")
+            save(figure, held, "svg")
             texts[name] = held.getvalue().decode()
     return texts
 
@@ -90,10 +90,10 @@ def draw(result: Evaluation | Sweep) -> dict[str, Figure]:
 
 def shares(result: Evaluation, errors: Errors) -> Figure:
     """Named queries every k periods: true, debiased and undebiased shares (Bun24, Figures 1-4)."""
-    with _style():
+    with styled():
         named = errors.of_kind("named", "panel")
         columns = min(2, len(named))
-        figure, grid = _grid(-(-len(named) // columns), columns, 3.9, 2.5)
+        figure, grid = panels(-(-len(named) // columns), columns, 3.9, 2.5)
         for axes, line in zip(grid, named, strict=False):
             at = [i for i, t in enumerate(line.periods) if t % (errors.width or 1) == 0]
             at = at[:: -(-len(at) // 12)]
@@ -111,21 +111,21 @@ def shares(result: Evaluation, errors: Errors) -> Figure:
             _ticks(axes, where, [result.periods[line.periods[i] - 1] for i in at])
         for axes in grid[len(named) :]:
             axes.set_visible(False)
-        _legend(figure, grid[0])
+        legend(figure, grid[0])
         _caption(figure, result, errors, "Bars: mean and 95% of repetitions.")
         return figure
 
 
 def counts(result: Evaluation, errors: Errors) -> Figure:
     """People with at least b events so far, true and released, and the error (Figures 5-8)."""
-    with _style():
+    with styled():
         least = min(3, len(result.periods))
         panel = errors.line(f"total at-least {least}", "panel")
         raw = errors.line(f"total at-least {least}", "raw")
         assert panel is not None
         assert raw is not None
         assert raw.theory is not None
-        figure, (left, right) = _grid(1, 2, 3.9, 3.1)
+        figure, (left, right) = panels(1, 2, 3.9, 3.1)
         where = np.array(panel.periods)
         mean, reach = np.array(panel.mean), BAND * np.array(panel.deviation)
         left.fill_between(where, mean - reach, mean + reach, color=BLUE, alpha=0.22, lw=0)
@@ -150,12 +150,12 @@ def counts(result: Evaluation, errors: Errors) -> Figure:
 
 def error_by_width(result: Evaluation, errors: Errors) -> Figure:
     """Error through time of queries as wide as, narrower and wider than the window."""
-    with _style():
+    with styled():
         width = errors.width or 1
         lines = [x for x in errors.lines if x.answer == "panel" and x.kind != "bin"]
         all_of = [x for x in lines if x.query.startswith(f"at-least {x.width} of last {x.width} ")]
         once = [x for x in lines if x.query.startswith("at-least 1 of ") and x.width >= width]
-        figure, grid = _grid(1, 2, 3.9, 3.4)
+        figure, grid = panels(1, 2, 3.9, 3.4)
         first, last = width, len(result.periods)
         titles = ("all of the last w periods", "at least 1 of the last w periods")
         for axes, held, title in zip(grid, (all_of, once), titles, strict=True):
@@ -180,10 +180,10 @@ def error_by_width(result: Evaluation, errors: Errors) -> Figure:
 
 def error_by_rho(sweep: Sweep) -> Figure:
     """Error over all cells against each release's rho, both on logarithmic axes."""
-    with _style():
+    with styled():
         base = sweep.evaluations[0]
         columns = min(2, len(base.releases))
-        figure, grid = _grid(-(-len(base.releases) // columns), columns, 3.9, 3.2)
+        figure, grid = panels(-(-len(base.releases) // columns), columns, 3.9, 3.2)
         looks = {
             "raw": ("^", GREEN, "raw"),
             "panel": ("-o", BLUE, "panel"),
@@ -202,11 +202,11 @@ def error_by_rho(sweep: Sweep) -> Figure:
             for i, cells in enumerate(found[0].cells):
                 style, colour, word = looks[cells.answer]
                 axes.plot(rhos, [x.cells[i].rmse for x in found], style, color=colour, label=word)
-            _logarithmic(axes, rhos)
+            logarithmic(axes, rhos)
             axes.set_title(found[0].release)
             axes.set_xlabel("rho of the release (zCDP)")
             axes.set_ylabel("root mean square error, people")
-        _legend(figure, max(grid, key=lambda axes: len(axes.lines)))
+        legend(figure, max(grid, key=lambda axes: len(axes.lines)))
         _caption(figure, base, None, "Over all cells and periods.")
         return figure
 
@@ -249,7 +249,7 @@ def _ticks(axes: Axes, where: Any, labels: Sequence[str]) -> None:
     axes.set_xlabel("period")
 
 
-def _logarithmic(axes: Axes, rhos: Sequence[float]) -> None:
+def logarithmic(axes: Axes, rhos: Sequence[float]) -> None:
     """Both axes logarithmic, with plain numbers: the rhos below, 1, 2, 5, 10, ... at the left."""
     from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
@@ -265,7 +265,7 @@ def _logarithmic(axes: Axes, rhos: Sequence[float]) -> None:
     axes.yaxis.set_minor_locator(NullLocator())
 
 
-def _legend(figure: Figure, axes: Axes) -> None:
+def legend(figure: Figure, axes: Axes) -> None:
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=len(labels))
 
@@ -279,7 +279,7 @@ def _caption(figure: Figure, result: Evaluation, errors: Errors | None, note: st
     figure.supxlabel(text, fontsize=7.5, color=INK, x=0.01, ha="left")
 
 
-def _grid(rows: int, columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
+def panels(rows: int, columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
     from matplotlib.figure import Figure
 
     size = (max(width * columns, 5.5), height * rows + 0.6)
@@ -288,7 +288,7 @@ def _grid(rows: int, columns: int, width: float, height: float) -> tuple[Figure,
     return figure, [axes for row in grid for axes in row]
 
 
-def _style() -> AbstractContextManager[None]:
+def styled() -> AbstractContextManager[None]:
     try:
         import matplotlib
     except ImportError:
@@ -296,5 +296,5 @@ def _style() -> AbstractContextManager[None]:
     return matplotlib.rc_context(_STYLE)
 
 
-def _save(figure: Figure, target: Path | io.BytesIO, form: str) -> None:
+def save(figure: Figure, target: Path | io.BytesIO, form: str) -> None:
     figure.savefig(target, format=form, dpi=150, metadata={"Date": None} if form == "svg" else None)

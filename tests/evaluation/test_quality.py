@@ -1,0 +1,336 @@
+"""Errors of groups and members against hand-checked ones, and what they are held against."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from batch.small import DOMAIN, Never, Silent
+from batch.small import hierarchy as small
+from numpy.typing import NDArray
+
+from stream_dp.batch import mwem
+from stream_dp.batch.base import Memory
+from stream_dp.batch.domain import Column, Domain, Hierarchy, Roles
+from stream_dp.batch.exact import answers
+from stream_dp.batch.loop import SELECTION, Adaptive, Answers, Plan
+from stream_dp.batch.mixture import Settings
+from stream_dp.batch.queries import GROUP, PERSON, SPOUSE, Marginal, Queries, every_marginal
+from stream_dp.batch.sensitivity import of_marginal
+from stream_dp.batch.workload import default_marginals, of_marginals
+from stream_dp.evaluation import baselines, households, quality
+from stream_dp.evaluation.quality import Judge, Quality
+from stream_dp.grouped import Batch
+from stream_dp.privacy.noise import Draw, Seeded
+
+TINY = Domain((Column("region", ("n", "s")),), (Column("a", (0, 1)),), 2)
+QUICK = Settings(rows=4, hidden=None, steps=2, rate=0.1)
+
+
+def ignored(*told: Any) -> None:
+    pass
+
+
+def tiny(a: Sequence[int]) -> Hierarchy:
+    """Groups n: {0}, n: {0, 1}, s: {1, 1}, as the first of a table; a: of the five people."""
+    groups = np.array([[0, 0], [0, 1], [1, 1]])
+    return Hierarchy(TINY, groups, np.array(a)[:, None], np.array([0, 1, 1, 2, 2]))
+
+
+def asked(domain: Domain, ways: int = 1) -> Queries:
+    return Queries.joined(m.queries() for m in default_marginals(domain, ways))
+
+
+# Errors
+
+
+def test_a_data_set_that_is_the_truth_has_no_error() -> None:
+    truth = small()
+    found = Judge.of(truth, asked(DOMAIN, 2)).data_set(truth, "m", "b")
+    assert {q.queries for q in found} == {"groups", "people"}
+    assert all(q.greatest == q.mean == 0 for q in found)
+
+
+def test_errors_of_a_known_change() -> None:
+    """Person 2, the only 1 of the second group, becomes a 0.
+
+    Groups with a 1: from 2 of 3 to 1 of 3; with a 0: 2 of 3 as before. People with 0: from 2 of 5
+    to 3; with 1: from 3 to 2. Regions and sizes, two cells each at both levels, stay.
+    """
+    judge = Judge.of(tiny([0, 0, 1, 1, 1]), asked(TINY))
+    groups, people = judge.data_set(tiny([0, 0, 0, 1, 1]), "m", "b")
+    assert groups == Quality(
+        "m", "b", "data set", "groups", 6, pytest.approx(1 / 3), pytest.approx(1 / 18)
+    )
+    assert people == Quality(
+        "m", "b", "data set", "people", 6, pytest.approx(1 / 5), pytest.approx(2 / 5 / 6)
+    )
+
+
+def test_a_data_set_counts_among_its_own_groups_and_people() -> None:
+    """Twice the truth is as good as the truth."""
+    truth = tiny([0, 0, 1, 1, 1])
+    twice = Hierarchy(
+        TINY,
+        np.concatenate([truth.groups] * 2),
+        np.concatenate([truth.people] * 2),
+        np.concatenate([truth.group_of, truth.group_of + 3]),
+    )
+    assert all(q.greatest < 1e-12 for q in Judge.of(truth, asked(TINY)).data_set(twice, "m", "b"))
+
+
+def test_a_data_set_of_nothing() -> None:
+    empty = Hierarchy(TINY, np.zeros((0, 2), int), np.zeros((0, 1), int), np.zeros(0, int))
+    found = Judge.of(tiny([0, 0, 1, 1, 1]), asked(TINY)).data_set(empty, "m", "b")
+    assert [q.greatest for q in found] == [pytest.approx(2 / 3), pytest.approx(4 / 5)]
+
+
+def test_relations_are_a_class_of_their_own() -> None:
+    """One couple of two who are alike; then the spouse has the other value."""
+    roles = Roles("role", "head", "spouse", "child", 1)
+    domain = Domain(
+        (), (Column("role", ("head", "spouse", "child")), Column("a", (0, 1))), 3, roles
+    )
+
+    def couple(theirs: int) -> Hierarchy:
+        return Hierarchy(domain, np.array([[1]]), np.array([[0, 0], [1, theirs]]), np.zeros(2, int))
+
+    queries = Marginal(domain, SPOUSE, (), (1,), (1,)).queries()
+    (found,) = Judge.of(couple(0), queries).data_set(couple(1), "m", "b")
+    # Two people in (0, 0) become one in (0, 1) and one in (1, 0): of two people.
+    assert (found.queries, found.number, found.greatest) == ("relations", 4, 1)
+    assert found.mean == pytest.approx((1 + 1 / 2 + 1 / 2) / 4)
+
+
+def test_the_floor_is_the_noise_and_nothing_else() -> None:
+    truth = tiny([0, 0, 1, 1, 1])
+    marginals = (Marginal(TINY, GROUP, (0,)), Marginal(TINY, PERSON, (), (0,)))
+    workload = of_marginals(marginals)
+    rows = np.array([2, 3, 0, 1])
+    true = answers(truth, workload.queries)[rows]
+    told = Answers(rows, true + np.array([3, -1, 0, -2]), (Fraction(1),) * 4, (2, 4))
+    fitted: Any = Adaptive("t", workload, ((1,), (0,)), told, None, 0.0)  # type: ignore[arg-type]
+    groups, people = quality.measurements(truth, fitted, "m", "b")
+    assert (groups.answer, groups.number, people.number) == ("measurements", 2, 2)
+    assert (groups.greatest, groups.mean) == (pytest.approx(2 / 3), pytest.approx(1 / 3))
+    assert (people.greatest, people.mean) == (pytest.approx(3 / 5), pytest.approx(2 / 5))
+
+
+def fitted(rho: str, source: Any, groups: int = 300) -> tuple[Hierarchy, Adaptive]:
+    truth = small(groups=groups)
+    release = Batch(
+        name="x", kind="mwem", attributes=("a", "b"), rho=Fraction(rho), every=1, ways=2, rounds=4
+    )
+    return truth, mwem.fit(truth, release, source, Memory(), ignored)
+
+
+def test_without_noise_the_floor_is_zero_and_a_model_near_what_it_was_told() -> None:
+    truth, made = fitted("1", Silent())
+    assert all(q.greatest == 0 for q in quality.measurements(truth, made, "m", "b"))
+    found = Judge.of(truth, asked(DOMAIN, 2)).model(truth, made, "m", "b")
+    assert all(q.mean < 0.02 for q in found)
+
+
+def test_a_model_is_judged_by_its_own_answers() -> None:
+    truth, made = fitted("1", Seeded(1))
+    queries = asked(DOMAIN, 2)
+    last = np.arange(len(made.workload.queries))[-len(queries) :]
+    off = made.model.answers(last) - answers(truth, queries)
+    groups, people = Judge.of(truth, queries).model(truth, made, "m", "b")
+    of_groups = queries.level == GROUP
+    assert groups.mean == pytest.approx(np.abs(off[of_groups]).mean() / truth.G)
+    assert people.greatest == pytest.approx(np.abs(off[~of_groups]).max() / truth.N)
+
+
+def test_errors_fall_as_rho_grows() -> None:
+    held = []
+    for rho in ("1/50", "2"):
+        truth, made = fitted(rho, Seeded(2), groups=1000)
+        judge = Judge.of(truth, asked(DOMAIN, 2))
+        held.append(
+            [
+                *quality.measurements(truth, made, "m", "b"),
+                *judge.model(truth, made, "m", "b"),
+                *judge.data_set(made.sample(0), "m", "b"),
+            ]
+        )
+    for less, more in zip(*held, strict=True):
+        assert more.mean < less.mean / 1.5, more
+    # The noise alone: a tenth, as its deviation.
+    assert held[1][0].mean == pytest.approx(held[0][0].mean / 10, rel=0.6)
+
+
+def test_repetitions_are_averaged() -> None:
+    one, two = (Quality("m", "b", "model", "people", 4, e, e / 2) for e in (0.1, 0.3))
+    other = Quality("m", "c", "model", "people", 4, 0.5, 0.5)
+    first, second = quality.averaged([one, other, two])
+    assert (first.greatest, first.mean) == (pytest.approx(0.2), pytest.approx(0.1))
+    assert second == other
+
+
+def test_the_table_has_a_line_a_method_and_a_column_a_budget() -> None:
+    found = [
+        Quality("m", "rho 1", "data set", "people", 4, 0.125, 0.01),
+        Quality("m", "rho 2", "data set", "people", 4, 0.25, 0.02),
+        Quality("m", "rho 1", "measurements", "people", 9, 0.5, 0.25),
+    ]
+    text = quality.table(found)
+    assert text.startswith("CONFIDENTIAL")
+    head, *lines = text.split("\n\n")[1].splitlines()
+    assert head.split("  ")[0] == "people, 4 queries"
+    assert lines[0].split(maxsplit=3)[3].split("  ") == ["12.50 / 1.0000", "25.00 / 2.0000"]
+    assert lines[1].endswith("50.00 / 25.0000               -")
+    assert quality.as_dict(found)["confidential"] is True
+
+
+def test_labels_of_budgets_are_as_written() -> None:
+    rho = Fraction("0.01")
+    assert [quality.budget(rho * s) for s in (1, Fraction("0.3"), 100)] == [
+        "rho 0.01",
+        "rho 0.003",
+        "rho 1",
+    ]
+
+
+# People without households
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Stands for a fitted flat table: these rows."""
+
+    rows: NDArray[np.int64]
+
+    def sample(self, seed: int) -> Any:
+        return self
+
+    @property
+    def people(self) -> NDArray[np.int64]:
+        return self.rows
+
+
+def test_rows_are_put_into_groups_of_their_own_kind() -> None:
+    """Seven rows of the south, in pairs: three groups; two loners of the north: two."""
+    rows = [[1, 1, i % 3, i % 2] for i in range(7)] + [[0, 0, 2, 1], [0, 0, 0, 0]]
+    made = baselines.Flat(DOMAIN, Drawn(np.array(rows))).sample(3)  # type: ignore[arg-type]
+    assert made.groups.tolist() == [[0, 0]] * 2 + [[1, 1]] * 3
+    assert made.group_of.tolist() == [0, 1, 2, 2, 3, 3, 4, 4]
+    south = sorted(made.people[2:].tolist())
+    whole = sorted(row[2:] for row in rows[:7])
+    assert sum(row in whole for row in south) == 6
+    assert sorted(made.people[:2].tolist()) == [[0, 0], [2, 1]]
+    again = baselines.Flat(DOMAIN, Drawn(np.array(rows))).sample(3)  # type: ignore[arg-type]
+    assert (again.people == made.people).all()
+
+
+def test_a_kind_that_fills_no_group_is_left_out() -> None:
+    made = baselines.Flat(DOMAIN, Drawn(np.array([[0, 1, 0, 0]]))).sample(0)  # type: ignore[arg-type]
+    assert (made.G, made.N) == (0, 0)
+
+
+def test_one_person_changes_a_marginal_of_the_flat_table_by_two_at_most() -> None:
+    """Every person of a small table, replaced by everything that a person can be."""
+    truth = small(groups=3)
+    marginals = every_marginal(baselines.flat(truth).domain, 2, [PERSON])
+    queries = Queries.joined(m.queries() for m in marginals)
+    ends = np.cumsum([m.size for m in marginals])[:-1]
+    before = answers(baselines.flat(truth), queries)
+    most = 0
+    for person in range(truth.N):
+        for other in np.ndindex(*DOMAIN.person_values):
+            people = truth.people.copy()
+            people[person] = other
+            changed = baselines.flat(Hierarchy(DOMAIN, truth.groups, people, truth.group_of))
+            moved = answers(changed, queries) - before
+            most = max(most, *((part**2).sum() for part in np.split(moved, ends)))
+    assert most == 2 == max(of_marginal(m) for m in marginals)
+
+
+class Asked:
+    """Seeded noise; what is asked for is kept."""
+
+    simulated = True
+
+    def __init__(self) -> None:
+        self.source, self.demands, self.picks = Seeded(0), list[Any](), list[Any]()
+
+    def draw(self, demand: Sequence[tuple[Fraction, int]]) -> Draw:
+        self.demands += demand
+        return self.source.draw(demand)
+
+    def top(self, scores: NDArray[np.int64], picks: int, variance: Fraction) -> NDArray[np.int64]:
+        self.picks.append((picks, variance))
+        return self.source.top(scores, picks, variance)
+
+
+def test_people_without_households_cost_rho_exactly() -> None:
+    """From what was drawn: 2 / (2 variance) a marginal; 2^2 / (2 squared scale) a pick."""
+    source, rho = Asked(), Fraction(1, 7)
+    made = baselines.without_households(small(), 2, Plan(rho, 3), QUICK, source, ignored)
+    measured = sum(Fraction(2) / (2 * variance) for variance, _ in source.demands)
+    picked = sum(Fraction(4 * picks) / (2 * squared) for picks, squared in source.picks)
+    assert measured + picked == rho
+    assert len(source.picks) == 3
+    assert len(source.demands) == 4 + 3
+    assert picked == SELECTION * Fraction(4, 5) * rho
+    workload = made.fitted.workload
+    assert Plan(rho, 3).budget(workload).cost(workload, made.fitted.picked) == rho
+
+
+def test_nothing_but_what_was_drawn_shapes_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another table of as many people makes the same data set from the same rounds."""
+    held = Memory()
+    monkeypatch.setattr(baselines, "Memory", lambda: held)
+    truth = small()
+    shape = Plan(Fraction(1), 2)
+    made = baselines.without_households(truth, 2, shape, QUICK, Seeded(0), ignored).sample(5)
+    # Everybody is somebody else, and every group elsewhere.
+    people = (np.roll(truth.people, 1, axis=0) + 1) % np.array(DOMAIN.person_values)
+    groups = np.stack([1 - truth.groups[:, 0], truth.groups[:, 1]], axis=1)
+    other = Hierarchy(DOMAIN, groups, people, truth.group_of)
+    again = baselines.without_households(other, 2, shape, QUICK, Never(), ignored).sample(5)
+    assert (again.people == made.people).all()
+    assert (again.groups == made.groups).all()
+
+
+def test_people_without_households_are_in_no_relation() -> None:
+    roles = Roles("role", 0, 1, 2, 1)
+    domain = Domain((), (Column("role", (0, 1, 2)),), 3, roles)
+    alone = Hierarchy(domain, np.array([[0]]), np.array([[0]]), np.zeros(1, int))
+    with pytest.raises(ValueError, match="no relation"):
+        baselines.without_households(alone, 1, Plan(Fraction(1), 1), QUICK, Never(), ignored)
+
+
+def test_every_query_costs_rho_exactly() -> None:
+    truth, source, rho = small(), Asked(), Fraction(1, 3)
+    marginals = default_marginals(DOMAIN, 2)
+    found = baselines.every_query(truth, marginals, rho, source)
+    ((variance, size),) = source.demands
+    assert sum(Fraction(of_marginal(m)) / (2 * variance) for m in marginals) == rho
+    assert size == len(found) == sum(m.size for m in marginals)
+    silent = baselines.every_query(truth, marginals, rho, Silent())
+    assert (silent == answers(truth, asked(DOMAIN, 2))).all()
+
+
+# All of it
+
+
+def test_a_release_beside_its_baselines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(households, "find_spec", lambda name: None)
+    release = Batch(
+        name="x", kind="mwem", attributes=("a", "b"), rho=Fraction(1), every=1, ways=2, rounds=3
+    )
+    budgets = [("rho 1", release), ("rho 9", release.model_copy(update={"rho": Fraction(9)}))]
+    told: list[Any] = []
+    found = households.evaluate(small(), budgets, 2, 0, lambda *x: told.append(x))
+    assert told
+    kept = {(q.method, q.answer) for q in found}
+    assert {("mwem", a) for a in ("data set", "model", "measurements")} <= kept
+    assert any(method == "independent" for method, _ in kept)
+    assert {q.budget for q in found} == {"rho 1", "rho 9"}
+    joined = quality.averaged(found)
+    assert len(found) == 2 * len(joined)

@@ -1,0 +1,330 @@
+"""`stream-dp evaluate` on releases of groups: what is judged, what is written, what is refused."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet
+import pytest
+from crash.homes import LABELS, PERIODS, TEXT, Homes, reports, roster
+from crash.victim import in_memory
+from stream_dp.services import cli, evaluating
+from stream_dp.services.sending import joined
+
+from stream_dp.batch import kinds
+from stream_dp.evaluation import households, quality_figures, repeat
+from stream_dp.evaluation.quality import Quality, Report
+from stream_dp.table import Layout
+
+PAIRS = TEXT[TEXT.index('[[releases]]\nname = "pairs"') : TEXT.index('[[releases]]\nname = "hous')]
+ALONE = TEXT.replace(PAIRS, "")
+KEYS = ("--group", "household", "--member-group", "home")
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One process, and no baseline that is compiled."""
+    monkeypatch.setattr(repeat, "_cores", lambda: 1)
+    monkeypatch.setattr(households, "find_spec", lambda name: None)
+
+
+def write_truth(path: Path) -> None:
+    """Everybody's reports as a table."""
+    with path.open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["person", "period", "income", "work"])
+        for number in range(1, PERIODS + 1):
+            for record in reports(number):
+                told = json.loads(record.value or b"")
+                rows.writerow([told["person"], told["period"], *told["values"].values()])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The study, the answers of all members and of one more, and the files of groups."""
+    held = roster()
+    (tmp_path / "mixed.toml").write_text(TEXT)
+    (tmp_path / "homes.toml").write_text(ALONE)
+    write_truth(tmp_path / "truth.csv")
+    regions = [f"h{i:03d},{r}" for i, r in enumerate(held.attributes["region"])]
+    (tmp_path / "groups.csv").write_text("\n".join(["household,region", *regions]) + "\n")
+    of = [f"{p},h{g:03d}" for p, g in zip(held.persons, held.group_of, strict=True)]
+    (tmp_path / "members.csv").write_text("\n".join(["person,home", *of[::-1]]) + "\n")
+    return tmp_path
+
+
+@pytest.fixture
+def evaluate(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., str]:
+    """Run the command in the folder; what it says, or its complaint."""
+    monkeypatch.chdir(folder)
+
+    def run(study: str, *words: object, code: int = 0, files: bool = True) -> str:
+        given = ("--groups", "groups.csv", "--members", "members.csv", *KEYS) if files else ()
+        assert cli.main(["evaluate", study, "truth.csv", *given, *map(str, words)]) == code
+        out, err = capsys.readouterr()
+        if code:
+            assert out == ""
+            assert "Traceback" not in err
+        return str(err if code else out)
+
+    return run
+
+
+# What is judged
+
+
+def test_the_population_is_what_a_snapshot_holds() -> None:
+    """Of the same reports, by the releaser and from the table of truth."""
+    with in_memory() as place:
+        homes = Homes(place / "homes").prepare()
+        homes.run()
+        (groups,) = (homes.folder / "homes-snapshots").glob("*-job-*-groups-*")
+        (people,) = (homes.folder / "homes-snapshots").glob("*-job-*-people-*")
+        table = place / "truth.csv"
+        write_truth(table)
+        study = homes.setting.study
+        known, members = joined(study, table, Layout(), roster())
+        (release,) = study.batches or ()
+        held = evaluating.hierarchy(study, release, known, members, 2)
+        kept = pyarrow.parquet.read_table(people)
+        assert held.people.tolist() == list(
+            map(list, zip(kept["income"].to_pylist(), kept["work"].to_pylist(), strict=True))
+        )
+        assert held.group_of.tolist() == kept["group"].to_pylist()
+        kept = pyarrow.parquet.read_table(groups)
+        assert held.groups.T.tolist() == [kept["region"].to_pylist(), kept["size"].to_pylist()]
+
+
+def judged(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What reaches the evaluation, instead of it."""
+    seen: list[Any] = []
+
+    def instead(*words: Any) -> list[Quality]:
+        seen.append(words)
+        return [Quality("m", label, "data set", "people", 1, 0.5, 0.1) for label, _ in words[1]]
+
+    monkeypatch.setattr(households, "evaluate", instead)
+    return seen
+
+
+def test_missing_answers_and_those_before_count(
+    evaluate: Callable[..., str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a period of silence: the attribute's symbol for it, or the last answer."""
+    seen = judged(monkeypatch)
+    text = ALONE.replace('missing = "absent"', 'missing = { carry = true, first = "low" }')
+    (folder / "carried.toml").write_text(text)
+    rows = (folder / "truth.csv").read_text().splitlines()
+    spoken = {
+        row.split(",")[0]: row.split(",")[2] for row in rows if row.split(",")[1] == LABELS[0]
+    }
+    (folder / "truth.csv").write_text("\n".join(r for r in rows if LABELS[1] not in r) + "\n")
+    evaluate("homes.toml")
+    assert (seen[-1][0].people == [2, 0]).all()  # absent, and 0 of work
+    evaluate("carried.toml")
+    held = seen[-1][0].people[:, 0].tolist()
+    assert held == [["low", "high"].index(spoken[p]) for p in roster().persons]
+
+
+@pytest.mark.parametrize(("words", "number"), [([], 2), (["--at", LABELS[2]], 3)])
+def test_at_the_last_due_close_or_another(
+    evaluate: Callable[..., str], monkeypatch: pytest.MonkeyPatch, words: list[str], number: int
+) -> None:
+    seen = judged(monkeypatch)
+    told = json.loads(evaluate("homes.toml", *words, "--json"))
+    assert told["releases"][0]["period"] == LABELS[number - 1]
+    reported = [json.loads(r.value or b"") for r in reports(number)]
+    work = {one["person"]: one["values"]["work"] for one in reported}
+    assert seen[0][0].people[:, 1].tolist() == [work[p] for p in roster().persons]
+
+
+def test_repetitions_and_scales(
+    evaluate: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = judged(monkeypatch)
+    evaluate("homes.toml")
+    evaluate("homes.toml", "--repetitions", "1", "--scales", "0.5,1,2", "--seed", "7")
+    (_, once, five, seed, _), (_, three, one, seven, _) = seen
+    assert (five, seed, one, seven) == (evaluating.FITS, 0, 1, 7)
+    assert [(label, str(b.rho)) for label, b in once] == [("rho 0.1", "1/10")]
+    assert [label for label, _ in three] == ["rho 0.05", "rho 0.1", "rho 0.2"]
+    assert [str(b.rho) for _, b in three] == ["1/20", "1/10", "1/5"]
+
+
+# What is said and written
+
+
+def test_a_study_of_groups_only(evaluate: Callable[..., str]) -> None:
+    out = evaluate("homes.toml", "--repetitions", "2")
+    assert out.startswith("CONFIDENTIAL")
+    assert "households (independent) at 2021-02: 12 groups" in out
+    assert re.search(r"^people, \d+ queries +rho 0.1$", out, re.M)
+    assert "DISAGREE" not in out
+    held = json.loads(evaluate("homes.toml", "--repetitions", "2", "--json"))
+    assert held["confidential"] is True
+    (release,) = held["releases"]
+    assert (release["groups"], release["repetitions"]) == (12, 2)
+    assert {q["queries"] for q in release["quality"]} == {"groups", "people"}
+    assert len(release["each"]) == 2 * len(release["quality"])
+
+
+def test_a_study_of_both(evaluate: Callable[..., str], folder: Path) -> None:
+    out = evaluate("mixed.toml", "--repetitions", "2", "--scales", "1,2", "--out", "out")
+    assert "pairs (window" in out
+    assert "households (independent)" in out
+    assert re.search(r"^groups, \d+ queries +rho 0.1 +rho 0.2$", out, re.M)
+    written = {path.name for path in (folder / "out").iterdir()}
+    assert {"quality.txt", "quality.json", "households-quality.svg"} <= written
+    assert {"evaluation.json", "sweep.txt", "error-by-rho.svg"} <= written
+    assert all(f"wrote {Path('out') / name}" in out for name in written)
+    assert (folder / "out" / "quality.txt").read_text().startswith("CONFIDENTIAL")
+    held = json.loads(evaluate("mixed.toml", "--repetitions", "2", "--json"))
+    assert set(held) == {"evaluation", "quality"}
+    both = json.loads((folder / "out" / "quality.json").read_text())
+    assert both["releases"][0]["budgets"] == {"rho 0.1": "1/10", "rho 0.2": "1/5"}
+
+
+def test_the_same_seed_says_the_same(evaluate: Callable[..., str]) -> None:
+    words = ("homes.toml", "--repetitions", "1", "--json")
+    assert evaluate(*words) == evaluate(*words)
+    assert evaluate(*words) != evaluate(*words, "--seed", "1")
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["homes.toml"], "give --groups FILE --members FILE, and --group COL"),
+        (["homes.toml", "--groups", "groups.csv"], "give --groups FILE --members FILE"),
+        (["homes.toml", "--repetitions", "0"], "--repetitions: give at least 1"),
+        (["mixed.toml", "--repetitions", "1"], "--repetitions: give at least 2"),
+        (["homes.toml", "--seed", "-1"], "--seed: "),
+        (["homes.toml", "--scales", "1,two"], "--scales: write numbers"),
+        (["homes.toml", "--scales", "1/0"], "--scales: write numbers"),
+        (["homes.toml", "--scales", "0"], "--scales: give numbers above 0"),
+        (["homes.toml", "--at", "2022-01"], "--at: '2022-01' is none of the periods 2021-01"),
+        (["homes.toml", "--compare"], "--compare: is about windows and totals"),
+        (["mixed.toml", "--compare", "--at", "2021-01"], "--at: goes with an evaluation"),
+        (["homes.toml", "--simulated"], "--simulated: goes with --compare"),
+    ],
+)
+def test_wrong_words(evaluate: Callable[..., str], words: list[str], told: str) -> None:
+    err = evaluate(*words, files=False, code=2)
+    assert told in err
+    assert len(err.splitlines()) == 1
+
+
+def test_words_of_groups_for_a_study_without(evaluate: Callable[..., str], folder: Path) -> None:
+    plain = re.sub(r"\[groups\].*?(?=\[\[releases\]\])", "", TEXT, flags=re.S)
+    plain = plain[: plain.index('[[releases]]\nname = "households"')]
+    (folder / "plain.toml").write_text(plain)
+    err = evaluate("plain.toml", "--at", LABELS[0], files=False, code=2)
+    assert "--at: goes with releases of groups, and the study has none" in err
+
+
+def test_a_member_of_whom_the_truth_says_nothing(
+    evaluate: Callable[..., str], folder: Path
+) -> None:
+    rows = (folder / "truth.csv").read_text().splitlines()
+    gone = set(roster().persons[:3])
+    (folder / "truth.csv").write_text(
+        "\n".join(row for row in rows if row.split(",")[0] not in gone) + "\n"
+    )
+    err = evaluate("homes.toml", code=2)
+    assert f"truth.csv: 3 of {len(roster().persons)} members of groups are not in it" in err
+    assert not any(p in err for p in gone)
+
+
+def test_faults_of_the_files_of_groups(evaluate: Callable[..., str], folder: Path) -> None:
+    assert "no column 'house'" in evaluate("homes.toml", "--group", "house", code=2)
+    lines = (folder / "groups.csv").read_text().splitlines()
+    (folder / "groups.csv").write_text("\n".join(lines[:-1]) + "\n")
+    assert "members of no group in groups.csv" in evaluate("homes.toml", code=2)
+
+
+def test_a_kind_that_needs_what_is_not_there(
+    evaluate: Callable[..., str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = kinds.find_spec
+    monkeypatch.setattr(kinds, "find_spec", lambda n: None if n == "jax" else found(n))
+    (folder / "homes.toml").write_text(ALONE.replace('"independent"', '"hpd-gen"'))
+    err = evaluate("homes.toml", code=2)
+    assert "kind 'hpd-gen' needs JAX: pip install 'stream-dp[batch]'" in err
+    assert len(err.splitlines()) == 1
+
+
+def test_figures_need_matplotlib_before_anything_runs(
+    evaluate: Callable[..., str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evaluating, "find_spec", lambda name: None)
+    assert "stream-dp[plot]" in evaluate("homes.toml", "--out", "out", code=2)
+    assert not (folder / "out").exists()
+
+
+# Figures
+
+
+def report(budgets: tuple[str, ...] = ("1/100", "1/10", "1")) -> Report:
+    rhos = {f"rho {b}": Fraction(b) for b in budgets}
+    found = [
+        Quality(method, label, answer, name, 9, 0.3 / (place + 1), 0.02 / (place + 1))
+        for method, answer in (
+            ("mwem", "data set"),
+            ("mwem", "model"),
+            ("mwem", "measurements"),
+            ("independent", "data set"),
+        )
+        for place, label in enumerate(rhos)
+        for name in ("groups", "people", "relations")
+    ]
+    return Report("s", "homes", "mwem", "2021-02", 60, 90, 3, 0, rhos, tuple(found))
+
+
+@pytest.mark.parametrize("budgets", [("1/100", "1/10", "1"), ("1/10",)])
+def test_a_panel_a_class_and_a_line_a_method(budgets: tuple[str, ...]) -> None:
+    figure = quality_figures.draw(report(budgets))
+    assert figure.get_supxlabel().startswith("CONFIDENTIAL")
+    panels = figure.get_axes()
+    assert [axes.get_title(loc="left") for axes in panels] == [
+        f"{name}, {error} error"
+        for error in ("largest", "mean")
+        for name in ("groups", "people", "relations")
+    ]
+    for axes in panels:
+        assert [line.get_label() for line in axes.lines] == [
+            "mwem: data set",
+            "mwem: model",
+            "mwem: measurements",
+            "independent: data set",
+        ]
+        assert all(len(line.get_xdata()) == len(budgets) for line in axes.lines)
+    first = panels[0].lines[0].get_ydata()
+    assert first == pytest.approx([30 / (i + 1) for i in range(len(budgets))])
+
+
+def test_figures_are_the_same_again(tmp_path: Path) -> None:
+    (one,) = quality_figures.write([report()], tmp_path / "a")
+    (two,) = quality_figures.write([report()], tmp_path / "b")
+    assert one.name == "homes-quality.svg"
+    assert one.read_bytes() == two.read_bytes()
+    (image,) = quality_figures.write([report()], tmp_path, ("png",))
+    assert image.stat().st_size > 5000
+
+
+def test_an_error_of_nothing_is_drawn() -> None:
+    held = report()
+    none = tuple(
+        Quality(q.method, q.budget, q.answer, q.queries, q.number, 0.0, 0.0) for q in held.found
+    )
+    figure = quality_figures.draw(Report(**{**vars(held), "found": none}))
+    assert {axes.get_yscale() for axes in figure.get_axes()} == {"linear"}
