@@ -35,8 +35,8 @@ class Settings:
     rate: float
 
 
-FIXED = Settings(200, None, 60, 0.1)
-GENERATED = Settings(200, (256, 256), 60, 0.001)
+FIXED = Settings(200, None, 60, 0.03)
+GENERATED = Settings(200, (256, 256), 100, 0.0005)
 KINDS = {"hpd-fixed": FIXED, "hpd-gen": GENERATED}
 
 
