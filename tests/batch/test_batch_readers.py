@@ -1,5 +1,6 @@
 """Files of groups and members: a survey, the census' format, and real households."""
 
+import importlib.util
 from pathlib import Path
 
 import numpy as np
@@ -169,6 +170,22 @@ def test_large_census_households_may_be_left_out(tmp_path):
     assert found.left_out["their members"] == 5
     assert (found.hierarchy.G, found.hierarchy.N) == (2, 4)
     assert found.hierarchy.domain.roles.children == 3
+
+
+def test_the_benchmark_of_households_reads_census_files(tmp_path):
+    path = Path(__file__).parents[1] / "benchmarks" / "households.py"
+    spec = importlib.util.spec_from_file_location("households_benchmark", path)
+    benchmark = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(benchmark)
+
+    def more(table, names, cells):
+        head, *rows = table.splitlines()
+        return "\n".join([head + names, *(row + cells for row in rows)]) + "\n"
+
+    wider = more(HOUSEHOLDS, ",VEH", ",2"), more(PERSONS, ",RAC1P,ESR", ",6,")
+    made = benchmark.census(*write(tmp_path, hus=wider[0], pus=wider[1]))
+    assert (made.G, made.N, made.domain.roles.children) == (3, 9, 7)
+    assert made.domain.person[3].values[made.people[0, 3]] == "none"
 
 
 REAL = Domain(

@@ -1,6 +1,10 @@
 """Errors of batch releases on real households, by method and epsilon.
 
     python tests/benchmarks/households.py [full|reduced|relations|all] [REPETITIONS]
+    python tests/benchmarks/households.py HOUSEHOLDS.csv PERSONS.csv [REPETITIONS]
+
+The second form is for those who have the census bureau's public microdata (ACS PUMS), with
+relatives as the files state them.
 
 The travel survey in ../shared/data/households: 27,980 households, 59,762 people; the households of
 more people than a form has room for are left out. Judged on every query about 3 attributes of
@@ -25,7 +29,7 @@ from pathlib import Path
 import numpy as np
 
 from stream_dp.batch.domain import Bins, Column, Domain, Hierarchy, Roles
-from stream_dp.batch.readers import read
+from stream_dp.batch.readers import read, read_pums
 from stream_dp.evaluation.households import evaluate
 from stream_dp.evaluation.quality import table
 from stream_dp.grouped import Batch
@@ -87,10 +91,26 @@ def relations() -> Hierarchy:
     return Hierarchy(domain, held.groups, people, held.group_of)
 
 
+def census(homes: Path, people: Path) -> Hierarchy:
+    """Tenure and vehicles; age, sex, race and work. Households of up to 8 people."""
+    group = (
+        Column("TEN", (1, 2, 3, 4)),
+        Column("VEH", (0, 1, 2, 3, 4, 5, 6)),
+    )
+    person = (
+        Bins((6, 18, 30, 45, 65)).column("AGEP"),
+        Column("SEX", (1, 2)),
+        Column("RAC1P", tuple(range(1, 10))),
+        Column("ESR", (*range(1, 7), "none"), missing="none"),
+    )
+    return read_pums(homes, people, group, person, 8, drop_larger=True).hierarchy
+
+
+HPD = ("hpd-fixed", "hpd-gen")
 FORMS = {
-    "full": (full, ("hpd-fixed", "hpd-gen")),
-    "reduced": (reduced, ("mwem", "hpd-fixed", "hpd-gen")),
-    "relations": (relations, ("hpd-fixed", "hpd-gen")),
+    "full": (full, HPD),
+    "reduced": (reduced, ("mwem", *HPD)),
+    "relations": (relations, HPD),
 }
 
 
@@ -105,22 +125,28 @@ def heard(what: str, done: int, rounds: int) -> None:
         print(f"\r{what}: {done}/{rounds}   ", end="", file=sys.stderr, flush=True)
 
 
-def main(forms: list[str], repetitions: int) -> None:
-    for form in forms:
-        made, kinds = FORMS[form]
-        truth = made()
-        asked = [(f"eps {e}", batch(truth, k, e)) for e in EPSILONS for k in kinds]
-        began = time.perf_counter()
-        found = evaluate(truth, asked, repetitions, seed=1, heard=heard)
-        took = (time.perf_counter() - began) / 60
-        print(f"\n{form}: {truth.G:,} households, {truth.N:,} people, {repetitions} repetitions")
-        print(f"{table(found)}\nin {took:.1f} min", flush=True)
+def compare(name: str, truth: Hierarchy, kinds: tuple[str, ...], repetitions: int) -> None:
+    asked = [(f"eps {e}", batch(truth, k, e)) for e in EPSILONS for k in kinds]
+    began = time.perf_counter()
+    found = evaluate(truth, asked, repetitions, seed=1, heard=heard)
+    took = (time.perf_counter() - began) / 60
+    print(f"\n{name}: {truth.G:,} households, {truth.N:,} people, {repetitions} repetitions")
+    print(f"{table(found)}\nin {took:.1f} min", flush=True)
+
+
+def main(given: list[str]) -> None:
+    repetitions = int(given.pop()) if given and given[-1].isdigit() else 1
+    if len(given) == 2:
+        compare("census", census(Path(given[0]), Path(given[1])), HPD, repetitions)
+        return
+    if len(given) > 1 or not {*given} <= {*FORMS, "all"}:
+        sys.exit(f"households: give one of {', '.join(FORMS)}, all, or two files")
+    if not DATA.is_dir():
+        sys.exit(f"households: {DATA} is not there")
+    for name in FORMS if given in ([], ["all"]) else given:
+        made, kinds = FORMS[name]
+        compare(name, made(), kinds, repetitions)
 
 
 if __name__ == "__main__":
-    given = sys.argv[1] if len(sys.argv) > 1 else "all"
-    if given not in {*FORMS, "all"}:
-        sys.exit(f"households: '{given}' is none of {', '.join(FORMS)}, all")
-    if not DATA.is_dir():
-        sys.exit(f"households: {DATA} is not there")
-    main(list(FORMS) if given == "all" else [given], int(sys.argv[2]) if len(sys.argv) > 2 else 1)
+    main(sys.argv[1:])
