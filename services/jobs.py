@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from typing import Any
@@ -24,7 +24,8 @@ from .releaser import journal
 from .releaser.jobs import ready
 from .releaser.journal import Entry
 from .setting import Setting
-from .synthesizer.worker import Told, Worker
+from .synthesizer.progress import Told, duration, last_told
+from .synthesizer.worker import Worker
 
 
 def jobs(options: argparse.Namespace) -> Output:
@@ -75,14 +76,16 @@ def listed(setting: Setting, entries: Sequence[Entry]) -> list[dict[str, Any]]:
     with closing(setting.log(readonly=True)) as log:
         board = Board(log)
         board.refresh(rounds=True)
-    for name in {e.result_of for e in entries} - {None}:
-        board.settle(str(name))
+        for name in {e.result_of for e in entries} - {None}:
+            board.settle(str(name))
+        running = any(board.state(job.id) == "running" for job in begun)
+        told = last_told(log) if running else {}
     found = []
     for job in begun:
         state, rounds = board.state(job.id), board.rounds[job.id]
         words = state
         if state == "running":
-            words += f", {rounds} rounds decided"
+            words += f", {_far(board, job.id, told)}"
         elif state == "failed":
             words += f": {board.failure(job.id)}"
         found.append(
@@ -92,11 +95,22 @@ def listed(setting: Setting, entries: Sequence[Entry]) -> list[dict[str, Any]]:
                 "period": labels[job.period - 1],
                 "state": state,
                 "rounds_decided": rounds,
+                "progress": told[job.id][0].as_dict() if job.id in told else None,
                 "reason": board.failure(job.id) if state == "failed" else None,
                 "words": words,
             }
         )
     return found
+
+
+def _far(board: Board, job: str, told: dict[str, tuple[Told, int]]) -> str:
+    """What a running job's worker told last, and how long ago: it may have been killed since."""
+    if board.made(job):
+        return "its result is handed in"
+    if job not in told:
+        return f"{board.rounds[job]} rounds decided"
+    last, when = told[job]
+    return f"{last.words}, told {duration(time.time() - when / 1000)} ago"
 
 
 def worker_command(setting: Setting) -> list[str] | None:
@@ -148,10 +162,7 @@ def _end_with_parent() -> None:
 
 def _report(told: Told) -> None:
     """A line of JSON for the releaser that started this worker."""
-    held = {**told.__dict__}
-    for name in ("error", "left"):
-        held[name] = held[name] if math.isfinite(held[name]) else None
-    print(json.dumps(held), flush=True)
+    print(json.dumps(told.as_dict()), flush=True)
 
 
 def _both(*heard: Callable[[Told], None]) -> Callable[[Told], None]:
@@ -163,7 +174,7 @@ def _both(*heard: Callable[[Told], None]) -> Callable[[Told], None]:
 
 
 class _Bar:
-    """A progress bar on a terminal, for the job at hand."""
+    """One line on a terminal: the job at hand, its round, its error, the time left."""
 
     def __init__(self) -> None:
         self._bar: tqdm[Any] | None = None
@@ -175,6 +186,7 @@ class _Bar:
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.close()
+            self._bar = None
 
     def tell(self, line: str) -> None:
         with tqdm.external_write_mode():
@@ -183,9 +195,11 @@ class _Bar:
     def show(self, told: Told) -> None:
         if self._bar is None or told.job != self._job:
             self.__exit__()
-            self._bar = tqdm(total=told.rounds, desc=told.job, unit=" rounds", disable=None)
+            # The worker's own guess of the time left: the first rounds also compile programs.
+            form = "|{bar:20}| {desc}"
+            self._bar = tqdm(total=told.rounds, desc=told.job, bar_format=form, disable=None)
             self._job = told.job
         self._bar.n = told.done
-        if math.isfinite(told.error):
-            self._bar.set_postfix_str(f"error {told.error:.3g}", refresh=False)
-        self._bar.refresh()
+        self._bar.set_description_str(f"{told.job}: {told.words}")
+        if told.done == told.rounds:
+            self.__exit__()

@@ -221,7 +221,8 @@ def checked(
     try:
         held, measured = read(found), read_measurements(found)
         for table, name, extra in zip(held, ("groups", "people"), ([], [KEY]), strict=True):
-            if table.column_names != [*extra, *declared[name]]:
+            # In any order: a certificate, being canonical JSON, has its own.
+            if sorted(table.column_names) != sorted([*extra, *declared[name]]):
                 raise ValueError
             for column, values in declared[name].items():
                 codes = table[column].to_numpy()
@@ -267,7 +268,10 @@ def readable(declared: Mapping[str, Mapping[str, Sequence[int | str]]], found: T
 
 def _values(declared: Mapping[str, Sequence[int | str]], table: pa.Table) -> dict[str, Any]:
     found = {}
-    for name, values in declared.items():
+    for name in table.column_names:  # in the order of the study, which a certificate does not keep
+        if name not in declared:
+            continue
+        values = declared[name]
         whole = all(isinstance(v, int) for v in values)
         known = pa.array(list(values) if whole else [str(v) for v in values])
         found[name] = known.take(pa.array(table[name].to_numpy()))

@@ -31,25 +31,15 @@ from stream_dp.study import Study
 
 from ..joblog import Board, File, Job, failure_record, result_records
 from ..releaser.snapshots import Snapshots
+from .progress import Told, told_record
 from .transcript import Transcript
 
 _POLL = 1.0
-_LOOK = 2.0  # seconds between two looks at whether a job is still wanted
+_LOOK = 2.0  # seconds between two looks at whether a job is still wanted, or two words on it
 
 
 class _Dropped(Exception):
     """The job is no longer to be done here."""
-
-
-@dataclass(frozen=True)
-class Told:
-    """How far a job is. error: of the model on the noisy answers; left: seconds; nan: unknown."""
-
-    job: str
-    done: int
-    rounds: int
-    error: float
-    left: float
 
 
 @dataclass
@@ -164,14 +154,19 @@ class Worker:
     def _progress(self, board: Board, job: Job) -> Callable[[int, int, float], None]:
         began = looked = time.monotonic()
         first: int | None = None
+        written = -math.inf
 
         def progress(done: int, rounds: int, error: float) -> None:
-            nonlocal looked, first
+            nonlocal looked, first, written
             now = time.monotonic()
             if first is None:
                 first = done
             left = math.nan if done <= first else (now - began) / (done - first) * (rounds - done)
-            self.heard(Told(job.id, done, rounds, error, left))
+            told = Told(job.id, done, rounds, error, left)
+            self.heard(told)
+            if now - written > _LOOK or done == rounds:
+                self.log.append([told_record(told)])
+                written = time.monotonic()
             self.at("progress")
             if self.stop.is_set():
                 raise _Dropped

@@ -36,7 +36,7 @@ from stream_dp.services.releaser import journal
 from stream_dp.services.releaser.facts import Facts
 from stream_dp.services.releaser.inputs import marker
 from stream_dp.services.releaser.listen import ConfidentialMetrics
-from stream_dp.services.roster import deliver
+from stream_dp.services.roster import Roster, deliver
 
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.release import TOPIC
@@ -138,6 +138,26 @@ def test_the_certificate_says_what_was_done(homes: Homes) -> None:
     measured = homes.public().data_set("households").measurements
     # m marginals of squared sensitivity 2, each at rho / m: variance m / rho.
     assert set(measured["variance"].to_pylist()) == {"40"}
+
+
+def test_columns_have_the_order_of_the_study(folder: Path) -> None:
+    """Which is not that of their names: a certificate is JSON with sorted keys."""
+    text = TEXT.replace('["income", "work"]', '["work", "income"]').replace(".region]", ".zone]")
+    homes = Homes(folder / "homes", text)
+    held = roster()
+    regions = held.attributes["region"]
+    deliver(homes.setting, Roster({"zone": regions}, held.persons, held.group_of))
+    for number in range(1, PERIODS + 1):
+        homes.send([*reports(number), marker(number, 0)])
+    homes.run()
+    homes.work()
+    assert homes.run()
+    public = homes.public()
+    public.verify()
+    groups, people = public.data_set("households").tables
+    assert groups.column_names == ["group", "zone", "size"]
+    assert people.column_names == ["group", "work", "income"]
+    assert set(people["income"].to_pylist()) <= {"low", "high", "absent"}
 
 
 def test_every_job_of_a_schedule_is_charged_and_released_in_order(folder: Path) -> None:
