@@ -9,6 +9,7 @@ import sqlite3
 import time
 import traceback
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ import msgspec
 import numpy as np
 import pytest
 from crash.small import rows, secrets_fixed
+from numpy.typing import NDArray
 from stream_dp.services.joblog import RESULTS, TRANSCRIPTS
 from stream_dp.services.releaser import journal
 from stream_dp.services.releaser.inputs import marker
@@ -130,6 +132,10 @@ class Noted:
     def draw(self, demand: Sequence[tuple[Fraction, int]]) -> Draw:
         self._note("draw")
         return self._system.draw(demand)
+
+    def top(self, scores: NDArray[np.int64], picks: int, variance: Fraction) -> NDArray[np.int64]:
+        self._note("pick")
+        return self._system.top(scores, picks, variance)
 
 
 class InRounds(Independent):
@@ -246,8 +252,13 @@ class Homes:
         """By job and round, the first record in the transcripts."""
         found: dict[str, bytes] = {}
         for _, _, _, key, value, _ in self.rows(TRANSCRIPTS):
-            found.setdefault(key.decode(), value)
+            if key is not None:
+                found.setdefault(key.decode(), value)
         return found
+
+    def written(self) -> Counter[str]:
+        """How often each round of a job was appended; what workers tell of theirs has no key."""
+        return Counter(row[3].decode() for row in self.rows(TRANSCRIPTS) if row[3] is not None)
 
     # Children that can be killed
 
@@ -288,7 +299,7 @@ class Homes:
 
         def live(note: Callable[[str], None]) -> None:
             secrets_fixed(pytest.MonkeyPatch())
-            self.run(at=_dying(call, name, note))
+            self.run(at=dying(call, name, note))
 
         return self.child(live)
 
@@ -297,7 +308,7 @@ class Homes:
 
         def live(note: Callable[[str], None]) -> None:
             note("worker")
-            self.work(source=Noted(note), at=_dying(call, name, note))
+            self.work(source=Noted(note), at=dying(call, name, note))
 
         return self.child(live)
 
@@ -306,7 +317,7 @@ class Homes:
         return file.read_text().split("\n")[:-1] if file.exists() else []
 
 
-def _dying(call: int, name: str | None, note: Callable[[str], None]) -> Callable[[str], None]:
+def dying(call: int, name: str | None, note: Callable[[str], None]) -> Callable[[str], None]:
     calls = 0
 
     def at(step: str) -> None:

@@ -1,0 +1,109 @@
+"""A fit by JAX that is killed: its worker is a process of its own, which is never forked."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from crash.homes import LABELS, TEXT, Homes, edit, handed_in, results
+from crash.victim import in_memory
+from stream_dp.services.joblog import RESULTS
+from stream_dp.services.releaser.inputs import marker
+
+pytest.importorskip("jax")
+
+ROUNDS = 4
+RECORDS = 1 + 1 + ROUNDS  # the seed, the opening, the picks
+HPD = (
+    TEXT.replace('"independent"', f'"hpd-fixed"\nrows = 20\nrounds = {ROUNDS}')
+    .replace('at = ["2021-02"]', "every = 3")
+    .replace("count = 3", "count = 4")
+    + "worker = false\n"
+)
+FIT = """
+import sys
+sys.path.insert(0, {tests!r})
+from pathlib import Path
+from crash.homes import Homes, Noted, dying
+note = lambda line: print(line, flush=True)
+homes = Homes(Path({folder!r}), Path({folder!r}, "homes.toml").read_text())
+homes.work(source=Noted(note), at=dying({call}, {name!r}, note))
+"""
+
+
+def fit(homes: Homes, name: str = "", call: int = 0) -> tuple[int, list[str]]:
+    """A worker's exit code, and its steps and draws; it dies at that call (from 0) of a step."""
+    tests, folder = str(Path(__file__).parents[1]), str(homes.folder)
+    command = FIT.format(tests=tests, folder=folder, call=call, name=name)
+    # What one process compiled, the next one loads.
+    kept = {
+        "JAX_COMPILATION_CACHE_DIR": str(homes.folder.parent / "compiled"),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", command],
+        env={**os.environ, **kept},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr
+    return done.returncode, done.stdout.split()
+
+
+@pytest.fixture
+def homes() -> Iterator[Homes]:
+    with in_memory() as folder:
+        yield Homes(folder / "homes", HPD).prepare()
+
+
+def published(homes: Homes) -> list[tuple[str, str]]:
+    held = [d.certificate for d in homes.public().published]
+    return [(c.release, c.period) for c in held]
+
+
+def test_a_killed_fit_goes_on_from_its_transcript(homes: Homes) -> None:
+    assert not homes.run()
+    panels = [("pairs", LABELS[1]), ("pairs", LABELS[2])]
+    assert published(homes) == panels
+
+    code, _ = fit(homes, "recorded", 3)
+    assert code == -signal.SIGKILL
+    before = homes.rounds()
+    assert len(before) == 4
+    assert handed_in(homes) == 0
+
+    # Panels go on meanwhile.
+    homes.send([marker(4, 0)])
+    assert not homes.run()
+    panels.append(("pairs", "2021-04"))
+    assert published(homes) == panels
+
+    code, steps = fit(homes)
+    assert code == 0
+    assert steps.count("draw") == steps.count("pick") == steps.count("round") == RECORDS - 4
+    assert steps.count("progress") == RECORDS - 1
+    after = homes.rounds()
+    assert {name: after[name] for name in before} == before
+    assert homes.written().total() == len(after) == RECORDS
+    assert handed_in(homes) == 1
+
+    # The whole transcript makes the same data set again, to the byte, and nothing is drawn.
+    twin = Homes(homes.folder.parent / "twin", HPD)
+    shutil.copytree(homes.folder, twin.folder, dirs_exist_ok=True)
+    edit(twin, "DELETE FROM records WHERE topic = ?", RESULTS)
+    code, steps = fit(twin)
+    assert (code, steps.count("draw"), steps.count("pick")) == (0, 0, 0)
+    assert results(twin) == results(homes)
+
+    assert homes.run()
+    assert homes.run()
+    assert published(homes) == [*panels, ("households", LABELS[2])]
+    assert homes.public().data_set("households").certificate.notes["rounds"] == 1 + ROUNDS
+    homes.public().verify()
