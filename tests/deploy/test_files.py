@@ -7,8 +7,10 @@ import re
 import signal
 import subprocess
 import time
+import tomllib
 from configparser import RawConfigParser
 from pathlib import Path
+from shutil import which
 
 import pytest
 from stream_dp.services import cli
@@ -25,20 +27,81 @@ DEPLOY = Path(__file__).parent.parent.parent / "deploy"
 GRACE = 90
 
 
-def unit() -> dict[str, str]:
+UNITS = ("stream-dp.service", "stream-dp-worker.service")
+
+
+def unit(name: str) -> dict[str, str]:
     parser = RawConfigParser(strict=False)
     parser.optionxform = str  # type: ignore[assignment, method-assign]
-    parser.read(DEPLOY / "stream-dp.service")
+    assert parser.read(DEPLOY / name)
     return dict(parser["Service"])
 
 
-def test_the_unit_starts_again_only_what_that_can_cure() -> None:
-    held = unit()
+@pytest.mark.parametrize("name", UNITS)
+def test_a_unit_starts_again_only_what_that_can_cure(name: str) -> None:
+    held = unit(name)
     final = {str(code) for code in (cli.BAD_INPUT, cli.FENCED, cli.INCONSISTENT)}
     assert set(held["RestartPreventExitStatus"].split()) == final
     assert str(cli.AGAIN) not in final
     assert held["Restart"] == "on-failure"
-    assert int(held["TimeoutStopSec"]) > GRACE
+
+
+def test_the_releaser_has_time_to_end() -> None:
+    assert int(unit(UNITS[0])["TimeoutStopSec"]) > GRACE
+
+
+def test_the_worker_is_hardened_like_the_releaser() -> None:
+    """But that JAX reads /proc, that snapshots are not its own, and that it may be killed."""
+    releaser, worker = map(unit, UNITS)
+    differ = {k for k in {*releaser, *worker} if releaser.get(k) != worker.get(k)}
+    assert differ == {
+        "EnvironmentFile",
+        "LoadCredential",
+        "ExecStart",
+        "TimeoutStopSec",
+        "ReadOnlyPaths",
+        "ProcSubset",
+    }
+    state = f"/var/lib/{worker['StateDirectory']}"
+    assert worker["ReadOnlyPaths"] == f"-{state}/snapshots"
+    text = (DEPLOY / UNITS[1]).read_text()
+    assert f'snapshots = "{state}/snapshots"' in text
+    assert "/run/credentials/stream-dp-worker.service/kafka-password" in text
+    assert worker["LoadCredential"].startswith("kafka-password:")
+
+
+def test_a_gpu_opens_devices_and_nothing_else() -> None:
+    held = unit("stream-dp-worker-gpu.conf")
+    assert held == {
+        "PrivateDevices": "no",
+        "DevicePolicy": "closed",
+        "DeviceAllow": "char-nvidia* rw",
+    }
+    assert "stream-dp-worker-gpu.conf" in (DEPLOY / UNITS[1]).read_text()
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_units_give_commands_that_exist(name: str) -> None:
+    program, *arguments = unit(name)["ExecStart"].split()
+    assert program == "/opt/stream-dp/bin/stream-dp"
+    options = cli._parser().parse_args(arguments)
+    assert options.command.__name__ == arguments[0]
+
+
+@pytest.mark.skipif(which("systemd-analyze") is None, reason="systemd is not there")
+def test_units_are_understood(tmp_path: Path) -> None:
+    """Where the program is not, that is all there is to say."""
+    for name in UNITS:
+        text = (DEPLOY / name).read_text()
+        text = re.sub("ExecStart=[^ ]+", "ExecStart=/bin/true", text)
+        text = re.sub("Documentation=.*", "", text)
+        (tmp_path / name).write_text(text)
+    drop = tmp_path / f"{UNITS[1]}.d"
+    drop.mkdir()
+    (drop / "gpu.conf").write_text((DEPLOY / "stream-dp-worker-gpu.conf").read_text())
+    command = ["systemd-analyze", "verify", *(str(tmp_path / name) for name in UNITS)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    assert [line for line in done.stderr.splitlines() if "stream-dp" in line] == []
 
 
 def test_a_cluster_that_is_away_is_worth_another_start(
@@ -95,6 +158,70 @@ def test_compose_overrides_what_a_study_file_has() -> None:
     named = {name.lower() for name in re.findall(r"STREAM_DP_([A-Z_]+)", text)}
     assert {"log", "public", "snapshots", "listen", "listen_public"} <= named
     assert named <= set(Run.model_fields)
+
+
+def service(name: str) -> str:
+    """The lines of a service in compose.yaml."""
+    text = (DEPLOY / "compose.yaml").read_text().split("\nservices:\n")[1].split("\nnetworks:")[0]
+    found = re.search(rf"^  {name}:.*?(?=^  [\w-]+:|\Z)", text, re.MULTILINE | re.DOTALL)
+    assert found, name
+    return found[0]
+
+
+def test_compose_has_workers_only_where_they_are_asked_for() -> None:
+    worker, gpu = service("worker"), service("worker-gpu")
+    assert "profiles: [worker]" in worker
+    assert "command: [worker, /study/study.toml]" in worker
+    assert "entrypoint: [again, stream-dp]" in worker
+    assert "state:/state:ro" in worker
+    assert "ports:" not in worker
+    assert "networks: [inside]" in worker
+    assert "KAFKA_USER: worker" in worker
+    assert "<<: *worker" in gpu
+    assert "profiles: [gpu]" in gpu
+    assert "capabilities: [gpu]" in gpu
+    assert "gpu" not in worker
+    for name in ("kafka", "access", "topics", "releaser", "prometheus"):
+        assert "profiles" not in service(name)
+    assert "BATCHES: ${BATCHES:-no}" in service("access")
+
+
+def test_compose_has_a_secret_for_each_user_that_the_broker_makes() -> None:
+    text = (DEPLOY / "compose.yaml").read_text()
+    start = (DEPLOY / "kafka" / "start.sh").read_text()
+    (users,) = re.findall(r"for user in (.*); do", start)
+    (made,) = re.findall(r"for user in (.*); do", text)
+    (given,) = re.findall(r"secrets: \[(.*)\]", service("kafka"))
+    assert set(users.split()) == set(made.split()) == set(given.split(", "))
+    for user in users.split():
+        assert f"  {user}: {{file: ./secrets/{user}}}\n" in text
+
+
+def test_images_install_extras_that_exist() -> None:
+    """The releaser's has no JAX; a worker's has, by a build argument."""
+    text = (DEPLOY / "Containerfile").read_text()
+    project = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text())["project"]
+    extras = set(project["optional-dependencies"])
+    (always,) = re.findall(r'"\.\[([\w,]+)\$\{EXTRAS:\+,\$EXTRAS\}\]"', text)
+    assert "batch" not in always
+    asked = re.findall(r"EXTRAS[=:] ?([a-z]+)", text + (DEPLOY / "compose.yaml").read_text())
+    assert asked
+    assert {*always.split(","), *",".join(asked).split(",")} <= extras
+    assert re.search(r"^ARG EXTRAS=$", text, re.MULTILINE)
+    assert "EXTRAS" not in service("releaser")
+
+
+def test_operations_name_files_and_variables_that_exist() -> None:
+    text = (DEPLOY / "OPERATIONS.md").read_text()
+    files = set(
+        re.findall(r"`((?:kafka|prometheus)/[\w.]+|[\w-]+\.(?:service|conf|sh|yaml))", text)
+    )
+    assert {"stream-dp-worker.service", "stream-dp-worker-gpu.conf", "compose.yaml"} <= files
+    for name in files:
+        assert (DEPLOY / name).exists() or (DEPLOY / "kafka" / name).exists(), name
+    extra = (DEPLOY.parent / "stream_dp" / "batch" / "extra.py").read_text()
+    assert 'setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")' in extra
+    assert "`XLA_PYTHON_CLIENT_PREALLOCATE=false`" in text
 
 
 def test_the_image_holds_what_it_copies_and_no_secret() -> None:
