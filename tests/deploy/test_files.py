@@ -13,6 +13,7 @@ from pathlib import Path
 from shutil import which
 
 import pytest
+from crash.homes import TEXT as HOMES
 from stream_dp.services import cli
 from stream_dp.services.releaser.facts import Facts
 from stream_dp.services.releaser.listen import ConfidentialMetrics, PublicMetrics
@@ -133,14 +134,26 @@ def test_alerts_name_metrics_that_exist(tmp_path: Path) -> None:
     facts = Facts(load(path)[0])
     facts.publish(1, facts.study.rho, 1.0)
     facts.count(1, {"received": 1, "rejected": {"late": 1}})
+    path.write_text(HOMES)
+    batches = Facts(load(path)[0])
+    batches.job("a job", "failed", 1)
     samples = [
         sample
-        for collector in (PublicMetrics(facts), ConfidentialMetrics(facts))
+        for collector in (
+            PublicMetrics(facts),
+            ConfidentialMetrics(facts),
+            ConfidentialMetrics(batches),
+        )
         for metric in collector.collect()
         for sample in metric.samples
     ]
     asked = re.findall(r"stream_dp_\w+", (DEPLOY / "prometheus" / "alerts.yml").read_text())
-    assert {"stream_dp_ready", "stream_dp_cells"} <= set(asked) <= {s.name for s in samples}
+    assert (
+        {"stream_dp_ready", "stream_dp_cells", "stream_dp_job"}
+        <= set(asked)
+        <= {s.name for s in samples}
+    )
+    assert {s.labels["state"] for s in samples if s.name == "stream_dp_job"} == {"failed"}
     fates = {s.labels.get("fate", "") for s in samples}
     assert {"received", "rejected late"} <= fates
 
