@@ -80,7 +80,11 @@ class HPD:
         return min(_LONGEST, 1 << max(0, (self.memory // row).bit_length() - 1))
 
     def init(self, seed: int) -> Params:
-        """Random parameters: independent normal logits, or a network's usual start."""
+        """Random parameters: small independent normal logits, or a network's usual start.
+
+        Rows that begin near one uniform distribution end nearer to the plainest one that answers
+        what is asked.
+        """
         keys = jax.random.split(jax.random.key(seed), len(self.shapes))
         made = {}
         for key, (name, shape) in zip(keys, self.shapes.items(), strict=True):
@@ -89,6 +93,8 @@ class HPD:
                 continue
             wide = name.endswith(".weight")
             gain = (2 if name.startswith("hidden") else 1) / shape[1] if wide else 1
+            if self.hidden is None:
+                gain = 1 / 16
             made[name] = np.asarray(jax.random.normal(key, shape) * gain**0.5)
         return made
 

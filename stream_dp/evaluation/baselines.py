@@ -2,8 +2,8 @@
 
 Each baseline is what somebody without the method would do with the same rho:
 - people without households: every person, with the attributes of their group as attributes of
-  their own, is one row of a flat table. The table gets the same adaptive treatment, rows are drawn
-  independently, and rows with the same group attributes and size are put into groups at random;
+  their own, is one row of a flat table. The table gets the same adaptive treatment, and rows with
+  the same group attributes and size are put into groups at random;
 - every query measured: no data set at all, each marginal with its share of rho.
 Independent attributes are a batch release's own kind.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +22,13 @@ from ..batch.base import Memory, Progress
 from ..batch.domain import Column, Domain, Hierarchy
 from ..batch.exact import answers
 from ..batch.loop import Adaptive, Plan, run
-from ..batch.mixture import Settings, starter
 from ..batch.queries import PERSON, Marginal, every_marginal
 from ..batch.sensitivity import of_marginal
 from ..batch.workload import LARGEST, of_marginals
 from ..privacy.noise import Source
+
+if TYPE_CHECKING:
+    from ..batch.mixture import Settings
 
 _SIZE = "size of the group"
 
@@ -70,8 +73,10 @@ def without_households(
     squared L2 by 2 at most, as of people. Group columns cannot change; what measuring them costs is
     charged all the same, as in `workload.one_way`. The number of people is public.
 
-    Raises ValueError for a domain with roles: groups at random have none.
+    Needs JAX. Raises ValueError for a domain with roles: groups at random have none.
     """
+    from ..batch.mixture import starter
+
     held = flat(hierarchy)
     names = [c.name for c in held.domain.person]
     every = every_marginal(held.domain, min(ways, len(names)), [PERSON], names)

@@ -1,8 +1,8 @@
 """Fit batch releases to known groups and members again and again: errors by class of queries.
 
 CONFIDENTIAL: what comes out is computed from true data. Beside each release, at the same rho, what
-one would have without it: attributes that are independent, and people without households. Beside a
-model, what it was told: the errors of the measurements alone.
+one would have without it: attributes that are independent, people without households, and every
+query measured without a data set. Beside a model, what it was told: the measurements alone.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from ..batch.queries import Queries
 from ..batch.workload import default_marginals
 from ..grouped import Batch
 from ..privacy.noise import Seeded
+from .baselines import every_query, without_households
 from .quality import Judge, Quality, measurements
 
-INDEPENDENT, FLAT = "independent", "people without households"
+INDEPENDENT, FLAT, EVERY = "independent", "people without households", "every query"
 
 # Called with what is fitted, the round that is done, and how many there will be.
 Heard = Callable[[str, int, int], None]
@@ -56,8 +57,8 @@ class _Trial:
     def __init__(
         self, hierarchy: Hierarchy, release: Batch, budget: str, seed: int, heard: Heard
     ) -> None:
-        marginals = default_marginals(hierarchy.domain, release.ways)
-        asked = Queries.joined(m.queries() for m in marginals)
+        self.marginals = default_marginals(hierarchy.domain, release.ways)
+        asked = Queries.joined(m.queries() for m in self.marginals)
         self.hierarchy, self.release, self.budget = hierarchy, release, budget
         self.seed, self.heard, self.judge = seed, heard, Judge.of(hierarchy, asked)
 
@@ -75,13 +76,12 @@ class _Trial:
 
     def baselines(self) -> Iterator[Quality]:
         """People without households need JAX, and no roles; else they are left out."""
-        if self.release.kind != INDEPENDENT:
-            domain = self.hierarchy.domain
-            if domain.roles is None:
-                yield from self.fitted(INDEPENDENT)
+        noisy = every_query(self.hierarchy, self.marginals, self.release.rho, Seeded(self.seed))
+        yield from self.judge.counts(self.hierarchy, noisy, EVERY, self.budget)
+        if self.release.kind != INDEPENDENT and self.hierarchy.domain.roles is None:
+            yield from self.fitted(INDEPENDENT)
         if self.hierarchy.domain.roles is None and find_spec("jax") is not None:
             from ..batch.mixture import FIXED
-            from .baselines import without_households
 
             plan = Plan(self.release.rho, self.release.rounds, self.release.per_round)
             source, progress = Seeded(self.seed), self._progress(FLAT)

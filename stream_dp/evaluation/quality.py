@@ -64,6 +64,12 @@ class Judge:
         found = _shares(self.queries, fitted.model.answers(rows), truth)
         return self.answers(found, method, budget, "model")
 
+    def counts(
+        self, truth: Hierarchy, noisy: NDArray[np.int64], method: str, budget: str
+    ) -> list[Quality]:
+        """Of measurements of all these queries."""
+        return self.answers(_shares(self.queries, noisy, truth), method, budget, MEASURED)
+
     def answers(
         self, shares: NDArray[np.float64], method: str, budget: str, answer: str
     ) -> list[Quality]:
