@@ -180,8 +180,7 @@ def hierarchy(
     study: Study, release: Batch, known: Panel, members: Members, number: int
 ) -> Hierarchy:
     """What a release sees of the population at a period's close."""
-    codes = [known[name][members.slots, number - 1] for name in release.attributes]
-    people = np.stack(codes, axis=1)
+    people = members.people([known[name][:, number - 1] for name in release.attributes])
     return Hierarchy(domain_of(study, release), members.groups, people, members.group_of)
 
 

@@ -17,7 +17,7 @@ from stream_dp.report import LONGEST_ID
 from stream_dp.study import Study
 
 from .cli import Output
-from .roster import Roster, deliver
+from .roster import Roster, coded_roles, deliver
 from .setting import Setting
 
 
@@ -43,7 +43,8 @@ def from_files(
     declared = study.groups
     assert declared is not None
     groups = table(groups_file, [key, *declared.attributes])
-    members = table(members_file, [person, theirs])
+    roles = declared.roles
+    members = table(members_file, [person, theirs, *([roles.column] if roles else [])])
     keys, place, ids = text(groups, key), text(members, theirs), text(members, person)
     lines = [
         f"{path}: {column.null_count} rows without '{name}'"
@@ -84,8 +85,13 @@ def from_files(
         if bad := int((Column(name, attribute.values).codes(column) < 0).sum()):
             lines.append(f"{groups_file}: {bad} rows with an undeclared or empty '{name}'")
         held[name] = column.to_pylist()
+    told = text(members, roles.column) if roles is not None else None
+    if told is not None and (row >= 0).all():
+        faults = coded_roles(declared, told, row, len(keys))[1]
+        lines += [f"{members_file}: {fault}" for fault in faults]
     if lines:
         raise UserError(lines)
     by = np.argsort(persons, kind="stable")
     by = by[np.argsort(row[by], kind="stable")]
-    return Roster(held, persons[by].tolist(), row[by])
+    in_order = told.take(pa.array(by)).to_pylist() if told is not None else None
+    return Roster(held, persons[by].tolist(), row[by], in_order)

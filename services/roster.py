@@ -9,14 +9,16 @@ from __future__ import annotations
 import hashlib
 from contextlib import closing
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stream_dp.batch.domain import Column
+from stream_dp.batch.domain import Column, Domain, Roles, role_faults
 from stream_dp.errors import Inconsistent, UserError
+from stream_dp.grouped import Groups
 from stream_dp.log.base import Log, Missing
 from stream_dp.log.message import START, message, messages, records, split
 from stream_dp.study import Study
@@ -31,15 +33,19 @@ _TYPE = "stream-dp.groups"
 @dataclass(frozen=True)
 class Roster:
     """G groups and N members. attributes: values by name, as text, (G,) each; persons: ids, (N,);
-    group_of: (N,) the row of each one's group, in increasing order; hash: of all this."""
+    group_of: (N,) the row of each one's group, in increasing order; roles: (N,) as text, where the
+    study declares them; hash: of all this."""
 
     attributes: dict[str, list[str]]
     persons: list[str]
     group_of: NDArray[np.int64]
+    roles: list[str] | None = None
 
     @property
     def hash(self) -> str:
-        held = [self.attributes, self.persons, self.group_of.astype("<i8").tobytes()]
+        held: list[Any] = [self.attributes, self.persons, self.group_of.astype("<i8").tobytes()]
+        if self.roles is not None:
+            held.append(self.roles)
         return hashlib.sha256(msgspec.msgpack.encode(held)).hexdigest()
 
     @property
@@ -60,6 +66,41 @@ class Roster:
         if lines:
             raise UserError(lines)
         return np.stack([*found, self.sizes - 1], axis=1).astype(np.uint16)
+
+    def role_codes(self, study: Study) -> NDArray[np.uint16] | None:
+        """(N,) codes, None where the study declares no roles. Raises UserError."""
+        assert study.groups is not None
+        declared = study.groups.roles
+        if (declared is None) != (self.roles is None):
+            raise UserError("groups: roles are not as the study file declares them; send again")
+        if declared is None:
+            return None
+        told = pa.array(self.roles, pa.string())
+        codes, faults = coded_roles(study.groups, told, self.group_of, len(self.sizes))
+        if faults:
+            raise UserError(f"groups: {line}; send again" for line in faults)
+        return codes
+
+
+def coded_roles(
+    groups: Groups, told: pa.Array, group_of: NDArray[np.int64], number: int
+) -> tuple[NDArray[np.uint16], list[str]]:
+    """Codes of members' roles, and what is wrong with them: in counts, without a name."""
+    roles = groups.roles
+    assert roles is not None
+    column = Column(roles.column, roles.values)
+    place = Roles(roles.column, roles.head, roles.spouse, roles.child, roles.children)
+    domain = Domain((), (column,), groups.most, place)
+    codes = column.codes(told)
+    if unknown := int((codes < 0).sum()):
+        return codes.astype(np.uint16), [
+            f"{unknown} rows with an undeclared or empty '{column.name}'"
+        ]
+    lines = [
+        f"{len(where)} groups with {fault}"
+        for fault, where in role_faults(domain, codes[:, None], group_of, number)
+    ]
+    return codes.astype(np.uint16), lines
 
 
 def deliver(setting: Setting, roster: Roster) -> bool:
@@ -95,7 +136,10 @@ def deliver(setting: Setting, roster: Roster) -> bool:
 
 
 def _parts(roster: Roster) -> list[tuple[str, bytes]]:
-    members = pa.table({"person": roster.persons, "group": roster.group_of})
+    columns: dict[str, Any] = {"person": roster.persons, "group": roster.group_of}
+    if roster.roles is not None:
+        columns["role"] = pa.array(roster.roles, pa.string())
+    members = pa.table(columns)
     attributes = pa.table({name: pa.array(v, pa.string()) for name, v in roster.attributes.items()})
     return [*split("groups", _stream(attributes)), *split("members", _stream(members))]
 
@@ -121,7 +165,8 @@ def read(log: Log) -> Roster | None:
         pa.ipc.open_stream(last.part(n)).read_all() for n in ("groups", "members")
     )
     held = {name: attributes[name].to_pylist() for name in attributes.column_names}
-    roster = Roster(held, members["person"].to_pylist(), members["group"].to_numpy())
+    roles = members["role"].to_pylist() if "role" in members.column_names else None
+    roster = Roster(held, members["person"].to_pylist(), members["group"].to_numpy(), roles)
     if roster.hash != last.head["hash"]:
         raise Inconsistent("groups: the table does not have its hash; send it again")
     return roster

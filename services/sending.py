@@ -96,7 +96,7 @@ def joined(
     Raises UserError where the table says nothing of a member.
     """
     found, slots = _known(study, path, how, groups.persons)
-    return found, Members(groups.codes(study), slots, groups.group_of)
+    return found, Members(groups.codes(study), slots, groups.group_of, groups.role_codes(study))
 
 
 def _known(

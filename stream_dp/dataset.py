@@ -110,7 +110,9 @@ def columns(study: Study, release: Batch) -> dict[str, dict[str, tuple[int | str
         name: attribute.values for name, attribute in study.groups.attributes.items()
     }
     sizes = tuple(range(1, study.groups.most + 1))
-    people = {name: study.attributes[name].symbols for name in release.attributes}
+    roles = study.groups.roles
+    people = {roles.column: roles.values} if roles is not None else {}
+    people |= {name: study.attributes[name].symbols for name in release.attributes}
     return {"groups": {**groups, SIZE: sizes}, "people": people}
 
 

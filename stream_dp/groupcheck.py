@@ -37,7 +37,11 @@ def faults(batch: Batch, parts: dict[str, Any]) -> Iterator[str]:
     if "groups" not in parts:
         yield f": '{batch.kind}' is about groups of people: declare [groups]"
     elif parts["groups"] is not None and all(n in parts["attributes"] for n in batch.attributes):
-        if KEY in {*parts["groups"].attributes, *batch.attributes}:
+        roles = parts["groups"].roles
+        if roles is not None and batch.kind == "independent":
+            yield ": 'independent' knows nothing of [groups.roles]; take another kind"
+        named = [roles.column] if roles is not None else []
+        if KEY in {*parts["groups"].attributes, *batch.attributes, *named}:
             yield f": the name '{KEY}' is reserved for the key of a group"
         try:
             made = domain(parts["groups"], parts["attributes"], batch)

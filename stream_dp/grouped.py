@@ -23,12 +23,32 @@ class GroupAttribute(Declared):
     values: Annotated[tuple[Symbol, ...], Field(min_length=1, max_length=1 << 15)]
 
 
+class RoleColumn(Declared):
+    """Who is who in a group, in a column of the table of members: it stays, as membership does.
+
+    Every group has exactly one head, at most one spouse, of the head, and at most `children`, of
+    both; others are related to nobody.
+    """
+
+    column: Name
+    head: Symbol
+    spouse: Symbol
+    child: Symbol
+    others: tuple[Symbol, ...] = ()
+    children: Annotated[int, Field(ge=1, le=999, strict=True)]
+
+    @property
+    def values(self) -> tuple[Symbol, ...]:
+        return (self.head, self.spouse, self.child, *self.others)
+
+
 class Groups(Declared):
     """unit: what a group is called, such as household; most: members of the largest."""
 
     unit: Annotated[str, Field(min_length=1, max_length=64)]
     most: Annotated[int, Field(ge=1, le=1000, strict=True)]
     attributes: dict[Name, GroupAttribute] = Field(default_factory=dict)
+    roles: RoleColumn | None = None
 
 
 class Batch(Declared):

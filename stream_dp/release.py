@@ -102,8 +102,9 @@ def invariants_words(study: Study) -> str:
     if study.groups is None:
         return words
     unit = study.groups.unit
+    which = "which" if study.groups.roles is None else "which in which role"
     return (
-        f"{words}; the {unit}s: how many there are, who belongs to which, their sizes and their"
+        f"{words}; the {unit}s: how many there are, who belongs to {which}, their sizes and their"
         f" attributes, over the whole history. Of these only the number of {unit}s is published"
         " exactly"
     )

@@ -38,11 +38,17 @@ _PAUSE = 30.0
 
 @dataclass(frozen=True)
 class Members:
-    """Codes of the groups, (G, attributes + 1); each member's slot and group, (N,)."""
+    """Codes of the groups, (G, attributes + 1); each member's slot, group and role, (N,)."""
 
     groups: NDArray[np.uint16]
     slots: NDArray[np.int64]
     group_of: NDArray[np.int64]
+    roles: NDArray[np.uint16] | None = None
+
+    def people(self, symbols: Sequence[NDArray[np.uint8]]) -> NDArray[np.integer]:
+        """(N, columns) codes from those of everybody, by attribute; the role first."""
+        first = [] if self.roles is None else [self.roles]
+        return np.stack([*first, *(codes[self.slots] for codes in symbols)], axis=1)
 
 
 @dataclass
@@ -88,11 +94,10 @@ class Jobs:
         for release in self.study.due(number):
             label = self.study.periods.labels[number - 1]
             name = job_id(self.genesis, release.name, label)
-            codes = [closed.symbols[a][self.members.slots] for a in release.attributes]
             held = tables(
                 columns_of(self.study, release),
                 self.members.groups,
-                np.stack(codes, axis=1),
+                self.members.people([closed.symbols[a] for a in release.attributes]),
                 self.members.group_of,
             )
             files = [

@@ -105,7 +105,7 @@ def inputs(
     slots = population.slots(hashes[:, 0], hashes[:, 1])
     if (slots < 0).any():
         raise Inconsistent("snapshot: a member of a group has no place; remove it to replay")
-    return made, Members(groups.codes(study), slots, groups.group_of)
+    return made, Members(groups.codes(study), slots, groups.group_of, groups.role_codes(study))
 
 
 def _latest_snapshot(

@@ -16,10 +16,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..grouped import Batch
+from ..grouped import Batch, Groups
 from ..privacy.noise import Source, exact_variance
 from ..study import Study
-from .domain import Column, Domain, Hierarchy
+from .domain import Column, Domain, Hierarchy, Roles
 from .tables import KEY
 
 __all__ = ["KEY", "Fitted", "Measured", "Progress", "Synthesizer", "Transcript", "domain_of"]
@@ -101,12 +101,17 @@ class Memory:
 
 def domain_of(study: Study, release: Batch) -> Domain:
     """The columns of a batch release. Raises UserError."""
+    assert study.groups is not None
     return domain(study.groups, study.attributes, release)
 
 
-def domain(groups: Any, attributes: Mapping[str, Any], release: Batch) -> Domain:
-    return Domain(
-        tuple(Column(name, a.values) for name, a in groups.attributes.items()),
-        tuple(Column(name, attributes[name].symbols) for name in release.attributes),
-        groups.most,
-    )
+def domain(groups: Groups, attributes: Mapping[str, Any], release: Batch) -> Domain:
+    """Of people the role comes first, where there is one."""
+    people = [Column(name, attributes[name].symbols) for name in release.attributes]
+    roles = None
+    if groups.roles is not None:
+        told = groups.roles
+        people.insert(0, Column(told.column, told.values))
+        roles = Roles(told.column, told.head, told.spouse, told.child, told.children)
+    of_groups = tuple(Column(name, a.values) for name, a in groups.attributes.items())
+    return Domain(of_groups, tuple(people), groups.most, roles)
