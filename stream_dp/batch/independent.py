@@ -73,10 +73,10 @@ class Independent:
     def sample(self, seed: int) -> Hierarchy:
         rng = np.random.default_rng(seed)
         of_groups = self.counts[: len(self.domain.group_values)]
-        groups = np.stack([_drawn(rng, c, self.groups) for c in of_groups], axis=1)
+        groups = np.stack([drawn(rng, c, self.groups) for c in of_groups], axis=1)
         group_of = np.repeat(np.arange(self.groups), groups[:, -1] + 1)
         of_people = self.counts[len(of_groups) :]
-        people = np.stack([_drawn(rng, c, len(group_of)) for c in of_people], axis=1)
+        people = np.stack([drawn(rng, c, len(group_of)) for c in of_people], axis=1)
         return Hierarchy(self.domain, groups, people, group_of)
 
 
@@ -114,7 +114,7 @@ def _true(hierarchy: Hierarchy) -> list[Counts]:
     return [np.bincount(c, minlength=v) for c, v in zip(columns, values, strict=True)]
 
 
-def _drawn(rng: np.random.Generator, counts: Counts, size: int) -> Counts:
+def drawn(rng: np.random.Generator, counts: Counts, size: int) -> Counts:
     """`size` codes in proportion to the counts that are above 0; uniform where none is.
 
     Systematic, and in any order: of each code as many as its share, but for a fraction.

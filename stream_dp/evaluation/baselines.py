@@ -5,7 +5,8 @@ Each baseline is what somebody without the method would do with the same rho:
   their own, is one row of a flat table. The table gets the same adaptive treatment, and rows with
   the same group attributes and size are put into groups at random;
 - every query measured: no data set at all, each marginal with its share of rho.
-Independent attributes are a batch release's own kind.
+Independent attributes are a batch release's own kind; where people have roles, households keep the
+roles that they have, and all else is independent.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 from ..batch.base import Memory, Progress
 from ..batch.domain import Column, Domain, Hierarchy
 from ..batch.exact import answers
+from ..batch.independent import drawn
 from ..batch.loop import Adaptive, Plan, run
 from ..batch.queries import PERSON, Marginal, every_marginal
 from ..batch.sensitivity import of_marginal
@@ -98,6 +100,21 @@ def flat(hierarchy: Hierarchy) -> Hierarchy:
     people = np.concatenate([hierarchy.groups[hierarchy.group_of], hierarchy.people], axis=1)
     alone = np.zeros((hierarchy.N, 1), np.int64)
     return Hierarchy(Domain((), (*own, *domain.person), 1), alone, people, np.arange(hierarchy.N))
+
+
+def relatives(hierarchy: Hierarchy, rho: Fraction, source: Source, seed: int) -> Hierarchy:
+    """True households of true sizes and roles; all their other attributes independent.
+
+    Each of those has its own noisy counts, rho-zCDP together; who is who is not protected.
+    """
+    domain, rng = hierarchy.domain, np.random.default_rng(seed)
+    groups, people = hierarchy.groups.copy(), hierarchy.people.copy()
+    columns = [*groups.T[:-1], *(c for i, c in enumerate(people.T) if i != domain.role_column)]
+    values = [*domain.group_values[:-1], *np.delete(domain.person_values, domain.role_column)]
+    noise = source.draw([(len(columns) / rho, int(n)) for n in values]).noise
+    for column, n, added in zip(columns, values, noise, strict=True):
+        column[:] = drawn(rng, np.bincount(column, minlength=n) + added, len(column))
+    return Hierarchy(domain, groups, people, hierarchy.group_of)
 
 
 def every_query(

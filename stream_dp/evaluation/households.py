@@ -18,7 +18,7 @@ from ..batch.queries import Queries
 from ..batch.workload import default_marginals
 from ..grouped import Batch
 from ..privacy.noise import Seeded
-from .baselines import every_query, without_households
+from .baselines import every_query, relatives, without_households
 from .quality import Judge, Quality, measurements
 
 INDEPENDENT, FLAT, EVERY = "independent", "people without households", "every query"
@@ -78,7 +78,10 @@ class _Trial:
         """People without households need JAX, and no roles; else they are left out."""
         noisy = every_query(self.hierarchy, self.marginals, self.release.rho, Seeded(self.seed))
         yield from self.judge.counts(self.hierarchy, noisy, EVERY, self.budget)
-        if self.release.kind != INDEPENDENT and self.hierarchy.domain.roles is None:
+        if self.hierarchy.domain.roles is not None:
+            alone = relatives(self.hierarchy, self.release.rho, Seeded(self.seed), self.seed)
+            yield from self.judge.data_set(alone, INDEPENDENT, self.budget)
+        elif self.release.kind != INDEPENDENT:
             yield from self.fitted(INDEPENDENT)
         if self.hierarchy.domain.roles is None and find_spec("jax") is not None:
             from ..batch.mixture import FIXED

@@ -305,6 +305,28 @@ def test_people_without_households_are_in_no_relation() -> None:
         baselines.without_households(alone, 1, Plan(Fraction(1), 1), QUICK, Never(), ignored)
 
 
+def test_relatives_keep_their_places_and_nothing_else() -> None:
+    roles = Roles("role", 0, 1, 2, 1)
+    domain = Domain(
+        (Column("g", (0, 1)),), (Column("a", (0, 1)), Column("role", (0, 1, 2))), 2, roles
+    )
+    homes = 300
+    group_of, role = np.repeat(np.arange(homes), 2), np.tile([0, 1], homes)
+    a = np.repeat(np.arange(homes) % 2, 2)  # alike in every home
+    groups = np.stack([np.arange(homes) % 3 == 0, np.ones(homes)], axis=1).astype(int)
+    truth = Hierarchy(domain, groups, np.stack([a, role], axis=1), group_of)
+    source, rho = Asked(), Fraction(1, 7)
+    made = baselines.relatives(truth, rho, source, 1)
+    assert (made.people[:, 1] == role).all()
+    assert [n for _, n in source.demands] == [2, 2]
+    assert sum(Fraction(2) / (2 * variance) for variance, _ in source.demands) == rho
+    made = baselines.relatives(truth, rho, Silent(), 1)
+    assert abs(int(made.groups[:, 0].sum()) - 100) <= 1
+    assert abs(int(made.people[:, 0].sum()) - homes) <= 1
+    pairs = made.people[:, 0].reshape(-1, 2)
+    assert 100 < (pairs[:, 0] == pairs[:, 1]).sum() < 200  # 300 in truth
+
+
 def test_every_query_costs_rho_exactly() -> None:
     truth, source, rho = small(), Asked(), Fraction(1, 3)
     marginals = default_marginals(DOMAIN, 2)
