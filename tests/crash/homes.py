@@ -270,7 +270,7 @@ class Homes:
         seconds: after which it is killed, wherever it is.
         """
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)
+            warnings.simplefilter("ignore")  # of threads, JAX's too: no child uses them
             child = os.fork()
         if child == 0:
             try:

@@ -60,7 +60,7 @@ class Victim:
     def start(self, at: Callable[[str, Releaser], None] = lambda name, releaser: None) -> int:
         """The id of a child that runs until it is idle. at: called in it at every step."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)
+            warnings.simplefilter("ignore")  # of threads, JAX's too: no child uses them
             child = os.fork()
         if child == 0:
             try:

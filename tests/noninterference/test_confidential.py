@@ -148,7 +148,7 @@ def as_nobody(work: Callable[[], None]) -> str:
     """The work in a child without rights, as far as they can be given up; what failed in it."""
     reader, writer = os.pipe()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
+        warnings.simplefilter("ignore")  # of threads, JAX's too: no child uses them
         child = os.fork()
     if child == 0:
         try:
