@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from .alphabet import ABSENT
 from .answering import LEVEL, Estimate, answered, question
-from .dataset import BATCH_TYPE, BatchCertificate, DataSet
+from .dataset import BATCH_TYPE, BatchCertificate, DataSet, valid
 from .errors import Inconsistent, UserError
 from .estimator import Stream
 from .log.base import Log, LogError, Missing
@@ -178,7 +178,11 @@ class Public:
         for name in dict.fromkeys(r.certificate.release for r in self.releases):
             count = sum(1 for _ in self._panels(name))
             lines.append(f"{name}: {count} releases, every panel a prefix of the next")
-        sets = [r for r in self.published if isinstance(r, DataSet) and r.check()]
+        sets = [r for r in self.published if isinstance(r, DataSet)]
+        for found in sets:
+            if not valid(study, found.check()):
+                at = f"{found.certificate.release} at {found.certificate.period}"
+                raise Inconsistent(f"{at}: a group has not the roles that the study declares")
         for name, count in Counter(d.certificate.release for d in sets).items():
             lines.append(f"{name}: {count} data sets, each as its certificate says")
         return lines

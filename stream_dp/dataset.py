@@ -242,6 +242,19 @@ def checked(
     return held, measured
 
 
+def valid(study: Study, found: Tables) -> bool:
+    """Whether every group has the roles that the study declares; `found` are its tables."""
+    roles = study.groups.roles if study.groups is not None else None
+    if roles is None:
+        return True
+    group, role = found[1][KEY].to_numpy(), found[1][roles.column].to_numpy()
+    heads, spouses, children = (
+        np.bincount(group[role == roles.values.index(value)], minlength=found[0].num_rows)
+        for value in (roles.head, roles.spouse, roles.child)
+    )
+    return bool(((heads == 1) & (spouses <= 1) & (children <= roles.children)).all())
+
+
 def measurements(
     queries: Sequence[str],
     values: NDArray[np.int64],

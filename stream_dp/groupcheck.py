@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from fractions import Fraction
 from typing import Any
 
 from .batch import grouptypes
 from .batch.base import KEY, domain
+from .batch.domain import SIZE
 from .batch.sensitivity import check_relation
 from .errors import UserError
-from .grouped import Batch
+from .grouped import Batch, Groups
 from .period import Periods
 
 
@@ -37,14 +38,15 @@ def faults(batch: Batch, parts: dict[str, Any]) -> Iterator[str]:
     if "groups" not in parts:
         yield f": '{batch.kind}' is about groups of people: declare [groups]"
     elif parts["groups"] is not None and all(n in parts["attributes"] for n in batch.attributes):
-        roles = parts["groups"].roles
-        if roles is not None and batch.kind == "independent":
+        groups: Groups = parts["groups"]
+        if groups.roles is not None and batch.kind == "independent":
             yield ": 'independent' knows nothing of [groups.roles]; take another kind"
-        named = [roles.column] if roles is not None else []
-        if KEY in {*parts["groups"].attributes, *batch.attributes, *named}:
+        if KEY in {*groups.attributes, *batch.attributes}:
             yield f": the name '{KEY}' is reserved for the key of a group"
+        if any(_roles(groups, parts["declared"])):
+            groups = groups.model_copy(update={"roles": None})  # their faults are told once
         try:
-            made = domain(parts["groups"], parts["attributes"], batch)
+            made = domain(groups, parts["attributes"], batch)
             if batch.kind == "mwem":
                 grouptypes.check(made)
         except UserError as error:
@@ -56,7 +58,9 @@ def whole(parts: dict[str, Any]) -> Iterator[str]:
     batches: tuple[Batch, ...] = parts.get("batches", ())
     if "groups" in parts and not batches and all(r is not None for _, r in parts["listed"]):
         yield "groups: no release uses it: declare a batch release, or remove it"
-    groups = parts.get("groups")
+    groups: Groups | None = parts.get("groups")
+    if groups is not None:
+        yield from _roles(groups, parts["declared"])
     if groups is not None and parts.get("unit") == groups.unit:
         yield (
             f"study.unit: '{groups.unit}' is what groups are called; what is protected is a member"
@@ -67,6 +71,21 @@ def whole(parts: dict[str, Any]) -> Iterator[str]:
             check_relation(parts["neighbours"])
         except UserError as error:
             yield from (f"study.{line}" for line in error.lines)
+
+
+def _roles(groups: Groups, attributes: Collection[str]) -> Iterator[str]:
+    """Faults of who is who, against all attributes: a release may take any of them."""
+    roles = groups.roles
+    if roles is None:
+        return
+    if roles.column in attributes or roles.column in groups.attributes:
+        yield f"groups.roles.column: '{roles.column}' is an attribute; a role is nobody's answer"
+    if roles.column in {KEY, SIZE}:
+        yield f"groups.roles.column: the name '{roles.column}' is reserved"
+    if len({str(v) for v in roles.values}) < len(roles.values):
+        yield "groups.roles: head, spouse, child and others must be different values"
+    if roles.children >= max(groups.most, 2):
+        yield f"groups.roles.children: must be fewer than groups.most = {groups.most}"
 
 
 def cost(batch: Batch, periods: Periods | None) -> Fraction:

@@ -201,7 +201,9 @@ class Jobs:
 
     def left(self) -> str:
         """What is outstanding, in words; empty where nothing is."""
-        return ", ".join(f"{job} ({self._board.state(job)})" for job in self.open)
+        states = {job: self._board.state(job) for job in self.open}
+        why = {job: f": {self._board.failure(job)}" for job in states if states[job] == "failed"}
+        return ", ".join(f"{job} ({state}{why.get(job, '')})" for job, state in states.items())
 
     def _clean(self) -> None:
         files = {f.name for job in self.open.values() for f in (job.groups, job.people)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-from stream_dp.dataset import BATCH_TYPE, certificate, checked, columns
+from stream_dp.dataset import BATCH_TYPE, certificate, checked, columns, valid
 from stream_dp.errors import UserError
 from stream_dp.log.message import MOST_PART, message, records
 from stream_dp.release import TOPIC
@@ -28,6 +28,8 @@ def take(study: Study, job: Job, result: Result, tail: Tail, simulated: bool) ->
     declared = study.batch(job.release)
     assert declared is not None
     tables, measured = checked(columns(study, declared), result.parts)
+    if not valid(study, tables):
+        raise UserError("a result has groups whose roles are not as the study declares")
     if any(len(data) > MOST_PART - _ROOM // 2 for _, data in result.parts):
         raise UserError("a part of a result is too large for a record")
     try:

@@ -1,12 +1,12 @@
 """How much one person's attributes change hierarchical counts, under `replace_in_place`.
 
 The relation: one person's own attributes change, everything else stays: the groups, who belongs
-to which, their sizes and attributes. The role is an attribute of the person, so it may change too,
-as far as both tables are valid: exactly one head, at most one spouse, at most C children. That is
-an invariant which a certificate states. It follows that a head stays the head; spouses, children
-and others may become one another. No bound below grows by that: it is proved for any change, and
-every bound is attained with all roles fixed. (If roles were declared invariant, nothing would be
-gained.)
+to which, their sizes and attributes. In a study everybody's role stays too, over the whole history:
+it comes with membership, never from a report, and the certificate says so. The bounds hold for
+more: a role may change as well, as far as both tables are valid, with exactly one head, at most
+one spouse and at most C children. Then a head stays the head; spouses, children and others may
+become one another. No bound grows by that: each is proved for any change, and attained with all
+roles fixed. So that roles are invariant makes nothing cheaper.
 
 One group changes, in one cell of its group attributes. Write x for the own targets' columns of a
 person, r for the relative's columns, h, s for head and spouse, R for the set of r of all children,

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
 from contextlib import closing
+from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from crash.homes import Homes, report
 from stream_dp.services.cli import main
+from stream_dp.services.joblog import result_records
+from stream_dp.services.releaser.inputs import marker
+from stream_dp.services.roster import Roster, _parts, deliver
 
+from stream_dp import dataset
 from stream_dp.client import Public
-from stream_dp.errors import UserError
+from stream_dp.errors import Inconsistent, UserError
+from stream_dp.log.base import Record
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.studyfile import load
 
@@ -57,6 +67,8 @@ rho = 5
 log = "sqlite:families.db"
 public = "sqlite:families-public.db"
 """
+MWEM = STUDY.replace('"hpd-fixed"\nrows = 20', '"mwem"')  # needs no JAX
+LABELS = ("2021-01", "2021-02", "2021-03")
 PLACES = ("head", "partner", "child", "lodger")
 KINDS = (
     ["head"],
@@ -67,7 +79,7 @@ KINDS = (
 )
 
 
-def tables(folder: Path) -> tuple[list[str], list[str]]:
+def tables() -> tuple[list[str], list[str]]:
     """The lines of both files, heads never first: children of working heads do not work."""
     groups, members = ["home,region"], ["person,home,place"]
     for home in range(90):
@@ -86,22 +98,30 @@ def written(folder: Path, groups: list[str], members: list[str], study: str = ST
     return ["groups", *files, "--group", "home"]
 
 
-def test_every_published_household_is_valid(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pytest.importorskip("jax")
-    monkeypatch.chdir(tmp_path)
-    groups, members = tables(tmp_path)
-    assert main(written(tmp_path, groups, members)) == 0
-    for number, label in enumerate(("2021-01", "2021-02", "2021-03")):
+def answered(members: list[str]) -> None:
+    """Everybody's reports of every period, which is closed."""
+    for number, label in enumerate(LABELS):
         lines = ["person,period,work"]
         for line in members[1:]:
             person, _, place = line.split(",")
             works = place in {"head", "partner"} and (number + len(person)) % 3 > 0
             lines.append(f"{person},{label},{int(works)}")
-        (tmp_path / "reports.csv").write_text("\n".join(lines) + "\n")
+        Path("reports.csv").write_text("\n".join(lines) + "\n")
         assert main(["send", "families.toml", "reports.csv"]) == 0
         assert main(["close", "families.toml", label]) == 0
+
+
+@pytest.mark.parametrize("kind", ["mwem", "hpd-fixed"])
+def test_every_published_household_is_valid(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if kind.startswith("hpd"):
+        pytest.importorskip("jax")
+    monkeypatch.chdir(tmp_path)
+    groups, members = tables()
+    study = STUDY if kind == "hpd-fixed" else MWEM
+    assert main(written(tmp_path, groups, members, study)) == 0
+    answered(members)
     assert main(["run", "families.toml", "--until-idle"]) == 0
     assert main(["verify", "families.toml"]) == 0
     assert main(["export", "families.toml", "homes", "out"]) == 0
@@ -126,8 +146,16 @@ def test_every_published_household_is_valid(
         assert "in which role" in one.certificate.invariants
         asked = [line for line in one.measurements["query"].to_pylist() if "who has" in line]
     assert asked
+
+
+def test_relations_are_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    groups, members = tables()
+    assert main(written(tmp_path, groups, members, MWEM)) == 0
+    answered(members)
     files = ["--groups", "groups.csv", "--members", "members.csv", "--group", "home"]
-    (tmp_path / "families.toml").write_text(STUDY.replace('"hpd-fixed"\nrows = 20', '"mwem"'))
     answers = ["evaluate", "families.toml", "reports.csv", *files, "--repetitions", "1"]
     capsys.readouterr()
     assert main(answers) == 0
@@ -150,7 +178,7 @@ def test_every_published_household_is_valid(
 def test_members_in_no_possible_role_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], old: str, new: str, fault: str
 ) -> None:
-    groups, members = tables(tmp_path)
+    groups, members = tables()
     changed = "\n".join(members).replace(old, new, 1).split("\n")
     assert main(written(tmp_path, groups, changed)) == 2
     said = capsys.readouterr().err
@@ -166,28 +194,113 @@ def test_members_in_no_possible_role_are_refused(
             'kind = "independent"',
             "knows nothing of [groups.roles]",
         ),
-        ("children = 2", "children = 5", "children must be at least 1 and fewer than the largest"),
-        ('child = "child"', 'child = "head"', "place"),
-        ('column = "place"', 'column = "work"', "column 'work': declared twice"),
+        ("children = 2", "children = 5", "groups.roles.children: must be fewer than groups.most"),
+        ("children = 2", "children = 0", "groups.roles.children: must be at least 1"),
+        ('child = "child"', 'child = "head"', "groups.roles: head, spouse, child and others must"),
+        ('["lodger"]', '["lodger", "head"]', "groups.roles: head, spouse, child and others must"),
+        ('["lodger"]', '["1", 1]', "groups.roles: head, spouse, child and others must"),
+        ('column = "place"', 'column = "work"', "groups.roles.column: 'work' is an attribute"),
+        ('column = "place"', 'column = "age"', "groups.roles.column: 'age' is an attribute"),
+        ('column = "place"', 'column = "region"', "groups.roles.column: 'region' is an attribute"),
         ('column = "place"', 'column = "group"', "the name 'group' is reserved"),
-        ('others = ["lodger"]', 'other = ["lodger"]', "groups.roles.other"),
+        ('column = "place"', 'column = "size"', "the name 'size' is reserved"),
+        ('column = "place"\n', "", "groups.roles.column: is required"),
+        ('others = ["lodger"]', 'other = ["lodger"]', "groups.roles.other: unknown key"),
     ],
 )
 def test_roles_that_cannot_be_are_refused(tmp_path: Path, old: str, new: str, fault: str) -> None:
-    (tmp_path / "families.toml").write_text(STUDY.replace(old, new))
+    more = "[attributes.age]\nvalues = [0, 1]\nmissing = 0\n[groups]\n"
+    text = STUDY.replace("[groups]\n", more).replace(old, new)
+    (tmp_path / "families.toml").write_text(text)
     with pytest.raises(UserError) as error:
         load(tmp_path / "families.toml")
-    assert fault in str(error.value)
+    (line,) = error.value.lines
+    assert fault in line
 
 
 def test_a_table_without_roles_keeps_its_hash_and_never_serves_a_study_with_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    groups, members = tables(tmp_path)
+    groups, members = tables()
     a, b = STUDY.index("[groups.roles]"), STUDY.index("[[releases]]")
     assert main(written(tmp_path, groups, members, STUDY[:a] + STUDY[b:])) == 0
     (tmp_path / "families.toml").write_text(STUDY)
     capsys.readouterr()
     assert main(["run", "families.toml", "--until-idle"]) == 2
     assert "roles are not as the study file declares them; send again" in capsys.readouterr().err
+
+
+def test_without_roles_nothing_is_written_otherwise() -> None:
+    """State of old logs: what an earlier version wrote of a table, and of a declaration."""
+    old = Roster({"region": ["north", "south"]}, ["p0", "p1", "p2"], np.array([0, 0, 1]))
+    assert old.hash == "fa919637def99b029d1a726413c317d182fc0a6ce7b17c062f3ba17a8cfaa2a2"
+    assert [hashlib.sha256(data).hexdigest()[:16] for _, data in _parts(old)] == [
+        "ae7266eb4be63f0e",
+        "0160ac631f1b2217",
+    ]
+    roles = Roster(old.attributes, old.persons, old.group_of, ["head", "child", "head"])
+    others = Roster(old.attributes, old.persons, old.group_of, ["head", "lodger", "head"])
+    assert len({old.hash, roles.hash, others.hash}) == 3
+
+
+# Two homes: a head and a child; a head, a partner and a lodger.
+ROLES = ["head", "child", "head", "partner", "lodger"]
+ROSTER = Roster({"region": ["north", "south"]}, list("abcde"), np.array([0, 0, 1, 1, 1]), ROLES)
+
+
+def due(folder: Path, more: Sequence[Record] = ()) -> Homes:
+    """Everybody reported `work` 1, 0, 1, 0, 1 and the job is due; more: said in period 1."""
+    text = MWEM.replace("sqlite:families", "sqlite:homes").replace("= 400", "= 6")
+    homes = Homes(folder, text)
+    deliver(homes.setting, ROSTER)
+    for number in (1, 2, 3):
+        said = [report(p, number, work=1 - i % 2) for i, p in enumerate(ROSTER.persons)]
+        homes.send([*(more if number == 1 else ()), *said, marker(number, 0)])
+    homes.run()
+    return homes
+
+
+@pytest.mark.parametrize("more", [(), (report("b", 1, place="head", work=0),)])
+def test_a_snapshot_has_the_tables_roles_whatever_people_say(
+    tmp_path: Path, more: Sequence[Record]
+) -> None:
+    homes = due(tmp_path / "homes", more)
+    (path,) = homes.folder.glob("*-snapshots/*-people-*")
+    held = pq.read_table(path).to_pydict()
+    assert list(held) == ["group", "place", "work"]
+    assert [PLACES[code] for code in held["place"]] == ROLES
+    assert held["work"] == [1, 0, 1, 0, 1]
+
+
+def result(homes: Homes, roles: list[int]) -> None:
+    """A worker's result of one home with two members."""
+    job = next(job for entry in homes.entries() for job in entry.jobs)
+    names = {"groups": ["region", "size"], "people": ["place", "work"]}
+    people = np.array([[role, 0] for role in roles])
+    made = dataset.tables(names, np.array([[0, 1]]), people, np.zeros(2, np.int64))
+    answers = dataset.measurements(["q"], np.array([1]), [Fraction(1)], np.array([1.0]))
+    head = {"mechanism": "m", "notes": {}, "simulated": False}
+    with homes.worker() as worker:
+        worker.log.append(result_records(job.id, 1, "w", head, dataset.parts(made, answers)))
+
+
+@pytest.mark.parametrize("roles", [[0, 0], [1, 2], [2, 3], [0, 1], [3, 0]])
+def test_a_household_that_cannot_be_is_not_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, roles: list[int]
+) -> None:
+    homes, told = due(tmp_path / "homes"), list[str]()
+    result(homes, roles)
+    homes.run(tell=told.append)
+    taken = [e for e in homes.entries() if e.result_of]
+    if 0 in roles and roles != [0, 0]:
+        assert taken
+        homes.public().verify()
+        return
+    assert not taken
+    assert any("whose roles are not as the study declares" in line for line in told)
+    # Nor does anybody who checks what is public take it for one.
+    monkeypatch.setattr("stream_dp.services.releaser.results.valid", lambda *_: True)
+    homes.run()
+    with pytest.raises(Inconsistent, match="homes at 2021-03: a group has not the roles"):
+        homes.public().verify()
