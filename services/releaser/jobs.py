@@ -131,6 +131,10 @@ class Jobs:
         self._next = now + max(_EVERY, _SHARE * took)
         self._drop_abandoned()
         self._beside(now)
+        self._say()
+
+    def _say(self) -> None:
+        """How each job is, for the metrics; why one failed, once."""
         for job in self.open:
             state, reason = self._board.state(job), self._board.failure(job)
             self.facts.job(job, state, self._board.rounds[job])
@@ -183,6 +187,7 @@ class Jobs:
                     return job, take(job, result)
                 except UserError as error:
                     self._fail(job.id, error.lines[0])
+                    self._say()
         return None
 
     def settled(self, job: Job) -> None:
@@ -201,9 +206,7 @@ class Jobs:
 
     def left(self) -> str:
         """What is outstanding, in words; empty where nothing is."""
-        states = {job: self._board.state(job) for job in self.open}
-        why = {job: f": {self._board.failure(job)}" for job in states if states[job] == "failed"}
-        return ", ".join(f"{job} ({state}{why.get(job, '')})" for job, state in states.items())
+        return ", ".join(f"{job} ({self._board.state(job)})" for job in self.open)
 
     def _clean(self) -> None:
         files = {f.name for job in self.open.values() for f in (job.groups, job.people)}
