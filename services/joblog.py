@@ -1,9 +1,10 @@
 """What the confidential topics of batch jobs hold, and what state a job is in.
 
 `jobs`: a record for each job, by the releaser, once it is journalled; an operator's word to try
-a failed one again, or to abandon it. `transcripts`: the rounds of each job (synthesizer/). In
-`results`: what a worker made, as parts and a manifest, or why it failed. Records of all three are
-appended, at least once: their keys say what they are about, and the first complete one holds.
+a failed one again, or to abandon it. `transcripts`: the rounds of each job (synthesizer/), and how
+far its worker is, without a key: that decides nothing, and the last one holds. In `results`: what a
+worker made, as parts and a manifest, or why it failed. Records of all three are appended, at least
+once: their keys say what they are about, and the first complete one holds.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -21,6 +23,8 @@ from stream_dp.log.message import canonical
 from stream_dp.privacy.ledger import Charge
 from stream_dp.study import Study
 
+from .progress import Told
+
 JOBS = "jobs"
 TRANSCRIPTS = "transcripts"
 RESULTS = "results"
@@ -28,6 +32,7 @@ GROUPS = "groups"
 TOPICS = {GROUPS: 1, JOBS: 1, TRANSCRIPTS: 1, RESULTS: 1}
 
 _PART, _WRITER = "stream-dp-part", "stream-dp-writer"
+_PROGRESS = "stream-dp-progress"
 _MANIFEST, _FAILURE = "manifest", "failure"
 _MOST_REASON = 300
 
@@ -127,6 +132,10 @@ def failure_record(job: str, attempt: int, reason: str) -> Record:
     return Record(RESULTS, held, job.encode(), ((_PART, _FAILURE.encode()),), 0)
 
 
+def told_record(told: Told) -> Record:
+    return Record(TRANSCRIPTS, canonical(told.as_dict()), None, ((_PROGRESS, b""),), 0)
+
+
 def following(log: Log, topic: str, position: dict[int, int]) -> Iterator[Stored]:
     """Everything from a position on that is there now; the position moves along."""
     while True:
@@ -142,8 +151,8 @@ class Board:
     """What the topics say, as far as they have been read.
 
     whole: keep the results themselves; else only that there are some. jobs: those sent, in order;
-    facts: all of each one's record; rounds: how many are decided; settled: of which nothing more
-    is wanted.
+    facts: all of each one's record; rounds: how many are decided; told: what its worker told last,
+    and when, in milliseconds; settled: of which nothing more is wanted.
     """
 
     log: Log
@@ -152,6 +161,7 @@ class Board:
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)
     results: dict[str, list[Result]] = field(default_factory=dict)
     rounds: Counter[str] = field(default_factory=Counter)
+    told: dict[str, tuple[Told, int]] = field(default_factory=dict)
     settled: set[str] = field(default_factory=set)
     _retries: Counter[str] = field(default_factory=Counter)
     _abandoned: set[str] = field(default_factory=set)
@@ -172,9 +182,17 @@ class Board:
             self._result(record)
         if rounds:
             for record in following(self.log, TRANSCRIPTS, self._at[TRANSCRIPTS]):
-                if record.key is not None and record.key not in self._seen:
-                    self._seen.add(record.key)
-                    self.rounds[record.key.decode().rpartition("/")[0]] += 1
+                self._round(record)
+
+    def _round(self, record: Stored) -> None:
+        if record.key is None and _PROGRESS in dict(record.headers):
+            # A record that nobody of ours wrote says nothing.
+            with suppress(ValueError, KeyError, TypeError):
+                told = Told.of(json.loads(record.value or b""))
+                self.told[told.job] = told, record.time
+        elif record.key is not None and record.key not in self._seen:
+            self._seen.add(record.key)
+            self.rounds[record.key.decode().rpartition("/")[0]] += 1
 
     def _job(self, record: Stored) -> None:
         try:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from typing import Any
 
@@ -20,11 +19,11 @@ from stream_dp.log.base import Missing
 
 from .cli import Output
 from .joblog import Board, word
+from .progress import Told, duration
 from .releaser import journal
 from .releaser.jobs import ready
 from .releaser.journal import Entry
 from .setting import Setting
-from .synthesizer.progress import Told, duration, last_told
 from .synthesizer.worker import Worker
 
 
@@ -78,14 +77,12 @@ def listed(setting: Setting, entries: Sequence[Entry]) -> list[dict[str, Any]]:
         board.refresh(rounds=True)
         for name in {e.result_of for e in entries} - {None}:
             board.settle(str(name))
-        running = any(board.state(job.id) == "running" for job in begun)
-        told = last_told(log) if running else {}
     found = []
     for job in begun:
         state, rounds = board.state(job.id), board.rounds[job.id]
         words = state
         if state == "running":
-            words += f", {_far(board, job.id, told)}"
+            words += f", {_far(board, job.id)}"
         elif state == "failed":
             words += f": {board.failure(job.id)}"
         found.append(
@@ -95,7 +92,7 @@ def listed(setting: Setting, entries: Sequence[Entry]) -> list[dict[str, Any]]:
                 "period": labels[job.period - 1],
                 "state": state,
                 "rounds_decided": rounds,
-                "progress": told[job.id][0].as_dict() if job.id in told else None,
+                "progress": board.told[job.id][0].as_dict() if job.id in board.told else None,
                 "reason": board.failure(job.id) if state == "failed" else None,
                 "words": words,
             }
@@ -103,13 +100,13 @@ def listed(setting: Setting, entries: Sequence[Entry]) -> list[dict[str, Any]]:
     return found
 
 
-def _far(board: Board, job: str, told: dict[str, tuple[Told, int]]) -> str:
+def _far(board: Board, job: str) -> str:
     """What a running job's worker told last, and how long ago: it may have been killed since."""
     if board.made(job):
         return "its result is handed in"
-    if job not in told:
+    if job not in board.told:
         return f"{board.rounds[job]} rounds decided"
-    last, when = told[job]
+    last, when = board.told[job]
     return f"{last.words}, told {duration(time.time() - when / 1000)} ago"
 
 
@@ -148,7 +145,7 @@ def worker(options: argparse.Namespace) -> Output:
         log = stack.enter_context(closing(setting.log()))
         process = Worker(setting.study, log, setting.snapshots, stop=stop)
         process.tell = (lambda line: None) if options.attached else bar.tell
-        process.heard = _both(bar.show, _report) if options.attached else bar.show
+        process.heard = bar.show
         process.run(until_idle=options.until_idle)
     return Output({"stopped": stop.is_set()}, "")
 
@@ -158,19 +155,6 @@ def _end_with_parent() -> None:
     while os.read(sys.stdin.fileno(), 1024):
         pass
     os._exit(0)
-
-
-def _report(told: Told) -> None:
-    """A line of JSON for the releaser that started this worker."""
-    print(json.dumps(told.as_dict()), flush=True)
-
-
-def _both(*heard: Callable[[Told], None]) -> Callable[[Told], None]:
-    def every(told: Told) -> None:
-        for one in heard:
-            one(told)
-
-    return every
 
 
 class _Bar:

@@ -1,26 +1,23 @@
 """The worker that a releaser starts beside itself: a child process that it never waits for.
 
 The child ends with its parent, however that ends: it reads from a pipe that only the parent
-holds. What it tells of its progress, a line of JSON each, becomes confidential facts.
+holds.
 """
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
-import threading
 from contextlib import suppress
-from typing import Any
 
 _PATIENCE = 5.0  # seconds that a child may take to end
 
 
 class Child:
-    """`command` after the interpreter's own name; heard: called with what the child tells."""
+    """`command` after the interpreter's own name."""
 
-    def __init__(self, command: list[str], heard: Any = lambda told: None) -> None:
-        self._command, self._heard = command, heard
+    def __init__(self, command: list[str]) -> None:
+        self._command = command
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -33,18 +30,10 @@ class Child:
         self._process = subprocess.Popen(
             [sys.executable, *self._command],
             stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
             stderr=quiet,
             start_new_session=True,
         )
-        threading.Thread(target=self._listen, args=(self._process,), daemon=True).start()
-
-    def _listen(self, process: subprocess.Popen[bytes]) -> None:
-        assert process.stdout is not None
-        with process.stdout:
-            for line in process.stdout:
-                with suppress(ValueError, KeyError, TypeError):
-                    self._heard(json.loads(line))
 
     def ended(self) -> int | None:
         """The exit code of a child that has ended, once; negative where a signal ended it."""

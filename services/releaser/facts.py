@@ -11,6 +11,8 @@ from typing import Any
 
 from stream_dp.study import Study
 
+from ..progress import Told
+
 
 @dataclass(frozen=True)
 class Published:
@@ -59,21 +61,15 @@ class Facts:
         whole = {fate: n for fate, n in accounting.items() if fate != "rejected"}
         self.cells = {**whole, **rejected}
 
-    def job(self, job: str, state: str, done: int) -> None:
-        """What the topics say of a job."""
-        held = self.jobs.get(job, JobFacts())
-        self.jobs[job] = replace(held, state=state, done=max(done, held.done))
-
-    def heard(self, told: Mapping[str, Any]) -> None:
-        """What the worker beside this process tells of its job."""
-        held = self.jobs.get(str(told["job"]), JobFacts())
-        self.jobs[str(told["job"])] = replace(
-            held,
-            done=int(told["done"]),
-            rounds=int(told["rounds"]),
-            error=float("nan" if told["error"] is None else told["error"]),
-            left=float("nan" if told["left"] is None else told["left"]),
-        )
+    def job(
+        self, job: str, state: str, decided: int = 0, told: tuple[Told, int] | None = None
+    ) -> None:
+        """What the topics say of a job. decided: rounds; told: by its worker, and when."""
+        held = replace(self.jobs.get(job, JobFacts()), state=state)
+        if told is not None:
+            last, _ = told
+            held = JobFacts(state, last.done, last.rounds, last.error, last.left)
+        self.jobs[job] = replace(held, done=max(held.done, decided))
 
     def publish(self, messages: int, rho: Fraction, scheduled: float | None) -> None:
         """More messages are public. A listener sees all of it or nothing."""

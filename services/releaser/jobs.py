@@ -137,7 +137,7 @@ class Jobs:
         """How each job is, for the metrics; why one failed, once."""
         for job in self.open:
             state, reason = self._board.state(job), self._board.failure(job)
-            self.facts.job(job, state, self._board.rounds[job])
+            self.facts.job(job, state, self._board.rounds[job], self._board.told.get(job))
             if state != "failed":
                 self._told.pop(job, None)
             elif job not in self._board.results and self._told.get(job) != reason:
@@ -175,7 +175,7 @@ class Jobs:
     def _drop_abandoned(self) -> None:
         for job in [job for job in self.open if self._board.abandoned(job)]:
             del self.open[job]
-            self.facts.job(job, "abandoned", 0)
+            self.facts.job(job, "abandoned")
             self.tell(f"job {job} is abandoned; its charge stands")
             self._clean()
 
@@ -194,7 +194,7 @@ class Jobs:
         """Its result is in the journal."""
         del self.open[job.id]
         self._board.settle(job.id)
-        self.facts.job(job.id, "done", 0)
+        self.facts.job(job.id, "done")
         self._clean()
 
     @property

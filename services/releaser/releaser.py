@@ -155,7 +155,7 @@ class Releaser:
         self, entries: list[Entry], snapshots: Snapshots, members: Members, stack: ExitStack
     ) -> Jobs:
         """The batch jobs, and the end of the worker beside this process when it ends."""
-        child = None if self.worker is None else Child(self.worker, self.facts.heard)
+        child = None if self.worker is None else Child(self.worker)
         if child is not None:
             stack.callback(child.stop)
         genesis = entries[0].message.hash

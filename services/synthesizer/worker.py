@@ -29,9 +29,9 @@ from stream_dp.log.base import Log, LogError, Missing
 from stream_dp.privacy.noise import Source, System, secret
 from stream_dp.study import Study
 
-from ..joblog import Board, File, Job, failure_record, result_records
+from ..joblog import Board, File, Job, failure_record, result_records, told_record
+from ..progress import Told
 from ..releaser.snapshots import Snapshots
-from .progress import Told, told_record
 from .transcript import Transcript
 
 _POLL = 1.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 import threading
@@ -30,10 +31,10 @@ from crash.homes import (
 from crash.small import Clock
 from crash.victim import in_memory
 from stream_dp.services.cli import main
-from stream_dp.services.joblog import RESULTS, result_records
+from stream_dp.services.joblog import RESULTS, result_records, told_record
 from stream_dp.services.jobs import worker_command
+from stream_dp.services.progress import Told
 from stream_dp.services.releaser import journal
-from stream_dp.services.releaser.facts import Facts
 from stream_dp.services.releaser.inputs import marker
 from stream_dp.services.releaser.listen import ConfidentialMetrics
 from stream_dp.services.roster import Roster, deliver
@@ -513,15 +514,19 @@ def test_faults_of_a_declaration(
 
 
 def test_confidential_metrics_of_jobs(homes: Homes) -> None:
+    """What its worker told, from wherever it runs."""
     homes.prepare().run()
+    (job,) = (job.id for entry in homes.entries() for job in entry.jobs)
+    with homes.log() as log:
+        log.append([told_record(Told(job, 3, 20, 1.5, math.nan))])
     with homes.releaser() as releaser:
         releaser.run(until_idle=True)
-        facts: Facts = releaser.facts
-    (job,) = facts.jobs
-    facts.heard({"job": job, "done": 3, "rounds": 20, "error": 1.5, "left": None})
-    samples = {s.name: s.value for m in ConfidentialMetrics(facts).collect() for s in m.samples}
+        found = ConfidentialMetrics(releaser.facts).collect()
+    samples = {s.name: s.value for metric in found for s in metric.samples}
+    assert samples["stream_dp_job_done"] == 3
     assert samples["stream_dp_job_rounds"] == 20
     assert samples["stream_dp_job_error"] == 1.5
+    assert math.isnan(samples["stream_dp_job_left_seconds"])
     assert samples["stream_dp_job"] == 1
 
 

@@ -13,9 +13,9 @@ import pytest
 from crash.homes import Homes, in_rounds
 from crash.victim import in_memory
 from stream_dp.services.cli import main
-from stream_dp.services.joblog import TOPICS, TRANSCRIPTS, Board
+from stream_dp.services.joblog import TOPICS, TRANSCRIPTS, Board, told_record
 from stream_dp.services.jobs import _Bar
-from stream_dp.services.synthesizer.progress import Told, duration, last_told, told_record
+from stream_dp.services.progress import Told, duration
 from stream_dp.services.synthesizer.transcript import Transcript
 
 from stream_dp.log.base import Record
@@ -56,7 +56,7 @@ def test_what_is_told_is_no_round(tmp_path: Path) -> None:
     board = Board(log)
     board.refresh(rounds=True)
     assert dict(board.rounds) == {"a": 2}
-    assert {job: told for job, (told, _) in last_told(log).items()} == {
+    assert {job: told for job, (told, _) in board.told.items()} == {
         "a": HALF,
         "b": Told("b", 2, 2, 1.0, 0.0),
     }
