@@ -25,7 +25,14 @@ PEOPLE = [f"person-{i:02d}" for i in range(30)]
 MARKER = 'close = "marker"'
 
 
-def declaration(log: str, public: str, periods: int, partitions: int, close: str = MARKER) -> str:
+def declaration(
+    log: str,
+    public: str,
+    periods: int,
+    partitions: int,
+    close: str = MARKER,
+    replication: int = 1,
+) -> str:
     """The study file."""
     return f"""
 [study]
@@ -70,7 +77,7 @@ rho = 10
 log = "{log}"
 public = "{public}"
 partitions = {partitions}
-replication = 1
+replication = {replication}
 insecure = true
 """
 
@@ -85,10 +92,13 @@ class Days:
     periods: int
     partitions: int = 3
     close: str = MARKER
+    replication: int = 1
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        text = declaration(self.log, self.public, self.periods, self.partitions, self.close)
+        text = declaration(
+            *(self.log, self.public, self.periods, self.partitions, self.close, self.replication)
+        )
         self.file.write_text(text)
         self.setting = Setting.load(self.file)
         self.labels = self.setting.study.periods.labels

@@ -135,7 +135,8 @@ class Life:
         return self.until(lambda: self.code is not None)
 
     def holds(self) -> bool:
-        return f"{self.pid} holds" in self.nursery.trace.read_text()
+        trace = self.nursery.trace
+        return trace.exists() and f"{self.pid} holds" in trace.read_text()
 
     def until(self, done: Callable[[], bool], patience: float = PATIENCE) -> int:
         """Wait; the exit code, or 0 while the process lives."""
@@ -193,15 +194,21 @@ class Report:
         return "\n".join(rows)
 
 
+class Single(Broker):
+    replication = 1
+    down = (0.5, 2.0)  # seconds
+
+
 class Matrix:
-    """kills: how many; periods: of the study, more than the kills use up.
+    """broker: a `Broker`, or what can be used as one. kills: how many; periods: of the study, more
+    than the kills use up.
 
     fault: what is wrong with the releaser, to see that it is found where it can be.
     """
 
     def __init__(
         self,
-        broker: Broker,
+        broker: Any,
         folder: Path,
         kills: int,
         periods: int,
@@ -211,7 +218,9 @@ class Matrix:
         self.fault = fault
         self.broker, self.folder, self.wanted = broker, folder, kills
         self.rng, self.report = random.Random(seed), Report()
-        self.days = Days.on_kafka(folder / "kafka", broker.address, f"m{kills}", periods)
+        copies = broker.replication
+        place = folder / "kafka", broker.address, f"m{kills}", periods
+        self.days = Days.on_kafka(*place, replication=copies)
         self.calm = Days.on_sqlite(folder / "calm", periods)
         self.sent = 0
 
@@ -298,7 +307,7 @@ class Matrix:
         self.broker.stop(signal.SIGKILL)
         self.report.broker_kills += 1
         go.touch()
-        time.sleep(self.rng.uniform(0.5, 2))
+        time.sleep(self.rng.uniform(*self.broker.down))
         self.broker.start()
         before = life.text().count("published")
         code = self._fed(
@@ -396,10 +405,17 @@ class Matrix:
 
 
 def run(
-    kills: int, periods: int, *, broker_kills: int, second: int, libs: Path, fault: str = ""
+    kills: int,
+    periods: int,
+    *,
+    broker_kills: int,
+    second: int,
+    libs: Path,
+    fault: str = "",
+    made: Any = Single,
 ) -> Report:
     with TemporaryDirectory(prefix="stream-dp-") as folder:
-        broker = Broker(Path(folder) / "broker", libs=libs)
+        broker = made(Path(folder) / "broker", libs=libs)
         broker.start()
         try:
             matrix = Matrix(broker, Path(folder), kills, periods, fault=fault)

@@ -1,0 +1,67 @@
+"""What is confidential and what is public, each on a cluster of its own; the public one dies."""
+
+from __future__ import annotations
+
+import signal
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from broker import FOLDER, Broker
+from confluent_kafka.admin import AdminClient
+from days import Days, everything
+from matrix import Nursery
+from stream_dp.services.cli import main
+
+from stream_dp.release import TOPIC
+
+PERIODS = 3
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Iterator[Broker]:
+    made = Broker(tmp_path / "public", libs=FOLDER / "libs")
+    made.start()
+    yield made
+    made.stop()
+
+
+def topics(server: str, prefix: str) -> set[str]:
+    found = AdminClient({"bootstrap.servers": server}).list_topics(timeout=10).topics
+    return {name.removeprefix(prefix) for name in found if name.startswith(prefix)}
+
+
+@pytest.mark.parametrize("step", ["commit", "release open"])
+def test_a_public_cluster_that_dies_delays_a_release_and_no_more(
+    kafka: str, other: Broker, tmp_path: Path, step: str
+) -> None:
+    prefix = f"two-{uuid.uuid4().hex[:12]}"
+    urls = f"kafka://{kafka}/{prefix}", f"kafka://{other.address}/{prefix}-public"
+    place = Days(tmp_path / "days", *urls, PERIODS, partitions=2)
+    assert main(["topics", str(place.file)]) == 0
+    place.send([record for number in (1, 2) for record in place.day(number)])
+    nursery, go = Nursery(place), tmp_path / "go"
+    try:
+        life = nursery.start(step=step, call=1, hold=str(go))  # of the first period
+        life.until(life.holds)
+        other.stop(signal.SIGKILL)
+        go.touch()
+        life.until(lambda: life.code is not None or len(place.entries()) > 1)
+        assert len(place.entries()) > 1  # what was decided is decided
+        other.start()
+        place.send(place.day(3))
+        if life.until(lambda: life.code is not None) != 0:
+            assert life.code == 5, life.text()
+            life = nursery.start()
+            assert life.until(lambda: life.code is not None) == 0, life.text()
+    finally:
+        nursery.close()
+    entries = place.entries()
+    assert [entry.number for entry in entries] == list(range(PERIODS + 1))
+    assert main(["verify", str(place.file)]) == 0
+    decided = [(r.key, r.value) for entry in entries for r in entry.public_records()]
+    with place.opened_public() as log:
+        assert [(r.key, r.value) for r in everything(log, TOPIC)] == decided
+    assert topics(kafka, prefix) == {".reports", ".dead-letters", ".journal"}
+    assert topics(other.address, prefix) == {f"-public.{TOPIC}"}
