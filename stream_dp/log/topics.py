@@ -22,6 +22,7 @@ from .base import LogError, Missing, Positions, TopicInfo, Unavailable
 
 ANSWER = 30.0  # seconds that a broker may take to answer
 BROKER_BYTES = 1_048_588  # the largest record that brokers take where nobody says otherwise
+_SOON = 0.05
 # What may pass by itself: a broker that restarts, a leader that moves.
 PASSING = {
     KafkaError._TRANSPORT,
@@ -52,6 +53,7 @@ _QUIET = logging.getLogger("stream_dp.quiet")
 _QUIET.addHandler(logging.NullHandler())
 _QUIET.propagate = False
 _Client = TypeVar("_Client")
+_Answer = TypeVar("_Answer")
 
 
 def client(kind: Callable[[dict[str, Any]], _Client], settings: Mapping[str, Any]) -> _Client:
@@ -84,6 +86,7 @@ class Topics:
         self._refusal = ""
         self._admin: Any = client(AdminClient, {**settings, "error_cb": self._heard})
         self._known: dict[str, int] = {}
+        self._made: set[str] = set()
 
     def name(self, topic: str) -> str:
         return f"{self._prefix}.{topic}"
@@ -102,6 +105,7 @@ class Topics:
         ]
         if not missing:
             return
+        self._made |= {new.topic for new in missing}
         made = self._admin.create_topics(missing, operation_timeout=ANSWER)
         for name, future in made.items():
             try:
@@ -113,7 +117,7 @@ class Topics:
         while not all(self._led(topic) for topic in topics):
             if clock_module.monotonic() > deadline:
                 raise Unavailable("kafka: the new topics do not appear")
-            clock_module.sleep(0.05)
+            clock_module.sleep(_SOON)
 
     def _led(self, topic: str) -> bool:
         """Whether every partition has a leader."""
@@ -137,9 +141,9 @@ class Topics:
 
     def faults(self, topics: Mapping[str, int]) -> list[str]:
         """What is wrong with the topics, compared with what `create` would make; a line each."""
-        known, problems = self._cluster().topics, list[str]()
+        problems = list[str]()
         for topic, count in topics.items():
-            found = known.get(self.name(topic))
+            found = self._seen(topic)
             if found is None:
                 problems.append(f"kafka: no topic '{self.name(topic)}'")
                 continue
@@ -162,11 +166,12 @@ class Topics:
     def _misconfigured(self, topic: str, copies: int) -> list[str]:
         name = self.name(topic)
         resource = ConfigResource(ConfigResource.Type.TOPIC, name)
-        future = self._admin.describe_configs([resource], request_timeout=ANSWER)[resource]
-        try:
-            settings = {key: found.value for key, found in future.result(ANSWER).items()}
-        except KafkaException as error:
-            raise failure(f"kafka: {name} cannot be checked", error) from None
+
+        def ask() -> dict[str, Any]:
+            future = self._admin.describe_configs([resource], request_timeout=ANSWER)[resource]
+            return {key: found.value for key, found in future.result(ANSWER).items()}
+
+        settings = self._settled(f"{name} cannot be checked", ask)
         problems = []
         for key, wanted in self.config(topic).items():
             held = settings.get(key)
@@ -207,20 +212,43 @@ class Topics:
     def partitions(self, topic: str) -> int:
         """The topic's number of partitions, asked once."""
         if topic not in self._known:
-            found = self._cluster().topics.get(self.name(topic))
+            found = self._seen(topic)
             if found is None or found.error is not None:
                 raise Missing(f"kafka: no topic '{self.name(topic)}', or no right to see it")
             self._known[topic] = len(found.partitions)
         return self._known[topic]
 
+    def _seen(self, topic: str) -> Any:
+        """What the cluster says of a topic. One that was just made is not known to every broker."""
+        deadline = clock_module.monotonic() + ANSWER
+        while True:
+            found = self._cluster().topics.get(self.name(topic))
+            late = clock_module.monotonic() > deadline
+            if found is not None or late or self.name(topic) not in self._made:
+                return found
+            clock_module.sleep(_SOON)
+
+    def _settled(self, what: str, ask: Callable[[], _Answer]) -> _Answer:
+        """An answer about a topic that is there: while it is new, or its leader moves, some of the
+        brokers do not know it. what: for the error that is raised otherwise.
+        """
+        deadline = clock_module.monotonic() + ANSWER
+        while True:
+            try:
+                return ask()
+            except KafkaException as error:
+                if error.args[0].code() not in _MOVING or clock_module.monotonic() > deadline:
+                    raise failure(f"kafka: {what}", error) from None
+                clock_module.sleep(_SOON)
+
     def describe(self, topic: str) -> TopicInfo:
         name = self.name(topic)
         self._known.pop(topic, None)
         count = self.partitions(topic)
-        try:
-            described = self._admin.describe_topics(TopicCollection([name]))[name].result(ANSWER)
-        except KafkaException as error:
-            raise failure(f"kafka: {name} cannot be described", error) from None
+        described = self._settled(
+            f"{name} cannot be described",
+            lambda: self._admin.describe_topics(TopicCollection([name]))[name].result(ANSWER),
+        )
         identity = f"{self._cluster().cluster_id}/{described.topic_id}"
         return TopicInfo(identity, count, self._offsets(topic, OffsetSpec.earliest()))
 
@@ -235,13 +263,9 @@ class Topics:
     def _offsets(self, topic: str, spec: OffsetSpec) -> Positions:
         asked = {TopicPartition(self.name(topic), p): spec for p in range(self.partitions(topic))}
         how = {"isolation_level": IsolationLevel.READ_UNCOMMITTED, "request_timeout": ANSWER}
-        deadline = clock_module.monotonic() + ANSWER
-        while True:
+
+        def ask() -> Positions:
             futures = self._admin.list_offsets(asked, **how)
-            try:
-                return {place.partition: f.result(ANSWER).offset for place, f in futures.items()}
-            except KafkaException as error:
-                # A new topic, or one whose leader moves, has no leader for a moment.
-                if error.args[0].code() not in _MOVING or clock_module.monotonic() > deadline:
-                    raise failure(f"kafka: no positions of {topic}", error) from None
-                clock_module.sleep(0.1)
+            return {place.partition: f.result(ANSWER).offset for place, f in futures.items()}
+
+        return self._settled(f"no positions of {topic}", ask)
