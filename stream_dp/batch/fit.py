@@ -1,7 +1,8 @@
 """Adam on the weighted squared error, one compiled program for all rounds of one shape.
 
-Adam: Kingma, Ba 2015, Algorithm 1. Everything here sees noisy answers and public numbers only:
-it is post-processing, and deterministic.
+Adam: Kingma, Ba 2015, Algorithm 1; with a decay AdamW: Loshchilov, Hutter 2019, Algorithm 2. By it
+what the answers do not speak of goes back to 0, the uniform distribution. Everything here sees
+noisy answers and public numbers only: it is post-processing, and deterministic.
 """
 
 from __future__ import annotations
@@ -80,12 +81,18 @@ def all_logits(layout: Layout, params: Logits) -> Logits:
 
 @partial(jax.jit, static_argnums=0)
 def adam(
-    layout: Layout, params: Logits, chunks: Chunks, steps: jax.Array, rate: jax.Array
+    layout: Layout,
+    params: Logits,
+    chunks: Chunks,
+    steps: jax.Array,
+    rate: jax.Array,
+    decay: jax.Array,
 ) -> tuple[Logits, tuple[jax.Array, jax.Array, jax.Array, jax.Array]]:
     """The iterate with the least error among the given parameters and `steps` updates of them.
 
-    Stops where the error or a parameter is no longer finite; the result never is. Steps and rate
-    are arguments of the program, not parts of it. Returns parameters, and the fields of Fitted.
+    Stops where the error or a parameter is no longer finite; the result never is. Steps, rate and
+    decay are arguments of the program, not parts of it. Returns parameters, and the fields of
+    Fitted.
     """
     fixed = {k: v for k, v in params.items() if k == LATENT}
     trained = {k: v for k, v in params.items() if k != LATENT}
@@ -110,7 +117,8 @@ def adam(
         small = _SMALL / rows
 
         def moved(p: jax.Array, m: jax.Array, v: jax.Array) -> jax.Array:
-            return p - rate * (m / (1 - _FIRST**t)) / (jnp.sqrt(v / (1 - _SECOND**t)) + small)
+            along = (m / (1 - _FIRST**t)) / (jnp.sqrt(v / (1 - _SECOND**t)) + small)
+            return p - rate * (along + decay * p)
 
         return _Carry(
             c.step + 1,

@@ -122,13 +122,15 @@ class HPD:
         variances: NDArray[np.float64],
         steps: int,
         rate: float,
+        decay: float = 0,
     ) -> tuple[Params, Fitted]:
         """Parameters nearer to noisy counts, from these, by at most `steps` updates of Adam.
 
         values, variances: (n,) measured counts, and of their noise. The error is the mean of
-        (answer - value)^2 / variance: about 1 where only the noise is missed. Returns the best
-        iterate, finite whatever happens, and nothing is drawn. One program serves every number of
-        queries that fills as many chunks, rounded up to a power of two, and all steps and rates.
+        (answer - value)^2 / variance: about 1 where only the noise is missed. decay: the part of
+        themselves that parameters lose at each update, over the rate. Returns the best iterate,
+        finite whatever happens, and nothing is drawn. One program serves every number of queries
+        that fills as many chunks, rounded up to a power of two, and all steps, rates and decays.
 
         Raises ValueError for values that are not finite or variances that are not positive.
         """
@@ -146,7 +148,11 @@ class HPD:
         with np.errstate(over="ignore"):  # a value beyond float32 ends as an error that is inf
             chunks, _ = pack(self.layout, encoded, self.length, values / totals, weights / scale)
         made, done = fitting.adam(
-            self.layout, self._given(params), chunks, np.int32(steps), np.float32(rate)
+            self.layout,
+            self._given(params),
+            chunks,
+            np.int32(steps),
+            *(np.float32(rate), np.float32(decay)),
         )
         before, after, taken, finite = (x.item() for x in done)
         if not np.isfinite(after):  # the parameters given are no good: they are given back

@@ -25,17 +25,18 @@ from .workload import Workload, declared
 
 @dataclass(frozen=True)
 class Settings:
-    """rows: of the mixture; hidden: of HPD-Gen's network, None for HPD-Fixed; steps a round, and
-    their size.
+    """rows: of the mixture; hidden: of HPD-Gen's network, None for HPD-Fixed; steps a round, their
+    size, and how parameters decay.
     """
 
     rows: int
     hidden: tuple[int, ...] | None
     steps: int
     rate: float
+    decay: float = 0
 
 
-FIXED = Settings(200, None, 60, 0.03)
+FIXED = Settings(200, None, 60, 0.03, 0.1)
 GENERATED = Settings(200, (256, 256), 100, 0.0005)
 KINDS = {"hpd-fixed": FIXED, "hpd-gen": GENERATED}
 
@@ -56,7 +57,7 @@ class Mixture:
         queries = self.encoded.take(told.rows)
         how = self.settings
         params, done = self.family.fit(
-            self.params, queries, told.values, told.noise, how.steps, how.rate
+            self.params, queries, told.values, told.noise, how.steps, how.rate, how.decay
         )
         return replace(self, params=params), done.after
 

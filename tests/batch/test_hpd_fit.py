@@ -154,6 +154,19 @@ def test_what_was_measured_well_weighs_more():
     assert (made.answers(up, queries) - made.answers(down, queries)).mean() > 10
 
 
+def test_what_is_not_asked_decays():
+    made = model()
+    params, queries = made.init(13), workload(made, 40)
+    asked = queries.take(np.flatnonzero(queries.level == GROUP)[:1])
+    value = made.answers(params, asked) + 100  # so far off that every update is an improvement
+    after, done = made.fit(params, asked, value, np.ones(1), 20, 0.01, 0.5)
+    assert done.steps == 20
+    kept = [np.median(after[name] / params[name]) for name in params]
+    assert min(abs(k - 0.995**20) for k in kept) < 1e-5
+    stays, _ = made.fit(params, asked, value, np.ones(1), 20, 0.01)
+    assert any(np.array_equal(stays[name], params[name]) for name in params)
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_a_fit_repeats_itself_and_goes_on_from_bytes(form):
     made, rate = model(form=form), FORMS[form][1]
@@ -287,7 +300,9 @@ def test_memory_does_not_grow_with_queries():
     def taken(n):
         ones = np.ones(n)
         chunks, _ = pack(made.layout, encoded.take(np.arange(n)), made.length, ones, ones)
-        lowered = fitting.adam.lower(made.layout, params, chunks, np.int32(1), np.float32(0.1))
+        lowered = fitting.adam.lower(
+            made.layout, params, chunks, np.int32(1), *np.float32([0.1, 0])
+        )
         return lowered.compile().memory_analysis().temp_size_in_bytes
 
     tables = 4 * 500 * (made.layout.slots * 8 + 3 + made.layout.slots * 5 * 4)
