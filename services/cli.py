@@ -16,7 +16,7 @@ from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.base import Fenced, LogError, Unavailable, Unknown
 
 # A service manager may start again after AGAIN, and must not after any other of these.
-BAD_INPUT, FENCED, INCONSISTENT, AGAIN = 2, 3, 4, 5
+JOB_FAILED, BAD_INPUT, FENCED, INCONSISTENT, AGAIN = 1, 2, 3, 4, 5
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,7 @@ class Output:
 
     data: Any
     text: str
+    code: int = 0
 
 
 class _Parser(argparse.ArgumentParser):
@@ -42,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         elif output.text:
             print(output.text)
         sys.stdout.flush()
-        return 0
+        return output.code
     except Inconsistent as error:
         return _fail(error.lines, INCONSISTENT)
     except UserError as error:

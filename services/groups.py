@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from stream_dp.batch.domain import Column
 from stream_dp.batch.readers import table
@@ -47,7 +49,7 @@ def from_files(
     members = table(members_file, [person, theirs, *([roles.column] if roles else [])])
     keys, place, ids = text(groups, key), text(members, theirs), text(members, person)
     lines = [
-        f"{path}: {column.null_count} rows without '{name}'"
+        f"{path}: {column.null_count} rows without '{name}', {_first(column.is_null())}"
         for path, name, column in (
             (groups_file, key, keys),
             (members_file, theirs, place),
@@ -56,8 +58,9 @@ def from_files(
         if column.null_count
     ]
     for path, name, column in ((groups_file, key, keys), (members_file, person, ids)):
-        if len(column.drop_null().unique()) < len(column) - column.null_count:
-            lines.append(f"{path}: a value of '{name}' stands there twice")
+        again = _repeated(column)
+        if again.any():
+            lines.append(f"{path}: a value of '{name}' stands there twice, {_first(again)}")
     if lines:
         raise UserError(lines)
     order = np.argsort(np.array(keys.to_pylist(), object), kind="stable")
@@ -65,14 +68,15 @@ def from_files(
     row = pc.index_in(place, keys).fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     persons = np.array(ids.to_pylist(), object)
     sizes = np.bincount(row[row >= 0], minlength=len(keys))
+    rows = np.argsort(order)  # of the groups, as the file has them
     for wrong, words in (
-        ((row < 0).sum(), f"{members_file}: {{}} members of no group in {groups_file}"),
-        ((sizes == 0).sum(), f"{groups_file}: {{}} groups without members"),
-        ((sizes > declared.most).sum(), f"{groups_file}: {{}} groups of over {declared.most}"),
-        (sum(len(p) > LONGEST_ID for p in persons), f"{members_file}: {{}} ids too long"),
+        (row < 0, f"{members_file}: {{}} members of no group in {groups_file}"),
+        ((sizes == 0)[rows], f"{groups_file}: {{}} groups without members"),
+        ((sizes > declared.most)[rows], f"{groups_file}: {{}} groups of over {declared.most}"),
+        (np.array([len(p) > LONGEST_ID for p in persons]), f"{members_file}: {{}} ids too long"),
     ):
-        if wrong:
-            lines.append(words.format(wrong))
+        if wrong.any():
+            lines.append(f"{words.format(wrong.sum())}, {_first(wrong)}")
     if study.size is not None and len(persons) > study.size:
         lines.append(
             f"{members_file}: more members than study.population.size; everybody needs a place"
@@ -81,10 +85,12 @@ def from_files(
         lines.append(f"{members_file}: no members")
     held = {}
     for name, attribute in declared.attributes.items():
-        column = text(groups, name).take(pa.array(order))
-        if bad := int((Column(name, attribute.values).codes(column) < 0).sum()):
-            lines.append(f"{groups_file}: {bad} rows with an undeclared or empty '{name}'")
-        held[name] = column.to_pylist()
+        column = text(groups, name)
+        bad = Column(name, attribute.values).codes(column) < 0
+        if bad.any():
+            what = f"{bad.sum()} rows with an undeclared or empty '{name}', {_first(bad)}"
+            lines.append(f"{groups_file}: {what}")
+        held[name] = column.take(pa.array(order)).to_pylist()
     told = text(members, roles.column) if roles is not None else None
     if told is not None and (row >= 0).all():
         faults = coded_roles(declared, told, row, len(keys))[1]
@@ -95,3 +101,17 @@ def from_files(
     by = by[np.argsort(row[by], kind="stable")]
     in_order = told.take(pa.array(by)).to_pylist() if told is not None else None
     return Roster(held, persons[by].tolist(), row[by], in_order)
+
+
+def _first(wrong: Any) -> str:
+    """Where to look, without what stands there."""
+    return f"the first in row {1 + int(np.flatnonzero(np.asarray(wrong))[0])} below the header"
+
+
+def _repeated(column: pa.Array) -> NDArray[np.bool_]:
+    """Which values stand further above as well."""
+    codes = column.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    first = np.zeros(len(codes), bool)
+    first[np.unique(codes, return_index=True)[1]] = True
+    again: NDArray[np.bool_] = ~first & (codes >= 0)
+    return again

@@ -17,7 +17,7 @@ from tqdm import tqdm
 from stream_dp.errors import UserError
 from stream_dp.log.base import Missing
 
-from .cli import Output
+from .cli import JOB_FAILED, Output
 from .joblog import Board, word
 from .progress import Told, duration
 from .releaser import journal
@@ -59,7 +59,8 @@ def _say(setting: Setting, retry: str | None, abandon: str | None) -> list[str]:
                 raise UserError(f"job '{name}': there is no such job; there are {known}")
             state = board.state(name)
             if state in {"done", "abandoned"} or (retry and state != "failed"):
-                raise UserError(f"job '{name}': is {state}, so there is nothing to say")
+                can = "a failed job can be tried again" if retry else "an open job can be abandoned"
+                raise UserError(f"job '{name}': is {state}; only {can}")
             log.append([word("retry" if retry else "abandon", name)])
     except Missing:
         raise UserError(f"job '{name}': no job is due yet") from None
@@ -147,7 +148,9 @@ def worker(options: argparse.Namespace) -> Output:
         process.tell = (lambda line: None) if options.attached else bar.tell
         process.heard = bar.show
         process.run(until_idle=options.until_idle)
-    return Output({"stopped": stop.is_set()}, "")
+    # A releaser beside it reads of failures in the topics.
+    failed = process.failed and options.until_idle and not options.attached
+    return Output({"stopped": stop.is_set()}, "", JOB_FAILED if failed else 0)
 
 
 def _end_with_parent() -> None:

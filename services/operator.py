@@ -20,7 +20,7 @@ from stream_dp.log.base import Log, Missing, Stored
 from stream_dp.log.message import iso
 from stream_dp.report import REASONS
 
-from .cli import Output
+from .cli import JOB_FAILED, Output
 from .jobs import listed, worker_command
 from .releaser import journal
 from .releaser.inputs import marker, reasons_of
@@ -104,7 +104,9 @@ def run(options: argparse.Namespace) -> Output:
 
                 stack.enter_context(listening(address, process.facts, public=public))
         done = process.run(until_idle=options.until_idle)
-    return Output({"horizon_reached": done}, "")
+    failed = any(held.state == "failed" for held in process.facts.jobs.values())
+    code = JOB_FAILED if failed and options.until_idle else 0
+    return Output({"horizon_reached": done}, "", code)
 
 
 def _tell_json(line: str) -> None:

@@ -241,7 +241,7 @@ class Public:
             totals = [f"total at-least {b}" for b in dict.fromkeys((1, min(3, top), top))]
         if isinstance(declared, Cumulative):
             return totals
-        known = [v for v in alphabet.values if v != ABSENT]
+        known = [v for v in alphabet.values if ABSENT not in str(v).replace("=", "&").split("&")]
         value, width = shlex.quote(str(known[-1])), declared.width
         what = shlex.quote(
             f"{alphabet.name}={known[-1]}" if len(alphabet.parts) == 1 else str(known[-1])

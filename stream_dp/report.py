@@ -29,7 +29,7 @@ REASONS: dict[Reason, str] = {
     "late": "the period is closed",
     "attribute": "no such attribute is declared",
     "value": "not one of the attribute's values",
-    "full": "the declared size of the population is reached",
+    "full": "no place in the population: its declared size, or the table of members, is full",
     "fixed": "the person has another value of a fixed attribute, for good",
 }
 

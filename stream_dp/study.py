@@ -170,12 +170,13 @@ Release = Annotated[Window | Cumulative | Joint, Field(discriminator="kind")]
 class Run(Declared):
     """Where this study runs. Not part of the hash; STREAM_DP_LOG and so on override it.
 
+    log, public: by default SQLite files that bear the study's name.
     worker: whether `run` starts a worker of its own for batch releases; by default where the log
     is a file, and not on Kafka.
     """
 
-    log: str = "sqlite:study.db"
-    public: str = "sqlite:study-public.db"
+    log: str
+    public: str
     snapshots: str | None = None
     partitions: Annotated[int, Field(ge=1, le=1000)] = 1
     replication: Annotated[int, Field(ge=1, le=10)] = 3

@@ -38,6 +38,7 @@ _TYPES = {
     "int_type": "must be a whole number",
     "string_type": "must be text",
     "bool_type": "must be true or false",
+    "tuple_type": "must be a list",
     "string_too_short": "must not be empty",
 }
 _SHAPES = {
@@ -72,6 +73,8 @@ def load(path: Path) -> tuple[Study, Run]:
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"{path}: not a TOML file: {error}") from None
     run_raw = raw.pop("run", {})
+    if isinstance(run_raw, dict):
+        run_raw = {**_files(raw), **run_raw}
     lines: list[str] = []
     run = _section(Run, run_raw, "run", lines) if isinstance(run_raw, dict) else None
     if run is None and not lines:
@@ -89,6 +92,13 @@ def load(path: Path) -> tuple[Study, Run]:
     if checked is None:
         raise UserError(lines)
     return study, checked
+
+
+def _files(raw: dict[str, Any]) -> dict[str, str]:
+    """Where a study runs that does not say so: studies side by side do not share files."""
+    head = raw.get("study")
+    name = head.get("name") if isinstance(head, dict) else None
+    return {"log": f"sqlite:{name}.db", "public": f"sqlite:{name}-public.db"}
 
 
 _M = TypeVar("_M", bound=BaseModel)

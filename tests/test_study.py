@@ -106,6 +106,13 @@ def test_a_sound_file_is_what_it_says(read):
     assert study.attributes["work"].carries
 
 
+def test_studies_that_do_not_say_where_they_run_share_no_files(read):
+    text = TEXT[: TEXT.index("[run]")]
+    for name in ("poverty", "other"):
+        _, run = read(changed('name = "poverty"', f'name = "{name}"', text))
+        assert (run.log, run.public) == (f"sqlite:{name}.db", f"sqlite:{name}-public.db")
+
+
 @pytest.mark.parametrize(
     ("text", "value"),
     [

@@ -44,7 +44,7 @@ class _Dropped(Exception):
 
 @dataclass
 class Worker:
-    """heard: called with the progress. tell, at, stop: as of the releaser."""
+    """heard: called with the progress. tell, at, stop: as of the releaser. failed: if a job has."""
 
     study: Study
     log: Log
@@ -54,6 +54,7 @@ class Worker:
     heard: Callable[[Told], None] = lambda told: None
     at: Callable[[str], None] = lambda name: None
     stop: threading.Event = field(default_factory=threading.Event)
+    failed: bool = field(default=False, init=False)
 
     def run(self, *, until_idle: bool = False) -> None:
         """Work until a stop or (until_idle) until no job is open.
@@ -95,6 +96,7 @@ class Worker:
             self._failed(job, attempt, type(error).__name__)
 
     def _failed(self, job: Job, attempt: int, reason: str) -> None:
+        self.failed = True
         self.log.append([failure_record(job.id, attempt, reason)])
         self.tell(f"job {job.id}: failed: {reason}")
 

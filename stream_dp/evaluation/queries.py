@@ -54,7 +54,8 @@ def asked(
     `longest`.
     """
     k = mechanism.width
-    word = shlex.quote(f"{attribute}={mechanism.values[code]}")
+    value = str(mechanism.values[code])  # of a product it names its attributes by itself
+    word = shlex.quote(value if "=" in value else f"{attribute}={value}")
 
     def ask(form: str, need: int, width: int, kind: Kind) -> Asked:
         text = f"{form} {need} of last {width} {word}"

@@ -413,7 +413,7 @@ def test_rejected_says_why_and_nothing_more(finished, stream_dp, as_json):
     assert held["confidential"] is True
     text = stream_dp("rejected", study)
     assert text.startswith("CONFIDENTIAL\n")
-    assert f"{full} cells  full: the declared size of the population is reached" in text
+    assert f"{full} cells  full: no place in the population" in text
     assert "p1" not in text
     cells = as_json("status", study)["cells_at_last_cut"]
     assert cells["rejected"] == held["rejected"]
@@ -620,6 +620,19 @@ def test_evaluate(study, stream_dp, as_json):
     held = as_json("evaluate", study, table, "--repetitions", "3")
     assert held["confidential"] is True
     assert "CONFIDENTIAL" in stream_dp("evaluate", study, table, "--repetitions", "2").upper()
+
+
+@pytest.mark.usefixtures("_one_process")
+def test_evaluate_asks_products_of_open_attributes_by_their_names(tmp_path, stream_dp, as_json):
+    text = STUDY.replace("missing = 0", 'missing = "absent"')
+    text = text.replace('attribute = "poverty"', 'attribute = ["poverty", "work"]')
+    study, table = tmp_path / "open.toml", tmp_path / "long.csv"
+    study.write_text(text)
+    work = ["no", "half day"]
+    told = [f"p{i},2021-0{t},{i % 2},{work[i * t % 3 % 2]}" for i in range(40) for t in (1, 2, 3)]
+    table.write_text("\n".join(["person,period,poverty,work", *told]) + "\n")
+    found = as_json("evaluate", study, table, "--repetitions", "2")
+    assert "at-least 1 of last 2 'poverty=" in json.dumps(found)
 
 
 @pytest.mark.parametrize(

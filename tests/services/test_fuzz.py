@@ -767,9 +767,9 @@ def test_any_table_is_sent_or_refused_in_words(tmp_path, capsys, content, wide):
     assert code in (0, 2)
     assert (code == 2) == told.startswith("stream-dp: ")
     assert "Traceback" not in told
-    if not (folder / "study.db").exists():
+    if not (folder / "fuzz.db").exists():
         return
-    log = SqliteLog(folder / "study.db", readonly=True)
+    log = SqliteLog(folder / "fuzz.db", readonly=True)
     records = log.read(REPORTS, {0: 0}, 10_000, 0).records
     log.close()
     study, _ = load(folder / "study.toml")

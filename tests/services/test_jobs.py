@@ -262,6 +262,8 @@ def test_a_failing_worker_holds_back_no_continual_release(
     assert "--retry" in failed[0]
     held = said(capsys, "jobs", homes.file)["jobs"]
     assert [job["state"] for job in held] == ["failed"] * PERIODS
+    assert main(["run", str(homes.file), "--until-idle"]) == 1  # a batch script must know
+    capsys.readouterr()
     # Nobody but the operator tries it again.
     assert not homes.run(worker=worker_command(homes.setting))
     for job in held:

@@ -205,7 +205,7 @@ def test_the_students_releases_verify(students, capsys):
     listed = students.ask(capsys, "releases", students.study)
     assert len(listed["releases"]) == 25
     assert listed["head"] == held["head"]
-    public = f"sqlite:{students.folder / 'study-public.db'}"
+    public = f"sqlite:{students.folder / 'students-public.db'}"
     assert students.ask(capsys, "verify", public)["head"] == held["head"]
 
 
