@@ -187,7 +187,7 @@ class Board:
     def _round(self, record: Stored) -> None:
         if record.key is None and _PROGRESS in dict(record.headers):
             # A record that nobody of ours wrote says nothing.
-            with suppress(ValueError, KeyError, TypeError):
+            with suppress(ValueError, KeyError, TypeError, OverflowError):
                 told = Told.of(json.loads(record.value or b""))
                 self.told[told.job] = told, record.time
         elif record.key is not None and record.key not in self._seen:

@@ -51,7 +51,7 @@ def _say(setting: Setting, retry: str | None, abandon: str | None) -> list[str]:
     try:
         with closing(setting.log()) as log:
             board = Board(log)
-            board.refresh()
+            board.refresh(rounds=True)
             for job in {e.result_of for e in journal.read(log)} - {None}:
                 board.settle(str(job))
             if name not in board.jobs:

@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stream_dp.batch.domain import Column, Domain, Roles, role_faults
+from stream_dp.batch.base import roles_alone
+from stream_dp.batch.domain import Column, role_faults
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.grouped import Groups
 from stream_dp.log.base import Log, Missing
@@ -86,11 +87,8 @@ def coded_roles(
     groups: Groups, told: pa.Array, group_of: NDArray[np.int64], number: int
 ) -> tuple[NDArray[np.uint16], list[str]]:
     """Codes of members' roles, and what is wrong with them: in counts, without a name."""
-    roles = groups.roles
-    assert roles is not None
-    column = Column(roles.column, roles.values)
-    place = Roles(roles.column, roles.head, roles.spouse, roles.child, roles.children)
-    domain = Domain((), (column,), groups.most, place)
+    domain = roles_alone(groups)
+    (column,) = domain.person
     codes = column.codes(told)
     if unknown := int((codes < 0).sum()):
         return codes.astype(np.uint16), [

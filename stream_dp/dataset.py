@@ -243,7 +243,10 @@ def checked(
 
 
 def valid(study: Study, found: Tables) -> bool:
-    """Whether every group has the roles that the study declares; `found` are its tables."""
+    """Whether every group has the roles that the study declares; `found` are its tables.
+
+    Readers check for themselves: nothing of the synthesizers is used here.
+    """
     roles = study.groups.roles if study.groups is not None else None
     if roles is None:
         return True

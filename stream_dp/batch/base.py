@@ -107,11 +107,17 @@ def domain_of(study: Study, release: Batch) -> Domain:
 
 def domain(groups: Groups, attributes: Mapping[str, Any], release: Batch) -> Domain:
     """Of people the role comes first, where there is one."""
-    people = [Column(name, attributes[name].symbols) for name in release.attributes]
-    roles = None
-    if groups.roles is not None:
-        told = groups.roles
-        people.insert(0, Column(told.column, told.values))
-        roles = Roles(told.column, told.head, told.spouse, told.child, told.children)
+    people = tuple(Column(name, attributes[name].symbols) for name in release.attributes)
     of_groups = tuple(Column(name, a.values) for name, a in groups.attributes.items())
-    return Domain(of_groups, tuple(people), groups.most, roles)
+    if groups.roles is None:
+        return Domain(of_groups, people, groups.most)
+    alone = roles_alone(groups)
+    return Domain(of_groups, (*alone.person, *people), groups.most, alone.roles)
+
+
+def roles_alone(groups: Groups) -> Domain:
+    """Members of whom nothing is known but their roles, which must be declared."""
+    told = groups.roles
+    assert told is not None
+    roles = Roles(told.column, told.head, told.spouse, told.child, told.children)
+    return Domain((), (Column(told.column, told.values),), groups.most, roles)

@@ -49,7 +49,8 @@ def test_what_is_told_is_no_round(tmp_path: Path) -> None:
     transcript = Transcript(log, "a")
     transcript.record(0, b"x")
     log.append([told_record(Told("a", 1, 6, math.nan, math.nan)), told_record(HALF)])
-    log.append([Record(TRANSCRIPTS, b"{", None, (("stream-dp-progress", b""),), 0)])
+    for value in (b"{", b"[]", b'{"job":"a","done":1e999,"rounds":1,"error":null,"left":null}'):
+        log.append([Record(TRANSCRIPTS, value, None, (("stream-dp-progress", b""),), 0)])
     log.append([told_record(Told("b", 2, 2, 1.0, 0.0))])
     assert transcript.record(1, b"y") == b"y"
     assert Transcript(log, "a").rounds() == [b"x", b"y"]
