@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
-import pyarrow as pa
-from pydantic import ValidationError
+import numpy as np
 
 from .alphabet import ABSENT
 from .answering import LEVEL, Estimate, answered, question
-from .dataset import BATCH_TYPE, BatchCertificate, DataSet, valid
-from .errors import Inconsistent, UserError
+from .dataset import DataSet
+from .errors import UserError
 from .estimator import Stream
 from .log.base import Log, LogError, Missing
 from .log.message import Message, messages
@@ -25,73 +22,44 @@ from .measured import Message as Measurements
 from .measured import whole
 from .panel import Panel
 from .privacy.ledger import BudgetExceeded, Charge, Ledger
+from .published import Keep, Release, certified, declaration, everything, refused
 from .query import TotalQuery
-from .release import STUDY_TYPE, TOPIC, Certificate, read_columns, read_estimates, read_measurements
-from .study import Cumulative, Study, Window
+from .release import TOPIC, read_panel
+from .study import Cumulative, Window
 
 __all__ = ["LEVEL", "Estimate", "Public", "Release"]
 
 
-@dataclass(frozen=True)
-class Release:
-    """One published release."""
-
-    certificate: Certificate
-    message: Message
-
-    @property
-    def measurements(self) -> pa.Table:
-        """Noisy answers: query, value, variance, standard_error."""
-        return read_measurements(self.message.parts)
-
-    @property
-    def estimates(self) -> pa.Table:
-        """Unbiased answers: query, value, standard_error."""
-        return read_estimates(self.message.parts)
-
-
 class Public:
-    """What a public log holds. Raises UserError, Inconsistent."""
+    """What a public log holds, checked as it was read. Raises UserError, Inconsistent.
 
-    def __init__(self, log: Log) -> None:
+    keep: which tables of which releases stay in memory once they are checked; all of them by
+    default. An answer that needs another one raises ValueError.
+    """
+
+    def __init__(self, log: Log, keep: Keep = everything) -> None:
+        self.published: list[Release | DataSet] = []
+        first: Message | None = None
         try:
-            self.messages = list(messages(log, TOPIC, "public log"))
+            for message in messages(log, TOPIC, "public log"):
+                if first is None:
+                    first, self.study = message, declaration(message)
+                else:
+                    self.published.append(certified(self.study, message, keep))
         except Missing:
             raise
         except LogError as error:
             raise UserError(f"public log: {error}") from None
-        self._whole: dict[str, Panel] = {}
-        self._streams: dict[str, Stream] = {}
-        if not self.messages:
+        if first is None:
             raise UserError("public log: nothing is published yet; 'stream-dp run' begins it")
-
-    @cached_property
-    def study(self) -> Study:
-        head = self.messages[0].head
-        try:
-            if head.get("type") != STUDY_TYPE:
-                raise ValueError
-            return Study.model_validate(head["study"])
-        except (ValidationError, ValueError, KeyError):
-            raise Inconsistent("public log: it does not begin with a study's declaration") from None
+        self.messages = [first, *(one.message for one in self.published)]
+        self._panels: dict[str, Panel] = {}
+        self._streams: dict[str, Stream] = {}
 
     @property
     def head(self) -> str:
         """The hash of the last message: keep it elsewhere to notice a restored log later."""
         return self.messages[-1].hash
-
-    @cached_property
-    def published(self) -> list[Release | DataSet]:
-        """Every release, in the order of the chain."""
-        try:
-            return [
-                DataSet(BatchCertificate.model_validate(m.head), m)
-                if m.head.get("type") == BATCH_TYPE
-                else Release(Certificate.model_validate(m.head), m)
-                for m in self.messages[1:]
-            ]
-        except ValidationError:
-            raise Inconsistent("public log: a certificate cannot be read") from None
 
     @cached_property
     def releases(self) -> list[Release]:
@@ -132,58 +100,86 @@ class Public:
 
     def panel(self, name: str, period: str | None = None) -> Panel:
         """The synthetic panel up to a period, or up to the last one."""
-        last = self.at(name, period).certificate.period
-        if name not in self._whole:
-            *_, (_, self._whole[name]) = self._panels(name)
-        return self._whole[name].until(last)
+        return self._panel(name, self.at(name, period).certificate.period)
 
-    def _panels(self, name: str) -> Iterator[tuple[int, Panel]]:
-        """The panel as it grew: after each release, with its number."""
-        panel: Panel | None = None
-        for release in self.of(name):
-            held = release.certificate
-            columns, periods = read_columns(release.message.parts)
-            if (columns.shape[0], periods) != (held.rows, held.columns):
-                raise Inconsistent(f"{name} at {held.period}: not the columns of its certificate")
-            try:
-                panel = (
-                    Panel(columns, periods, held.values)
-                    if panel is None
-                    else panel.extended(columns, periods)
+    def _panel(self, name: str, last: str) -> Panel:
+        """The panel up to a period that it has a column of, and no further where it is the first
+        that is asked for."""
+        known = self._panels.get(name)
+        if known is None or last not in known.periods:
+            self._panels[name] = self._joined(name, last if known is None else None)
+        return self._panels[name].until(last)
+
+    def _joined(self, name: str, last: str | None) -> Panel:
+        """The columns of all releases side by side, or of those up to a period's."""
+        releases = self._grown(name)
+        if last is not None:
+            end = next(i for i, r in enumerate(releases) if last in r.certificate.columns)
+            releases = releases[: end + 1]
+        periods = [label for r in releases for label in r.certificate.columns]
+        held = releases[-1].certificate
+        # Column by column, as they are read and written.
+        symbols = np.empty((held.rows, len(periods)), np.uint8, order="F")
+        columns = (column for r in releases for column in read_panel(r.message.parts).columns)
+        for i, column in enumerate(columns):
+            start = 0
+            for chunk in column.chunks:
+                symbols[start : start + len(chunk), i] = chunk
+                start += len(chunk)
+        return Panel(symbols, tuple(periods), held.values)
+
+    def _grown(self, name: str) -> list[Release]:
+        """The releases of that name. Raises Inconsistent unless every one adds columns of its
+        next periods, and nothing else, to the rows of the one before."""
+        releases = self.of(name)
+        first, _ = self.study.span(self.study.release(name))
+        end = first - 1
+        for one in releases:
+            held = one.certificate
+            start, end = end, end + len(held.columns)
+            where = f"{name} at {held.period}"
+            labels = self.study.periods.labels
+            if held.rows != releases[0].certificate.rows:
+                raise refused(one.message, f"{where}: not the rows of the panel before it")
+            if set(labels[first - 1 : start]) & set(held.columns):
+                raise refused(
+                    one.message, f"{where}: a period of the panel cannot be released again"
                 )
-            except ValueError as error:
-                raise Inconsistent(f"{name} at {held.period}: {error}") from None
-            yield held.number, panel
+            if (held.columns, held.number) != (labels[start:end], end):
+                raise refused(one.message, f"{where}: not the columns of its periods")
+        return releases
 
     def verify(self) -> list[str]:
-        """What holds, one line each: the chain was checked on reading. Raises Inconsistent."""
+        """What holds, one line each: hashes and contents were checked on reading.
+
+        Raises Inconsistent.
+        """
         study = self.study
         ledger = Ledger(study.rho, study.strata)
         if self.messages[0].head.get("study_hash") != study.hash:
-            raise Inconsistent("public log: the study's declaration does not have its hash")
-        for release in self.published:
-            held = release.certificate
+            raise refused(self.messages[0], "the study's declaration does not have its hash")
+        for one in self.published:
+            held = one.certificate
+            where = f"{held.release} at {held.period}"
             try:
                 ledger = ledger.charge(Charge(held.release, held.number, held.rho))
             except (BudgetExceeded, ValueError):
-                raise Inconsistent(f"{held.release} at {held.period}: over the budget") from None
+                raise refused(one.message, f"{where}: over the budget") from None
             if held.study_hash != study.hash:
-                raise Inconsistent(f"{held.release} at {held.period}: of another study")
+                raise refused(one.message, f"{where}: of another study")
             if ledger.spent != held.rho_spent:
-                raise Inconsistent(f"{held.release} at {held.period}: its budget does not add up")
+                raise refused(one.message, f"{where}: its budget does not add up")
         lines = [
             f"chain: {len(self.messages)} messages, every hash and part as its manifest says",
             f"budget: {ledger.spent} of {study.rho} spent, as the certificates say",
         ]
         for name in dict.fromkeys(r.certificate.release for r in self.releases):
-            count = sum(1 for _ in self._panels(name))
+            count = len(self._grown(name))
             lines.append(f"{name}: {count} releases, every panel a prefix of the next")
-        sets = [r for r in self.published if isinstance(r, DataSet)]
-        for found in sets:
-            if not valid(study, found.check()):
-                at = f"{found.certificate.release} at {found.certificate.period}"
-                raise Inconsistent(f"{at}: a group has not the roles that the study declares")
-        for name, count in Counter(d.certificate.release for d in sets).items():
+        sets = Counter(
+            one.certificate.release for one in self.published if isinstance(one, DataSet)
+        )
+        for name, count in sets.items():
             lines.append(f"{name}: {count} data sets, each as its certificate says")
         return lines
 
@@ -202,7 +198,7 @@ class Public:
         stream = self._stream(declared.stream)
         (release,) = (r for r in stream.releases if r.declared is declared)
         number = self.study.periods.numbers[held]
-        panel = self.panel(name).until(held)
+        panel = self._panel(name, held)
         return answered(stream, release, asked, number, panel, count=count)
 
     def _asked(self, name: str, period: str | None, *, early: bool) -> str:
@@ -218,15 +214,13 @@ class Public:
         if stream not in self._streams:
             names = [r.name for r in self.study.releases if r.stream == stream]
             messages: dict[str, list[Measurements]] = {name: [] for name in names}
-            for release in self.releases:
-                held = release.certificate
-                if held.release in messages:
-                    table = release.measurements
-                    values, errors = (
-                        table[column].to_numpy().astype(float)
-                        for column in ("value", "standard_error")
-                    )
-                    messages[held.release].append(Measurements(held.number, values, errors**2))
+            published = {r.certificate.release for r in self.releases}
+            for one in (r for name in names if name in published for r in self._grown(name)):
+                held, table = one.certificate, one.measurements
+                values, errors = (
+                    table[column].to_numpy().astype(float) for column in ("value", "standard_error")
+                )
+                messages[held.release].append(Measurements(held.number, values, errors**2))
             self._streams[stream] = Stream(tuple(whole(self.study, messages, stream)))
         return self._streams[stream]
 

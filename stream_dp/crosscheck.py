@@ -21,6 +21,7 @@ from .study import (
     Joint,
     Population,
     Release,
+    Study,
     Window,
 )
 
@@ -59,6 +60,22 @@ def faults(parts: dict[str, Any]) -> list[str]:
             f"{float(total):g}; lower them or raise the total"
         )
     return [*problems, *groupcheck.whole(parts), *_size(parts)]
+
+
+def contradictions(study: Study) -> list[str]:
+    """Every fault between the sections of a study that somebody else declared, one line each."""
+    batches = study.batches or ()
+    sections = {name: getattr(study, name) for name in type(study).model_fields}
+    if study.groups is None:
+        del sections["groups"]
+    return faults(
+        sections
+        | {
+            "declared": study.attributes,
+            "batches": batches,
+            "listed": tuple(enumerate((*study.releases, *batches), 1)),
+        }
+    )
 
 
 def _cells(releases: list[Release]) -> dict[str, tuple[str, str]]:

@@ -8,22 +8,36 @@ Row i of the groups is group i; people name theirs in the column `group`, in inc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from . import __version__
+from .arrow import Parts, read, stream
 from .errors import Inconsistent, UserError
 from .grouped import Batch
 from .log.message import MOST_PART, Message
 from .privacy.zcdp import epsilon
-from .release import SEEDED_NOISE, SYSTEM_NOISE, Exact, invariants_words, relation_words
+from .release import (
+    MEASUREMENTS,
+    SEEDED_NOISE,
+    SYSTEM_NOISE,
+    Details,
+    Epsilon,
+    Exact,
+    Text,
+    Whole,
+    invariants_words,
+    read_measurements,
+    relation_words,
+)
 from .study import Study
 
 BATCH_TYPE = "stream-dp.batch"
@@ -40,35 +54,35 @@ class BatchCertificate(BaseModel):
     up to it.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
     type: Literal["stream-dp.batch"] = "stream-dp.batch"
-    study: str
-    study_hash: str
-    release: str
-    kind: str
-    period: str
-    number: int
-    horizon: int
-    groups: int
-    people: int
+    study: Text
+    study_hash: Text
+    release: Text
+    kind: Text
+    period: Text
+    number: Whole
+    horizon: Whole
+    groups: Whole
+    people: Whole
     columns: dict[str, dict[str, tuple[int | str, ...]]]
-    mechanism: str
-    parameters: dict[str, Any]
-    unit: str
-    neighbours: str
-    guarantee: str
-    invariants: str
+    mechanism: Text
+    parameters: Details
+    unit: Text
+    neighbours: Text
+    guarantee: Text
+    invariants: Text
     rho: Exact
     rho_spent: Exact
     rho_total: Exact
     delta: Exact
-    epsilon_spent: str
-    epsilon_total: str
-    measured: int
-    noise: str
-    notes: dict[str, int | float | str]
-    code_version: str
+    epsilon_spent: Epsilon
+    epsilon_total: Epsilon
+    measured: Whole
+    noise: Text
+    notes: Details
+    code_version: Text
 
 
 @dataclass(frozen=True)
@@ -91,15 +105,14 @@ class DataSet:
     def check(self) -> Tables:
         """The tables as codes. Raises Inconsistent unless they are what the certificate says."""
         held = self.certificate
-        where = f"{held.release} at {held.period}"
         try:
             found, measured = checked(held.columns, self.message.parts)
         except UserError:
-            raise Inconsistent(f"{where}: not the tables of its certificate") from None
+            raise Inconsistent("not the tables of its certificate") from None
         if (held.groups, held.people) != (found[0].num_rows, found[1].num_rows):
-            raise Inconsistent(f"{where}: not the rows of its certificate")
+            raise Inconsistent("not the rows of its certificate")
         if held.measured != measured.num_rows:
-            raise Inconsistent(f"{where}: not the measurements of its certificate")
+            raise Inconsistent("not the measurements of its certificate")
         return found
 
 
@@ -190,56 +203,50 @@ def parts(found: Tables, measurements: pa.Table) -> list[tuple[str, bytes]]:
 def _slices(name: str, table: pa.Table, row: int) -> list[tuple[str, bytes]]:
     some = max(1, (MOST_PART - 65_536) // row)
     starts = range(0, max(1, table.num_rows), some)
-    return [(f"{name}/{i}", _stream(table.slice(start, some))) for i, start in enumerate(starts)]
-
-
-def _stream(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue())
-
-
-def read(found: tuple[tuple[str, bytes], ...]) -> Tables:
-    """The tables of groups and people in a release's parts. Raises ValueError."""
-    return _table(found, "groups"), _table(found, "people")
-
-
-def read_measurements(found: tuple[tuple[str, bytes], ...]) -> pa.Table:
-    """The noisy answers in a release's parts: query, value, variance, standard_error."""
-    return _table(found, "measurements")
-
-
-def _table(found: tuple[tuple[str, bytes], ...], name: str) -> pa.Table:
-    streams = [data for part, data in found if part.startswith(f"{name}/")]
-    return pa.concat_tables([pa.ipc.open_stream(data).read_all() for data in streams])
+    return [(f"{name}/{i}", stream(table.slice(start, some))) for i, start in enumerate(starts)]
 
 
 def checked(
-    declared: Mapping[str, Mapping[str, Sequence[int | str]]],
-    found: tuple[tuple[str, bytes], ...],
+    declared: Mapping[str, Mapping[str, Sequence[int | str]]], found: Parts
 ) -> tuple[Tables, pa.Table]:
     """Tables and measurements, if they are what the columns declare. Raises UserError."""
     try:
-        held, measured = read(found), read_measurements(found)
-        for table, name, extra in zip(held, ("groups", "people"), ([], [KEY]), strict=True):
-            # In any order: a certificate, being canonical JSON, has its own.
-            if sorted(table.column_names) != sorted([*extra, *declared[name]]):
-                raise ValueError
+        held = (
+            read(found, "groups", _columns(dict.fromkeys(declared["groups"], pa.uint16()))),
+            read(
+                found,
+                "people",
+                _columns({KEY: pa.int32(), **dict.fromkeys(declared["people"], pa.uint16())}),
+            ),
+        )
+        for table, name in zip(held, ("groups", "people"), strict=True):
             for column, values in declared[name].items():
-                codes = table[column].to_numpy()
-                if len(codes) and not 0 <= codes.min() <= codes.max() < len(values):
+                if len(table) and pa.compute.max(table[column]).as_py() >= len(values):
                     raise ValueError
-        sizes = np.bincount(held[1][KEY].to_numpy(), minlength=held[0].num_rows)
-        if (np.diff(held[1][KEY].to_numpy()) < 0).any():
+        key = held[1][KEY].to_numpy()
+        if len(key) and not 0 <= key[0] <= key[-1] < held[0].num_rows:
             raise ValueError
-        if sizes.tolist() != (held[0][SIZE].to_numpy().astype(np.int64) + 1).tolist():
+        if (np.diff(key) < 0).any():
             raise ValueError
-        if measured.column_names != ["query", "value", "variance", "standard_error"]:
+        sizes = np.bincount(key, minlength=held[0].num_rows)
+        if not np.array_equal(sizes, held[0][SIZE].to_numpy().astype(np.int64) + 1):
             raise ValueError
-    except (ValueError, KeyError, TypeError, pa.ArrowException):
+        return held, read_measurements(found)
+    except (ValueError, KeyError):
         raise UserError("a result is not what its release declares") from None
-    return held, measured
+
+
+def _columns(types: Mapping[str, pa.DataType]) -> Callable[[pa.Schema], bool]:
+    """Whether a schema has these columns in any order: a certificate, being canonical JSON, has
+    its own."""
+
+    def fits(schema: pa.Schema) -> bool:
+        return (
+            len(schema) == len(types)
+            and dict(zip(schema.names, schema.types, strict=True)) == types
+        )
+
+    return fits
 
 
 def valid(study: Study, found: Tables) -> bool:
@@ -266,11 +273,12 @@ def measurements(
 ) -> pa.Table:
     return pa.table(
         {
-            "query": pa.array(queries, pa.string()),
-            "value": pa.array(values, pa.int64()),
-            "variance": pa.array([str(v) for v in variances], pa.string()),
-            "standard_error": pa.array(errors, pa.float64()),
-        }
+            "query": queries,
+            "value": values,
+            "variance": [str(v) for v in variances],
+            "standard_error": errors,
+        },
+        MEASUREMENTS,
     )
 
 

@@ -9,15 +9,18 @@ Everything in it is a function of noisy values and of the study's declaration.
 
 from __future__ import annotations
 
+import json
+import re
 from fractions import Fraction
 from typing import Annotated, Any, Literal
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
 from . import __version__
+from .arrow import Parts, read, stream
 from .continual import AnyMechanism, Step
 from .log.message import MOST_PART
 from .panel import Symbols
@@ -29,14 +32,44 @@ STUDY_TYPE = "stream-dp.study"
 RELEASE_TYPE = "stream-dp.release"
 
 
+MEASUREMENTS = pa.schema(
+    {
+        "query": pa.string(),
+        "value": pa.int64(),
+        "variance": pa.string(),
+        "standard_error": pa.float64(),
+    }
+)
+ESTIMATES = pa.schema({"query": pa.string(), "value": pa.float64(), "standard_error": pa.float64()})
+
+
 def _fraction(value: Any) -> Fraction:
+    """What `str` makes of a Fraction. Of few digits: 1e99999999 would fill the memory."""
+    if isinstance(value, Fraction):
+        return value
+    if not re.fullmatch(r"[0-9]{1,1000}(/[0-9]{1,1000})?", str(value)[:2002]):
+        raise ValueError("not a number")
     try:
-        return Fraction(value)
-    except (TypeError, ArithmeticError):
+        found = Fraction(str(value))
+    except ZeroDivisionError:
         raise ValueError("not a number") from None
+    if found > 10**30:
+        raise ValueError("not a number")
+    return found
+
+
+def _small(value: Any) -> Any:
+    """Details, as they stand in a manifest: no more than can be looked at."""
+    if len(json.dumps(value)) > 20_000:
+        raise ValueError("too long")
+    return value
 
 
 Exact = Annotated[Fraction, BeforeValidator(_fraction), PlainSerializer(str, return_type=str)]
+Details = Annotated[dict[str, Any], BeforeValidator(_small)]
+Text = Annotated[str, Field(max_length=10_000)]
+Epsilon = Annotated[str, Field(pattern=r"^[0-9]{1,30}(\.[0-9]{1,12})?$")]
+Whole = Annotated[int, Field(ge=0, le=10**12, strict=True)]
 
 _RELATION = {
     "add_remove": "one {unit}, with its whole history, is added or removed",
@@ -52,37 +85,37 @@ SEEDED_NOISE = "SEEDED SIMULATION: repeatable, NOT PRIVATE"
 class Certificate(BaseModel):
     """What a release guarantees, and how it was made. rho: of this release at this period."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
     type: Literal["stream-dp.release"] = "stream-dp.release"
-    study: str
-    study_hash: str
-    release: str
-    kind: str
-    attribute: str
-    period: str
-    number: int
-    horizon: int
+    study: Text
+    study_hash: Text
+    release: Text
+    kind: Text
+    attribute: Text
+    period: Text
+    number: Whole
+    horizon: Whole
     columns: tuple[str, ...]
-    rows: int
+    rows: Whole
     values: tuple[int | str, ...]
-    mechanism: str
-    parameters: dict[str, Any]
-    unit: str
-    neighbours: str
-    guarantee: str
-    invariants: str
+    mechanism: Text
+    parameters: Details
+    unit: Text
+    neighbours: Text
+    guarantee: Text
+    invariants: Text
     rho: Exact
     rho_spent: Exact
     rho_total: Exact
     delta: Exact
-    epsilon_spent: str
-    epsilon_total: str
-    padding: int
+    epsilon_spent: Epsilon
+    epsilon_total: Epsilon
+    padding: Whole
     noise_variance: Exact
-    noise: str
-    notes: dict[str, int]
-    code_version: str
+    noise: Text
+    notes: Annotated[dict[str, int], BeforeValidator(_small)]
+    code_version: Text
 
 
 def relation_words(study: Study) -> str:
@@ -160,22 +193,19 @@ def parts(step: Step, columns: tuple[str, ...]) -> list[tuple[str, bytes]]:
     measured, told = step.measurements, step.estimates
     raw = pa.table(
         {
-            "query": pa.array(measured.queries, pa.string()),
-            "value": pa.array(measured.values, pa.int64()),
-            "variance": pa.array([str(v) for v in measured.variances], pa.string()),
-            "standard_error": pa.array(measured.standard_errors(), pa.float64()),
-        }
+            "query": measured.queries,
+            "value": measured.values,
+            "variance": [str(v) for v in measured.variances],
+            "standard_error": measured.standard_errors(),
+        },
+        MEASUREMENTS,
     )
     answers = pa.table(
-        {
-            "query": pa.array(told.queries, pa.string()),
-            "value": pa.array(told.values, pa.float64()),
-            "standard_error": pa.array(told.errors, pa.float64()),
-        }
+        {"query": told.queries, "value": told.values, "standard_error": told.errors}, ESTIMATES
     )
     return [
         *(
-            (f"panel/{i}", _stream(_columns(step.columns[start : start + rows], columns)))
+            (f"panel/{i}", stream(_columns(step.columns[start : start + rows], columns)))
             for i, start in enumerate(range(0, max(1, step.columns.shape[0]), rows))
         ),
         *_slices("measurements", raw),
@@ -187,37 +217,43 @@ def _slices(name: str, table: pa.Table) -> list[tuple[str, bytes]]:
     longest = max(len(query.encode()) for query in table["query"].to_pylist())
     some = max(1, (MOST_PART - 65_536) // (longest + 200))
     starts = range(0, max(1, table.num_rows), some)
-    return [(f"{name}/{i}", _stream(table.slice(start, some))) for i, start in enumerate(starts)]
+    return [(f"{name}/{i}", stream(table.slice(start, some))) for i, start in enumerate(starts)]
 
 
 def _columns(symbols: Symbols, labels: tuple[str, ...]) -> pa.Table:
     return pa.table({x: pa.array(symbols[:, i], pa.uint8()) for i, x in enumerate(labels)})
 
 
-def _stream(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue())
+def read_columns(found: Parts) -> tuple[Symbols, tuple[str, ...]]:
+    """The panel's new columns in a release's parts, (rows, new periods), and their labels.
 
-
-def read_columns(found: tuple[tuple[str, bytes], ...]) -> tuple[Symbols, tuple[str, ...]]:
-    """The panel's new columns in a release's parts, (rows, new periods), and their labels."""
-    table = _table(found, "panel")
+    Raises ValueError.
+    """
+    table = read_panel(found)
     columns: list[NDArray[np.uint8]] = [c.to_numpy() for c in table.columns]
     return np.stack(columns, axis=1), tuple(table.column_names)
 
 
-def read_measurements(found: tuple[tuple[str, bytes], ...]) -> pa.Table:
-    """The noisy answers in a release's parts: query, value, variance, standard_error."""
-    return _table(found, "measurements")
+def read_panel(found: Parts) -> pa.Table:
+    """The panel's new columns in a release's parts, by label. Raises ValueError."""
+    return read(found, "panel", _codes)
 
 
-def read_estimates(found: tuple[tuple[str, bytes], ...]) -> pa.Table:
-    """The unbiased answers in a release's parts: query, value, standard_error."""
-    return _table(found, "estimates")
+def _codes(schema: pa.Schema) -> bool:
+    return len(schema) > 0 and set(schema.types) == {pa.uint8()}
 
 
-def _table(found: tuple[tuple[str, bytes], ...], name: str) -> pa.Table:
-    streams = [data for part, data in found if part.startswith(f"{name}/")]
-    return pa.concat_tables([pa.ipc.open_stream(data).read_all() for data in streams])
+def read_measurements(found: Parts) -> pa.Table:
+    """The noisy answers in a release's parts: query, value, variance, standard_error.
+
+    Raises ValueError.
+    """
+    return read(found, "measurements", MEASUREMENTS.equals)
+
+
+def read_estimates(found: Parts) -> pa.Table:
+    """The unbiased answers in a release's parts: query, value, standard_error.
+
+    Raises ValueError.
+    """
+    return read(found, "estimates", ESTIMATES.equals)

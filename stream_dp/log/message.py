@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,6 +22,7 @@ from .base import Headers, Log, Record
 MOST_PART = 900_000
 START = "0" * 64
 _PART = "stream-dp-part"
+_AT_ONCE = 20  # records of one read: a record is up to a megabyte
 
 
 @dataclass(frozen=True)
@@ -125,15 +127,15 @@ def messages(log: Log, topic: str, what: str) -> Iterator[Message]:
     position, parts = 0, list[tuple[str, bytes]]()
     index, previous = 0, START
     while True:
-        batch = log.read(topic, {0: position}, 200, 0)
+        batch = log.read(topic, {0: position}, _AT_ONCE, 0)
         for record in batch.records:
-            name = dict(record.headers).get(_PART, b"").decode("utf-8", "replace")
+            name = (dict(record.headers).get(_PART) or b"").decode("utf-8", "replace")
             if name != "manifest":
                 parts.append((name, record.value or b""))
                 continue
             found = _check(record.value or b"", tuple(parts), index, previous, what)
-            yield found
             index, previous, parts = index + 1, found.hash, []
+            yield found
         position = batch.next[0]
         if batch.at_end:
             break
@@ -145,10 +147,12 @@ def _check(
     manifest: bytes, parts: tuple[tuple[str, bytes], ...], index: int, previous: str, what: str
 ) -> Message:
     try:
-        held = json.loads(manifest)
+        held = json.loads(manifest, parse_float=_finite, parse_constant=_finite)
         listed = [(p["name"], p["bytes"], p["sha256"]) for p in held.pop("parts")]
         number, before = held.pop("index"), held.pop("previous")
-    except (ValueError, KeyError, TypeError, AttributeError):
+        if type(number) is not int or not 0 <= number < 1 << 63:
+            raise ValueError
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise Inconsistent(f"{what}: the manifest of message {index} is damaged") from None
     if number != index:
         raise Inconsistent(f"{what}: message {index} is missing; the next one is {number}")
@@ -161,3 +165,11 @@ def _check(
         raise Inconsistent(f"{what}: message {index} does not have the bytes of its manifest")
     digest = hashlib.sha256(manifest).hexdigest()
     return Message(index, held, parts, previous, digest, manifest)
+
+
+def _finite(text: str) -> float:
+    """A number of JSON. Raises ValueError for one that is none, or too large for a float."""
+    found = float(text)
+    if not math.isfinite(found):
+        raise ValueError
+    return found

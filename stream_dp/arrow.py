@@ -1,0 +1,85 @@
+"""Tables in named parts, as Arrow IPC streams: written plainly, and read from anybody's bytes.
+
+Nothing that is written is compressed, a dictionary, nested, an extension type or null, and nothing
+of the kind is read. So a table that is read is never larger than its parts.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Sequence
+
+import pyarrow as pa
+
+Parts = Sequence[tuple[str, bytes]]
+
+# Slots of the tables Message and RecordBatch in Arrow's Message.fbs.
+_HEADER, _COMPRESSION = 2, 3
+
+
+def stream(table: pa.Table) -> bytes:
+    """The table as one IPC stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def read(parts: Parts, name: str, fits: Callable[[pa.Schema], bool]) -> pa.Table:
+    """The table in the parts NAME/0, NAME/1, ..., which share its memory.
+
+    fits: whether a schema is one that was expected. Raises ValueError for parts that are missing
+    or out of order, for another schema, and for bytes that are not what `stream` writes.
+    """
+    own = [(part, data) for part, data in parts if part.startswith(f"{name}/")]
+    if not own or [part for part, _ in own] != [f"{name}/{i}" for i in range(len(own))]:
+        raise ValueError(f"{name}: its parts are not numbered from 0")
+    try:
+        return pa.concat_tables([_table(data, fits) for _, data in own])
+    except (pa.ArrowException, OSError, struct.error, ValueError):
+        raise ValueError(f"{name}: not the table that is expected") from None
+
+
+def _table(data: bytes, fits: Callable[[pa.Schema], bool]) -> pa.Table:
+    messages = iter(pa.ipc.MessageReader.open_stream(pa.py_buffer(data)))
+    first = next(messages, None)
+    if first is None or first.type != "schema":
+        raise ValueError
+    schema = pa.ipc.read_schema(first)
+    if any((schema.metadata, *(field.metadata for field in schema))) or not fits(schema):
+        raise ValueError
+    batches = list(_batches(messages, schema))
+    if sum(batch.nbytes for batch in batches) > len(data):
+        raise ValueError
+    return pa.Table.from_batches(batches, schema)
+
+
+def _batches(messages: Iterator[pa.ipc.Message], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for message in messages:
+        if message.type != "record batch" or _compressed(message.metadata):
+            raise ValueError
+        batch = pa.ipc.read_record_batch(message, schema)
+        batch.validate(full=True)
+        if any(column.null_count for column in batch.columns):
+            raise ValueError
+        yield batch
+
+
+def _compressed(metadata: pa.Buffer) -> bool:
+    """Whether a record batch says that its buffers are compressed, before any is opened."""
+    (root,) = struct.unpack_from("<I", metadata)
+    at = _slot(metadata, root, _HEADER)
+    if at is None:
+        raise ValueError
+    (batch,) = struct.unpack_from("<I", metadata, at)
+    return _slot(metadata, at + batch, _COMPRESSION) is not None
+
+
+def _slot(metadata: pa.Buffer, table: int, slot: int) -> int | None:
+    """Where a field of a FlatBuffers table stands; None where it is left out."""
+    (back,) = struct.unpack_from("<i", metadata, table)
+    (size,) = struct.unpack_from("<H", metadata, table - back)
+    if 4 + 2 * slot >= size:
+        return None
+    (offset,) = struct.unpack_from("<H", metadata, table - back + 4 + 2 * slot)
+    return table + offset if offset else None
