@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from contextlib import closing
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,11 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from stream_dp.client import LEVEL, Public
+from stream_dp.dataset import BatchCertificate
 from stream_dp.errors import Inconsistent, UserError
+from stream_dp.published import AnyCertificate
 from stream_dp.release import Certificate
+from stream_dp.study import Study
 
 from .cli import Output
 from .export import export_groups
@@ -21,8 +25,12 @@ from .releaser import journal
 from .setting import Setting, published
 
 
+def _nothing(study: Study, held: AnyCertificate, table: str) -> bool:
+    return False
+
+
 def releases(options: argparse.Namespace) -> Output:
-    public, _ = published(options.source)
+    public, _ = published(options.source, _nothing)
     study = public.study
     listed: list[dict[str, Any]] = [
         {
@@ -45,24 +53,32 @@ def releases(options: argparse.Namespace) -> Output:
         f"{float(x['epsilon_spent']):>10.3f}  {x['hash'][:16]}"
         for x, r in zip(listed, public.published, strict=True)
     ]
-    about = f"study {study.name}" + (f": {study.description}" if study.description else "")
+    words = " ".join(study.description.split())
+    about = f"study {study.name}" + (f": {words}" if words else "")
     return Output(data, "\n".join([about, *lines, f"head {public.head}"]))
 
 
 def export(options: argparse.Namespace) -> Output:
     out: Path = options.out
-    public, _ = published(options.source)
+
+    def keep(study: Study, held: AnyCertificate, table: str) -> bool:
+        last = study.periods.numbers.get(options.period, study.periods.count)
+        ours = held.release == options.release and held.number <= last
+        return ours and (table == "panel" or isinstance(held, BatchCertificate))
+
+    public, _ = published(options.source, keep)
     if public.study.batch(options.release) is not None:
         return export_groups(public, options.release, options.period, out)
     if out.suffix not in {".parquet", ".csv"}:
         raise UserError(f"{out}: write it as .parquet or .csv")
     panel = public.panel(options.release, options.period)
-    table = panel.table()
+    tables = panel.tables()
+    first_rows = next(tables)
+    opened = pa.csv.CSVWriter if out.suffix == ".csv" else pa.parquet.ParquetWriter
     try:
-        if out.suffix == ".csv":
-            pa.csv.write_csv(table, out)
-        else:
-            pa.parquet.write_table(table, out)
+        with opened(out, first_rows.schema) as file:
+            for table in chain([first_rows], tables):
+                file.write_table(table)
     except OSError as error:
         raise UserError(f"{out}: cannot be written: {error.strerror or 'no such folder'}") from None
     first, last = panel.periods[0], panel.periods[-1]
@@ -71,7 +87,12 @@ def export(options: argparse.Namespace) -> Output:
 
 
 def estimate(options: argparse.Namespace) -> Output:
-    public, _ = published(options.source)
+    def keep(study: Study, held: AnyCertificate, table: str) -> bool:
+        if isinstance(held, BatchCertificate) or options.query is None:
+            return False
+        return table == "measurements" or (table == "panel" and held.release == options.release)
+
+    public, _ = published(options.source, keep)
     if options.query is None:
         named = [options.release] if options.release else [r.name for r in public.study.releases]
         asked = {name: public.queries(name) for name in named}
@@ -98,7 +119,7 @@ def estimate(options: argparse.Namespace) -> Output:
 
 
 def verify(options: argparse.Namespace) -> Output:
-    public, setting = published(options.source)
+    public, setting = published(options.source, _nothing)
     lines = public.verify()
     if options.head is not None:
         if options.head not in {m.hash for m in public.messages}:

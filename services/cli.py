@@ -28,6 +28,16 @@ class Output:
     code: int = 0
 
 
+def printable(text: str) -> str:
+    """The text with escapes for whatever a terminal would not show as it is: control characters,
+    ends of lines, marks that turn the direction of writing, letters its encoding does not know."""
+    shown = "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
+    )
+    encoding = sys.stdout.encoding or "utf-8"
+    return shown.encode(encoding, "backslashreplace").decode(encoding)
+
+
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message}; see '{self.prog} --help'")
@@ -39,9 +49,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = _parser().parse_args(arguments)
         output: Output = options.command(options)
         if options.json:
-            print(json.dumps(output.data, indent=2))
+            print(json.dumps(output.data, indent=2).replace("\x7f", "\\u007f"))
         elif output.text:
-            print(output.text)
+            print("\n".join(printable(line) for line in output.text.split("\n")))
         sys.stdout.flush()
         return output.code
     except Inconsistent as error:
@@ -71,7 +81,7 @@ def _left() -> int:
 
 def _fail(lines: Sequence[str], code: int) -> int:
     for line in lines:
-        print(f"stream-dp: {line}", file=sys.stderr)
+        print(f"stream-dp: {printable(line)}", file=sys.stderr)
     return code
 
 

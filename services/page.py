@@ -19,6 +19,7 @@ from stream_dp.panel import Symbols
 
 from . import charts
 from .charts import Point
+from .cli import printable
 
 QUARTERS, TOTALS = "quarters", "months-in-poverty"
 STATISTICS = {
@@ -83,8 +84,12 @@ def page(public: Public, months: Symbols) -> str:
             {f"Poor in {THRESHOLDS[b]}": points for b, points in by_threshold.items()}, "{:,.0f}"
         ),
     }
-    escaped = {name: html.escape(word) for name, word in words.items()}
+    escaped = {name: _escaped(word) for name, word in words.items()}
     return Template(_resource("page.html")).substitute(escaped, **parts)
+
+
+def _escaped(text: str) -> str:
+    return html.escape(printable(text))
 
 
 def quarter_shares(public: Public, months: Symbols) -> dict[str, list[Point]]:
@@ -184,7 +189,7 @@ def _facts(public: Public) -> str:
         ),
     }
     return "\n".join(
-        f"<div><dt>{html.escape(word)}</dt><dd>{fact}</dd></div>" for word, fact in facts.items()
+        f"<div><dt>{_escaped(word)}</dt><dd>{fact}</dd></div>" for word, fact in facts.items()
     )
 
 
@@ -217,7 +222,7 @@ def _certificate(public: Public) -> str:
         "The one before": last.message.previous,
     }
     return "\n".join(
-        f'<tr><th scope="row">{name}</th><td{_mono(name)}>{html.escape(text)}</td></tr>'
+        f'<tr><th scope="row">{name}</th><td{_mono(name)}>{_escaped(text)}</td></tr>'
         for name, text in rows.items()
     )
 

@@ -12,6 +12,7 @@ from stream_dp.log import Log, open_log
 from stream_dp.log.base import Missing
 from stream_dp.log.settings import from_environment
 from stream_dp.plan import Plan, plan
+from stream_dp.published import Keep
 from stream_dp.study import Run, Study
 from stream_dp.studyfile import load
 
@@ -73,15 +74,18 @@ class Setting:
         return Snapshots(self.run.snapshots or f"{self.study.name}-snapshots", self.base)
 
 
-def published(source: str) -> tuple[Public, Setting | None]:
-    """What STUDY|PUBLIC names: its public log, and the study where a file was given."""
+def published(source: str, keep: Keep) -> tuple[Public, Setting | None]:
+    """What STUDY|PUBLIC names: its public log, and the study where a file was given.
+
+    keep: the tables that are asked for.
+    """
     if Path(source).suffix in {".db", ".sqlite"} and ":" not in source:
         raise UserError(f"{source}: name a public log as sqlite:{source}")
     named = ":" in source and not Path(source).exists()
     setting = None if named else Setting.load(Path(source))
     try:
         with closing(_public(source) if setting is None else setting.public(readonly=True)) as log:
-            return Public(log), setting
+            return Public(log, keep), setting
     except Missing as error:
         raise UserError(f"public log: {error}: nothing is published there yet") from None
 

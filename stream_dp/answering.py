@@ -157,7 +157,10 @@ def _panel(asked: WindowQuery | TotalQuery, release: Measured, panel: Panel) -> 
     if isinstance(asked, WindowQuery):
         return int(asked.mask[panel.codes(asked.width)].sum())
     events = [1] if release.window is None else list(release.events)
-    return int((np.isin(panel.symbols, events).sum(axis=1) >= asked.least).sum())
+    count = np.zeros(panel.rows, np.int16)
+    for column in panel.symbols.T:
+        count += np.isin(column, events)
+    return int((count >= asked.least).sum())
 
 
 def _rows(release: Measured, panel: Panel, whole: Weighted | None) -> float:

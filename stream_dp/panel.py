@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 Symbols = NDArray[np.uint8]
+_CELLS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -48,13 +49,20 @@ class Panel:
     def table(self) -> pa.Table:
         """For export: a running row number, and a column of values for each period; of a product
         of attributes (values such as `poverty=1&job=yes`) one for each period and attribute."""
-        columns: dict[str, pa.Array] = {"row": pa.array(np.arange(self.rows))}
+        return pa.concat_tables(self.tables())
+
+    def tables(self) -> Iterator[pa.Table]:
+        """The rows of `table`, about a million cells at a time: values may be long."""
+        some = max(1, _CELLS // max(1, len(self.periods)))
         named = {name: _typed(values) for name, values in _attributes(self.values).items()}
-        for period, column in zip(self.periods, self.symbols.T, strict=True):
-            codes = pa.array(column, pa.uint8())
-            for name, values in named.items():
-                columns[f"{period} {name}".strip()] = values.take(codes)
-        return pa.table(columns)
+        for start in range(0, max(1, self.rows), some):
+            rows = self.symbols[start : start + some]
+            columns: dict[str, pa.Array] = {"row": pa.array(np.arange(start, start + len(rows)))}
+            for period, column in zip(self.periods, rows.T, strict=True):
+                codes = pa.array(column, pa.uint8())
+                for name, values in named.items():
+                    columns[f"{period} {name}".strip()] = values.take(codes)
+            yield pa.table(columns)
 
 
 def _attributes(values: Sequence[int | str]) -> dict[str, list[int | str]]:

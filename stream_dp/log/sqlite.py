@@ -16,6 +16,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import msgspec
@@ -48,6 +49,9 @@ CREATE TABLE IF NOT EXISTS records (
 """
 _VERSION = 1
 _POLL = 0.05
+_MOST_ROW = 4 * MOST_BYTES  # of a row with its headers' names
+_MOST_PARTITIONS = 100_000
+_HEADERS = msgspec.msgpack.Decoder(Headers)
 
 
 class SqliteLog:
@@ -97,14 +101,21 @@ class SqliteLog:
             raise
         if found is None or found[0] != _VERSION:
             self._db.close()
-            raise LogError(f"{path}: not a log of a version that this code reads")
+            raise LogError(
+                f"{path}: not a log of a version that this code reads; use a newer stream-dp"
+            )
         self._identity: str = found[1]
 
     def _connect(self, uri: str) -> sqlite3.Connection:
         try:
-            return sqlite3.connect(
+            db = sqlite3.connect(
                 uri, uri=True, timeout=60, isolation_level=None, check_same_thread=False
             )
+            # A public file may be anybody's: nothing that its schema says is done.
+            db.execute("PRAGMA trusted_schema=OFF")
+            db.execute("PRAGMA cell_size_check=ON")
+            db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_ROW)
+            return db
         except sqlite3.Error as error:
             raise LogError(f"{self._path}: cannot be opened ({error})") from None
 
@@ -114,6 +125,14 @@ class SqliteLog:
         empty = self._db.execute("SELECT 1 FROM sqlite_master").fetchone() is None
         if not empty and not {"version", "identity"} <= columns:
             raise LogError(f"{self._path}: not a log of stream-dp")
+        # What is computed as it is read could be of any size, and take for ever.
+        computed = self._db.execute(
+            "SELECT 1 FROM sqlite_master WHERE type IN ('view', 'trigger') OR rootpage = 0 OR"
+            " (type = 'index' AND sql IS NOT NULL) UNION ALL SELECT 1 FROM sqlite_master AS held"
+            " JOIN pragma_table_xinfo(held.name) AS column WHERE column.hidden"
+        )
+        if computed.fetchone() is not None:
+            raise LogError(f"{self._path}: not a log of stream-dp: it has more than plain tables")
 
     def _prepare(self) -> None:
         if self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'log'").fetchone():
@@ -146,7 +165,7 @@ class SqliteLog:
     def _select(self, query: str, *given: object) -> list[Any]:
         try:
             return self._db.execute(query, given).fetchall()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OverflowError) as error:
             raise LogError(f"{self._path}: cannot be read ({error})") from None
 
     def _known(self, topic: str) -> int:
@@ -155,7 +174,10 @@ class SqliteLog:
             rows = self._select("SELECT partitions FROM topics WHERE name = ?", topic)
             if not rows:
                 return 0
-            self._partitions[topic] = int(rows[0][0])
+            count = rows[0][0]
+            if not isinstance(count, int) or not 0 < count <= _MOST_PARTITIONS:
+                raise LogError(f"{self._path}: the topics are not those of stream-dp")
+            self._partitions[topic] = count
         return self._partitions[topic]
 
     def _count(self, topic: str) -> int:
@@ -175,22 +197,28 @@ class SqliteLog:
         query = "SELECT min(place) FROM records WHERE topic = ? AND part = ?"
         first = {}
         for part in range(self._count(topic)):
-            ((found,),) = self._select(query, topic, part)
-            first[part] = 0 if found is None else int(found)
+            found = self._place(query, topic, part)
+            first[part] = 0 if found is None else found
         return TopicInfo(self._identity, len(first), first)
 
     def _end(self, topic: str, part: int) -> int:
         query = "SELECT max(place) FROM records WHERE topic = ? AND part = ?"
-        ((last,),) = self._select(query, topic, part)
-        return 0 if last is None else int(last) + 1
+        last = self._place(query, topic, part)
+        return 0 if last is None else last + 1
+
+    def _place(self, query: str, *given: object) -> int | None:
+        ((place,),) = self._select(query, *given)
+        if not isinstance(place, (int, NoneType)):
+            raise LogError(f"{self._path}: a record is not one of stream-dp")
+        return place
 
     def cut(self, topic: str, time: float) -> Positions:
         # Append times never fall inside a partition, so the first place is found by one scan.
         query = "SELECT min(place) FROM records WHERE topic = ? AND part = ? AND time >= ?"
         found: Positions = {}
         for part in range(self._count(topic)):
-            ((place,),) = self._select(query, topic, part, round(time * 1000))
-            found[part] = self._end(topic, part) if place is None else int(place)
+            place = self._place(query, topic, part, round(time * 1000))
+            found[part] = self._end(topic, part) if place is None else place
         return found
 
     def read(self, topic: str, positions: Positions, limit: int, timeout: float) -> Batch:
@@ -222,10 +250,10 @@ class SqliteLog:
                 at_end = False
             if rows:
                 after[part] = rows[-1][1] + 1
-                records += [
-                    Stored(part, place, time, key, value, _headers(raw) if raw else ())
-                    for part, place, time, key, value, raw in rows
-                ]
+                try:
+                    records += map(_stored, rows)
+                except (TypeError, ValueError, msgspec.MsgspecError):
+                    raise LogError(f"{self._path}: a record is not one of stream-dp") from None
         return Batch(records, after, at_end)
 
     def append(self, records: Iterable[Record]) -> None:
@@ -317,5 +345,15 @@ class _Owner:
             return False
 
 
-def _headers(raw: bytes) -> Headers:
-    return tuple((name, value) for name, value in msgspec.msgpack.decode(raw))
+def _stored(row: tuple[Any, ...]) -> Stored:
+    """A row of `records`. Raises TypeError, ValueError, MsgspecError for what was not written by
+    this class: SQLite stores values of any type in any column."""
+    part, place, time, key, value, raw = row
+    if not (
+        isinstance(place, int)
+        and isinstance(time, int)
+        and isinstance(key, (bytes, NoneType))
+        and isinstance(value, (bytes, NoneType))
+    ):
+        raise TypeError
+    return Stored(part, place, time, key, value, _HEADERS.decode(raw) if raw else ())
