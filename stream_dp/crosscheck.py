@@ -16,6 +16,7 @@ from .study import (
     MOST_BINS,
     MOST_SYMBOLS,
     MOST_TOTALS,
+    NO_CONTRASTS,
     Attribute,
     Cumulative,
     Joint,
@@ -185,6 +186,9 @@ def _rows(release: Release, alphabet: Alphabet, private: bool) -> Iterator[str]:
         )
     elif release.rows is not None and isinstance(release, Window) and release.padded:
         yield _PADDED
+    by_contrasts = not isinstance(release, Cumulative) and release.strategy == "contrasts"
+    if by_contrasts and release.rows is None:
+        yield f".strategy: {NO_CONTRASTS}"
     if isinstance(release, Joint) and alphabet.absent is not None and release.rows is None:
         yield ".rows: is required with 'absent': declare a bound on the people"
 

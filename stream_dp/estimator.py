@@ -130,19 +130,16 @@ def _key(release: Measured) -> Key:
 def _histograms(releases: Sequence[Measured], q: int) -> tuple[dict[int, Histogram], int]:
     """By period number, as wide as the widest release there; and where the next unknown begins."""
     widths: dict[int, int] = {}
-    sums: dict[int, int] = {}
     for release in releases:
         made = release.window
         if made is None:
             continue
         for number in (message.number for message in release.messages):
             widths[number] = max(widths.get(number, 0), made.width)
-            if not made.is_later(release.time(number)):
-                sums[number] = max(sums.get(number, 0), made.width)
     found, start = {}, 0
     for number in sorted(widths):
         width = widths[number]
-        found[number] = Histogram(start, width, sums.get(number) == width)
+        found[number] = Histogram(start, width)
         start += q**width
     return found, start
 

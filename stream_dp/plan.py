@@ -167,13 +167,15 @@ def _planned(study: Study, release: Release) -> Planned:
         "error_bound_holds": f"everywhere, with probability {float(1 - release.failure):g}",
     }
     if not isinstance(found, Cumulative):
-        facts |= _window_facts(found.window if isinstance(found, Joint) else found, release)
+        window = found.window if isinstance(found, Joint) else found
+        facts |= _window_facts(window, release, study.grows(release))
     if not isinstance(found, FixedWindow):
         facts |= _sums_facts(found.totals if isinstance(found, Joint) else found)
-    if study.neighbours == "add_remove" and release.rows is None:
+    if study.grows(release):
+        once = " and is not in the number that a share is of" * isinstance(found, Cumulative)
         facts["late_entry"] = (
             f"a {study.unit} that first reports after the first release is counted, but adds no"
-            " row to the panel; where many enter late, declare missing = 'absent' and rows"
+            f" row to the panel{once}; where many enter late, declare missing = 'absent' and rows"
         )
     first, last = study.span(release)
     none = Fraction(0)
@@ -181,8 +183,11 @@ def _planned(study: Study, release: Release) -> Planned:
     return Planned(release, charges, facts)
 
 
-def _window_facts(found: FixedWindow, release: Release) -> dict[str, str | int | float]:
-    forms: tuple[Strategy, ...] = ("histogram", "contrasts")
+def _window_facts(
+    found: FixedWindow, release: Release, grows: bool
+) -> dict[str, str | int | float]:
+    """grows: as `Study.grows` says."""
+    forms: tuple[Strategy, ...] = ("histogram",) if grows else ("histogram", "contrasts")
     spread = {s: math.sqrt(replace(found, strategy=s).mean_variance) for s in forms}
     facts: dict[str, str | int | float] = {
         "patterns": found.bins,
@@ -190,7 +195,10 @@ def _window_facts(found: FixedWindow, release: Release) -> dict[str, str | int |
     }
     if not isinstance(release, DeclaredCumulative) and release.strategy is None:
         listed = " and ".join(f"{s} {spread[s]:.1f}" for s in forms)
-        facts["strategy_chosen_from_theory"] = f"{found.strategy} (a pattern's deviation: {listed})"
+        why = f"a pattern's deviation: {listed}"
+        if grows:
+            why += "; contrasts need a population that nobody enters late"
+        facts["strategy_chosen_from_theory"] = f"{found.strategy} ({why})"
     return facts
 
 

@@ -91,6 +91,10 @@ class Attribute(Declared):
 
 
 Strategy = Literal["histogram", "contrasts"]
+NO_CONTRASTS = (
+    "'contrasts' would be wrong by everybody who first reports after the first release, which"
+    " add_remove allows: leave strategy out, or declare missing = 'absent' and rows"
+)
 CounterName = Literal["tree", "honaker", "sqrt", "normalised", "gamma2", "unbounded"]
 Rows = Annotated[int, Field(ge=1, le=10**8, strict=True)]
 
@@ -262,6 +266,14 @@ class Study(Head):
         """A period as the release's own, from 1; None where it is none of them."""
         first, last = self.span(release)
         return number - first + 1 if first <= number <= last else None
+
+    def grows(self, release: Release) -> bool:
+        """Whether people may enter late whom no earlier histogram of the release counts.
+
+        Where their number is public, everybody is there from the start; under a cap (`rows`)
+        whoever has not entered is absent, and nothing is concluded from the absent.
+        """
+        return self.neighbours == "add_remove" and release.rows is None
 
     @cached_property
     def strata(self) -> dict[str, tuple[str, str]]:

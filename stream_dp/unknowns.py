@@ -9,8 +9,7 @@ Equalities, of true counts:
 - Histograms of neighbouring periods agree on the symbols that both see. Where the number of people
   is declared, for every overlap. Where people may report late, a newcomer's past is filled with the
   symbol of those of whom nothing is known, 'absent' if there is one: the overlap that is only that
-  symbol is left out. It stays in for contrasts of a closed population, which would say nothing
-  without it: there, as in the mechanism itself, nobody is assumed to report late.
+  symbol is left out.
 - A declared number of people is the sum of a histogram.
 - Those with the event in a period are the rises of all b, and the patterns with the event there.
 - As long as a window reaches back to the first period of the totals, S_b are the people of
@@ -40,14 +39,10 @@ Block = tuple[Ints, Ints, Floats, Floats]  # rows, columns, values of entries; w
 
 @dataclass(frozen=True)
 class Histogram:
-    """Where a period's patterns begin among the unknowns, and how many symbols they have.
-
-    whole: whether every sum of them is measured, and not only contrasts inside overlaps.
-    """
+    """Where a period's patterns begin among the unknowns, and how many symbols they have."""
 
     start: int
     width: int
-    whole: bool
 
 
 @dataclass(frozen=True)
@@ -121,9 +116,7 @@ class Unknowns:
             old, new, gap = self.histograms[before], self.histograms[after], after - before
             shared = min(old.width, new.width - gap)
             if shared > 0 or (shared == 0 and self.size is None):
-                left_out = None
-                if self.size is None and (new.whole or self.absent is not None):
-                    left_out = repeated(self.blank, shared, self.q)
+                left_out = repeated(self.blank, shared, self.q) if self.size is None else None
                 yield self._agree(old, new, gap, shared, left_out)
             elif self.size is not None:
                 yield self._everybody(after)

@@ -68,6 +68,17 @@ def counts_of(study, declared, symbols, t):
 
 def published(study, truth, source, periods=None):
     """The public messages of a study. truth: by stream, the symbols (people, periods)."""
+
+    def counts(declared, number):
+        first, last = study.span(declared)
+        symbols = truth[declared.stream][:, first - 1 : last]
+        return counts_of(study, declared, symbols, study.time(declared, number))
+
+    return _published(study, counts, source, periods)
+
+
+def _published(study, counts, source, periods=None):
+    """counts: of a release at a period number, what its mechanism takes."""
     head = {"type": STUDY_TYPE, "study": study.model_dump(mode="json", exclude_none=True)}
     found = [message(0, START, {**head, "study_hash": study.hash}, [])]
     made = {r.name: mechanism(study, r) for r in study.releases}
@@ -78,10 +89,10 @@ def published(study, truth, source, periods=None):
             m, t = made[declared.name], study.time(declared, number)
             if t is None:
                 continue
-            first, last = study.span(declared)
-            counts = counts_of(study, declared, truth[declared.stream][:, first - 1 : last], t)
             draw = source.draw(m.demand(t))
-            states[declared.name], step = m.step(states[declared.name], counts, draw)
+            states[declared.name], step = m.step(
+                states[declared.name], counts(declared, number), draw
+            )
             cost = m.charges[t - 1]
             spent += cost
             if step is None:
@@ -94,3 +105,10 @@ def published(study, truth, source, periods=None):
 
 def public(study, truth, source, periods=None):
     return Public(shelf(published(study, truth, source, periods)))
+
+
+def public_of(study, counts, source):
+    """counts: period by period, by release, what its mechanism takes."""
+    return Public(
+        shelf(_published(study, lambda one, number: counts[number - 1][one.name], source))
+    )

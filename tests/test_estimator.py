@@ -42,10 +42,8 @@ CASES = {
     ),
     "a gap": (study_of([window(2, last="2"), window(2, first="4"), totals()], count=5), 1),
     "private n": (
-        study_of(
-            [window(2, strategy="contrasts"), totals(size_share="1/5")], relation="add_remove"
-        ),
-        2,
+        study_of([window(2), totals(size_share="1/5")], relation="add_remove"),
+        4,
     ),
     "late entry": (
         study_of(
@@ -145,7 +143,7 @@ def test_answers_and_errors_are_those_of_all_histories(name):
 
 
 ALONE = {
-    "n private": (study_of([window(2, strategy="contrasts")], relation="add_remove"), 2),
+    "n private": (study_of([window(3, rows=700, strategy="contrasts")], **OPEN), 4),
     "n public": CASES["contrasts"],
     "three symbols": (study_of([window(2, strategy="contrasts")], values=(0, 1, 2), count=4), 1),
     "open": (study_of([window(2, rows=700, strategy="contrasts")], count=3, **OPEN), 3),

@@ -83,6 +83,7 @@ class Joint:
             strategy=release.strategy,
             padded=False,
             moves=release.where is not None,
+            grows=study.grows(release),
         )
         totals = Cumulative.best(
             last - first + 1,

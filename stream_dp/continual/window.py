@@ -69,6 +69,7 @@ class FixedWindow(WindowForm):
             strategy=release.strategy,
             padded=release.padded,
             moves=release.where is not None,
+            grows=study.grows(release),
         )
 
     def init(self) -> State:

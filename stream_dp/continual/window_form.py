@@ -23,9 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, eye_array
 
+from ..errors import UserError
 from ..panel import window_symbols
 from ..privacy.noise import exact_variance
-from ..study import Neighbours, Strategy
+from ..study import NO_CONTRASTS, Neighbours, Strategy
 from .base import Counts, Demand
 from .contrasts import Contrasts, Floats
 from .window_costs import prefix_costs
@@ -76,8 +77,13 @@ class WindowForm:
         strategy: Strategy | None = None,
         padded: bool | None = None,
         moves: bool = False,
+        grows: bool = False,
     ) -> Self:
         """The form with the smallest error in theory, but for what is declared.
+
+        grows: people may enter late whom no earlier histogram counts. Contrasts take the total of
+        every overlap from the period before, so they would be wrong by the newcomers for ever:
+        then only histograms are a choice. Raises UserError where contrasts are asked for there.
 
         Strategy: the smaller mean variance of a bin over all releases. Contrasts measure only a
         share 1 - 1/q of each step, the first histogram carries the rest with noise of its own;
@@ -87,7 +93,11 @@ class WindowForm:
         no row is padding. Where it is private, a noisy total is kept, and padding is unbiased.
         """
         padded = rows is None if padded is None else padded
-        forms: tuple[Strategy, ...] = (strategy,) if strategy else ("contrasts", "histogram")
+        forms: tuple[Strategy, ...] = ("contrasts", "histogram")
+        if strategy is not None or grows:
+            forms = (strategy or "histogram",)
+        if grows and strategy == "contrasts":
+            raise UserError(f"strategy: {NO_CONTRASTS}")
         made = [
             cls(values, width, horizon, rho, neighbours, failure, form, padded, rows, absent, moves)
             for form in forms

@@ -64,8 +64,9 @@ def _windows(study: Study, release: Window, symbols: Symbols) -> Iterator[Varian
     assert isinstance(chosen, FixedWindow)
     found = [("histogram", True)] if not open_ else []
     found += [("histogram", False)] if chosen.rows is not None else []
-    found += [("contrasts", True)] if not open_ else []
-    found += [("contrasts", False)]
+    if not study.grows(release):
+        found += [("contrasts", True)] if not open_ else []
+        found += [("contrasts", False)]
     if open_:
         assert release.rows is not None
         assert alphabet.absent is not None

@@ -27,7 +27,7 @@ STUDIES = {
     "contrasts, n public": (study_of([BINS, totals()], **PUBLIC), 1),
     "histograms, n public": (study_of([PLAIN, totals(counter="normalised")], **PUBLIC), 1),
     "joint": (study_of([joint(2)], **PUBLIC), 1),
-    "contrasts, n private": (study_of([BINS, ONCE], **PRIVATE), 1),
+    "n private": (study_of([window(3), ONCE], **PRIVATE), 4),
     "histograms, n private": (
         study_of([window(2, strategy="histogram"), ONCE], count=3, **PRIVATE),
         3,
@@ -57,12 +57,12 @@ class Asked:
 ASKED = {
     "a pattern": Asked("contrasts, n public", "r0", "pattern 1 1 1", 4, True),
     "a pattern, early": Asked("histograms, n public", "r0", "pattern 0 1 1", 3, False),
-    "at least": Asked("contrasts, n private", "r0", "at-least 1 of last 3 x=1", 4, True),
+    "at least": Asked("n private", "r0", "at-least 1 of last 3 x=1", 4, True),
     "consecutive": Asked("histograms, n public", "r0", "consecutive 2 of last 3 x=1", 4, True),
     "narrower": Asked("histograms, n private", "r0", "pattern 1", 2, True),
     "totals": Asked("contrasts, n public", "r1", "total at-least 2", 3, True),
     "totals, late": Asked("histograms, n public", "r1", "total at-least 3", 4, False),
-    "totals, n private": Asked("contrasts, n private", "r1", "total at-least 1", 4, True),
+    "totals, n private": Asked("n private", "r1", "total at-least 1", 4, True),
     "totals, joint": Asked("joint", "r0", "total at-least 2", 4, True),
     "a pattern, joint": Asked("joint", "r0", "at-least 1 of last 2 x=1", 3, False),
     "present": Asked("people come and go", "r0", "pattern 1 1", 3, True),

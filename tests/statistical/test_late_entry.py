@@ -1,0 +1,274 @@
+"""People who first report at any period, under every default: answers are those of everybody.
+
+First by histories: the weights of an answer are unbiased for a person of every history that enters
+at any period, and its interval covers as often as it says. Then through the population itself,
+from reports to published answers.
+"""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from histories import OPEN, Case, joint, study_of, totals, window
+from shelves import Silent, public_of
+
+from stream_dp.answering import _REACH as REACH
+from stream_dp.answering import LEVEL
+from stream_dp.cells import Cells
+from stream_dp.errors import UserError
+from stream_dp.plan import plan
+from stream_dp.population import Population
+from stream_dp.privacy.noise import Seeded
+
+COUNT, RHO = 4, "1/20"
+SIZED, CAP = {"size_share": "1/5"}, {"rows": 900}
+KINDS = {
+    "windows": [window(2)],
+    "windows of one period": [window(1)],
+    "windows of all periods": [window(COUNT)],
+    "totals": [totals(**SIZED)],
+    "joint": [joint(2)],
+    "all": [window(3), totals(**SIZED), joint(2), window(1)],
+}
+MISSING = {
+    "a value": {"missing": 0},
+    "the event": {"missing": 1},
+    "carry": {"missing": {"carry": True, "first": 0}},
+    "carry the event": {"missing": {"carry": True, "first": 1}},
+    "absent": {"missing": "absent"},
+}
+
+
+def defaults():
+    """Every kind of release with nothing chosen, and every rule for what is missing."""
+    for rule, how in MISSING.items():
+        for kind, releases in KINDS.items():
+            capped = [{**release, **CAP} for release in releases]
+            if rule != "absent" or "joint" not in [r["kind"] for r in releases]:
+                yield f"{kind}, {rule}", releases, {**how, "relation": "add_remove"}
+            if rule == "absent":
+                yield f"{kind}, capped", capped, OPEN
+    for kind in ("windows", "totals", "joint"):
+        plain = [{k: v for k, v in r.items() if k != "size_share"} for r in KINDS[kind]]
+        for rule in ("a value", "carry", "absent"):
+            yield f"{kind}, {rule}, n public", plain, {**MISSING[rule], "relation": "replace_one"}
+
+
+DEFAULTS = {name: (releases, how) for name, releases, how in defaults()}
+
+
+def study(name):
+    releases, how = DEFAULTS[name]
+    return study_of(releases, count=COUNT, rho=RHO, **how)
+
+
+def asked_of(declared, made):
+    """(query, period number) of every kind, at every period."""
+    values = [v for v in made.alphabet(declared).values if v != "absent"]
+    if declared.kind != "cumulative":
+        for number in range(declared.width, COUNT + 1):
+            words = " ".join(["1"] * declared.width), " ".join(["0"] * declared.width)
+            yield from ((f"pattern {word}", number) for word in (*map(str, values), *words))
+            yield f"at-least 1 of last {declared.width} x=1", number
+    if declared.kind != "window":
+        for number in range(1, COUNT + 1):
+            yield from ((f"total at-least {b}", number) for b in range(1, number + 1))
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_no_default_is_wrong_by_those_who_enter_late(name):
+    """Unbiased for every history; covered as often as stated, and not if the noise is otherwise."""
+    made = study(name)
+    # Where their number is declared everybody is there from the start, as whatever is filled in.
+    case = Case(made, late=COUNT if made.size is None else 1)
+    rows = case.system[0]
+    source = Seeded(51)
+    demand = [
+        (variance, 500)
+        for release in case.stream.releases
+        for message in release.messages
+        for variance in case.parameters[release.declared.name, message.number]
+    ]
+    noise = np.stack(source.draw(demand).noise, axis=1)
+    hits, squares = [], []
+    for declared in made.releases:
+        best = case.best(declared.name)
+        for text, number in asked_of(declared, made):
+            found = case.answer(best, declared, text, number)
+            wanted = case.wanted(declared, text, number)
+            true = float(wanted @ case.people)
+            assert found.weights @ (rows @ case.people) + found.constant == pytest.approx(true)
+            if made.size is None:
+                assert found.weights @ rows == pytest.approx(wanted, abs=1e-7), (text, number)
+            error, deviation = noise @ found.weights, best.covariance(found, found) ** 0.5
+            if deviation > 1e-9:
+                hits.append(np.abs(error) <= REACH * deviation)
+                squares.append((error / deviation) ** 2)
+    covered = np.mean(hits, axis=0)
+    assert abs(covered.mean() - LEVEL) <= 5 * covered.std() / len(covered) ** 0.5
+    means = np.mean(squares, axis=0)
+    assert abs(means.mean() - 1) <= 5 * means.std() / len(means) ** 0.5
+
+
+# Through the population: 300 people report from the start, 60 more first at each later period.
+
+STARTERS, NEWCOMERS = 300, 60
+PEOPLE = STARTERS + NEWCOMERS * (COUNT - 1)
+RNG = np.random.default_rng(12)
+ENTRY = np.concatenate([np.ones(STARTERS, int), np.repeat(np.arange(2, COUNT + 1), NEWCOMERS)])
+SAID = RNG.choice(3, (PEOPLE, COUNT), p=[0.3, 0.5, 0.2])  # 2: says nothing
+SAID[np.arange(PEOPLE), ENTRY - 1] = RNG.choice(2, PEOPLE)
+SAID[np.arange(COUNT) + 1 < ENTRY[:, None]] = 2
+
+
+def counts(made):
+    """By release and period, what the population counts of the reports."""
+    population, found = Population(made), []
+    for t in range(COUNT):
+        said = np.flatnonzero(SAID[:, t] != 2)
+        ids = said.astype(np.uint64) + np.uint64(1)
+        size = len(said)
+        hashes, where = ids * np.uint64(0x9E3779B97F4A7C15), np.zeros(size, np.uint16)
+        period, code = np.full(size, t + 1, np.uint16), SAID[said, t].astype(np.uint8)
+        population.fold(Cells(hashes, ids, period, where, code, where, np.arange(size) + t), [])
+        found.append(population.close().counts)
+    return found
+
+
+def symbols(rule):
+    """(people, periods): what stands for everybody in every period, -1 before they are there."""
+    found = np.where(SAID == 2, {"a value": 0, "the event": 1, "absent": 2}.get(rule, 2), SAID)
+    if rule.startswith("carry"):
+        last = np.full(PEOPLE, "event" in rule, int)
+        for t in range(COUNT):
+            last = found[:, t] = np.where(SAID[:, t] == 2, last, SAID[:, t])
+    return found
+
+
+def true(declared, rule, text, number):
+    """How many people a query is true of, by what they said."""
+    known, there = symbols(rule), number >= ENTRY
+    word, *rest = text.split()
+    if word == "total":
+        within = (np.arange(COUNT) + 1 >= ENTRY[:, None]) & (np.arange(COUNT) < number)
+        return int((((known == 1) & within).sum(axis=1) >= int(rest[1])).sum())
+    width = len(rest) if word == "pattern" else int(rest[3])
+    last = known[there, number - width : number]
+    if word == "pattern":
+        return int((last == np.array([int(x) for x in rest])).all(axis=1).sum())
+    return int((last == 1).any(axis=1).sum())
+
+
+def published(name, source):
+    made = study(name)
+    return public_of(made, counts(made), source)
+
+
+POPULATED = [name for name in DEFAULTS if "n public" not in name]
+
+
+@pytest.mark.parametrize("name", POPULATED)
+def test_without_noise_published_answers_are_those_of_everybody(name):
+    rule = name.split(", ")[1].replace("capped", "absent")
+    held = published(name, Silent())
+    for declared in held.study.releases:
+        for text, number in asked_of(declared, held.study):
+            found = held.estimate(declared.name, text, str(number), count=True)
+            assert found.value == pytest.approx(true(declared, rule, text, number), abs=1e-4)
+
+
+@pytest.mark.parametrize("name", ["windows, a value", "joint, carry", "totals, absent"])
+def test_published_intervals_cover_those_of_everybody(name):
+    rule, hits = name.split(", ")[1], []
+    made = study(name)
+    seen = counts(made)
+    for seed in range(120):
+        held = public_of(made, seen, Seeded(seed))
+        hits.append([])
+        for declared in made.releases:
+            for text, number in asked_of(declared, made):
+                low, high = held.estimate(declared.name, text, str(number), count=True).interval
+                hits[-1].append(low <= true(declared, rule, text, number) <= high)
+    covered = np.mean(hits, axis=1)
+    assert abs(covered.mean() - LEVEL) <= 4 * (LEVEL * (1 - LEVEL) / len(covered)) ** 0.5
+
+
+def test_a_declared_number_counts_those_who_report_late_from_the_start():
+    """They were there and said nothing: their places wait for them, with the missing rule."""
+    for rule in ("a value", "carry", "absent"):
+        made = study_of([window(2)], count=COUNT, rho=RHO, relation="replace_one", **MISSING[rule])
+        held = public_of(made, counts(made), Silent())
+        known = symbols(rule)
+        nobody = made.size - PEOPLE  # places that nobody ever claims
+        blank = made.attributes["x"].first_code
+        for number in range(2, COUNT + 1):
+            for a in (0, 1):
+                for b in (0, 1):
+                    pairs = (known[:, number - 2] == a) & (known[:, number - 1] == b)
+                    wanted = pairs.sum() + nobody * (a == b == blank)
+                    got = held.estimate("r0", f"pattern {a} {b}", str(number), count=True)
+                    assert got.value == pytest.approx(wanted, abs=1e-4)
+
+
+# Contrasts, which take the totals of all pasts from the period before.
+
+
+@pytest.mark.parametrize("made", [window(2), joint(2)])
+def test_contrasts_are_refused_where_people_may_enter_late(made):
+    with pytest.raises(UserError) as refused:
+        study_of([{**made, "strategy": "contrasts"}], relation="add_remove")
+    (line,) = refused.value.lines
+    assert line == (
+        "releases[1].strategy: 'contrasts' would be wrong by everybody who first reports after"
+        " the first release, which add_remove allows: leave strategy out, or declare missing ="
+        " 'absent' and rows"
+    )
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_the_plan_says_which_strategy_and_never_chooses_contrasts_there(name):
+    made = study(name)
+    for planned in plan(made).releases:
+        why = planned.facts.get("strategy_chosen_from_theory", "")
+        if made.grows(planned.release) and why:
+            assert why.startswith("histogram")
+            assert "nobody enters late" in why
+        elif why:
+            assert "histogram" in why
+            assert "contrasts" in why
+
+
+def test_a_public_study_of_contrasts_there_is_not_answered():
+    """One that was declared before they were refused."""
+    made = study_of([window(2)], relation="add_remove", count=COUNT)
+    old = made.model_copy(
+        update={
+            "releases": tuple(r.model_copy(update={"strategy": "contrasts"}) for r in made.releases)
+        }
+    )
+    held = public_of(made, counts(made), Silent())
+    held.study = old
+    with pytest.raises(UserError, match="'contrasts' would be wrong"):
+        held.estimate("r0", "pattern 1", "3")
+
+
+def test_noise_that_is_otherwise_is_noticed():
+    """The check of the spread fails at a scale 5 % off, either way."""
+    case = Case(study("windows, a value"), late=COUNT)
+    best = case.best("r0")
+    (declared,) = case.study.releases
+    found = [case.answer(best, declared, *asked) for asked in asked_of(declared, case.study)]
+    for scale, right in (
+        (Fraction(95, 100), False),
+        (Fraction(1), True),
+        (Fraction(105, 100), False),
+    ):
+        demand = [
+            (variance * scale**2, 20_000)
+            for message in case.stream.releases[0].messages
+            for variance in case.parameters["r0", message.number]
+        ]
+        noise = np.stack(Seeded(52).draw(demand).noise, axis=1)
+        squares = np.mean([(noise @ f.weights) ** 2 / best.covariance(f, f) for f in found], axis=0)
+        error = squares.std() / len(squares) ** 0.5
+        assert bool(abs(squares.mean() - 1) <= 5 * error) is right
