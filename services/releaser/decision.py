@@ -64,13 +64,9 @@ class Tail:
     @classmethod
     def of(cls, plan: Plan, entries: Sequence[Entry]) -> Tail:
         hashes = [digest for entry in entries for digest in entry.published]
-        batches = {batch.name for batch in plan.study.batches or ()}
-        jobs = {job.id: job for entry in entries for job in entry.jobs}
         shown = plan.ledger()
         for entry in entries:
-            shown = shown.charge(*(c for c in entry.charges if c.release not in batches))
-            if entry.result_of is not None:
-                shown = shown.charge(jobs[entry.result_of].charge)
+            shown = shown.charge(*journal.shown(entry, plan.study))
         return cls(entries[-1], len(hashes) - 1, hashes[-1], shown)
 
 

@@ -18,8 +18,8 @@ from ..progress import Told
 class Published:
     """What the public log holds, and no more.
 
-    index: of the last public message; spent: rho of the releases; scheduled: the last one's
-    scheduled time, Unix seconds, where the calendar closes periods.
+    index: of the last public message; spent: rho of the releases, as the ledger composes it;
+    scheduled: the last one's scheduled time, Unix seconds, where the calendar closes periods.
     """
 
     index: int = -1
@@ -71,7 +71,6 @@ class Facts:
             held = JobFacts(state, last.done, last.rounds, last.error, last.left)
         self.jobs[job] = replace(held, done=max(held.done, decided))
 
-    def publish(self, messages: int, rho: Fraction, scheduled: float | None) -> None:
-        """More messages are public. A listener sees all of it or nothing."""
-        held = self.published
-        self.published = Published(held.index + messages, held.spent + rho, scheduled)
+    def publish(self, messages: int, spent: Fraction, scheduled: float | None) -> None:
+        """More messages are public. spent: on all that is. A listener sees all of it or nothing."""
+        self.published = Published(self.published.index + messages, spent, scheduled)

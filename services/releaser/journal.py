@@ -76,10 +76,6 @@ class Entry:
         held = self.message.head["snapshot"]
         return held["name"], held["sha256"]
 
-    def of(self, release: str) -> bool:
-        """Whether a result's job is of this release."""
-        return str(self.message.head["release"]) == release
-
     @property
     def published(self) -> list[str]:
         """Hashes of the public messages of this entry, in order."""
@@ -230,6 +226,19 @@ def outstanding(entries: Sequence[Entry]) -> list[Job]:
     """Jobs that are begun and have no result."""
     done = {entry.result_of for entry in entries}
     return [job for entry in entries for job in entry.jobs if job.id not in done]
+
+
+def shown(entry: Entry, study: Study) -> tuple[Charge, ...]:
+    """The charges that certificates count once the entry is published.
+
+    A data set's stands in the close that begins its job, and counts with the job's result: one
+    that is abandoned shows nothing.
+    """
+    if entry.result_of is None:
+        return tuple(c for c in entry.charges if study.batch(c.release) is None)
+    batch = study.batch(entry.message.head["release"])
+    assert batch is not None
+    return (Charge(batch.name, entry.number, batch.rho),)
 
 
 def check(entries: Sequence[Entry], plan: Plan, reports: TopicInfo) -> Ledger:

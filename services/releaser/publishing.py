@@ -5,20 +5,21 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 from stream_dp.log.base import Writer
 from stream_dp.log.message import iso
+from stream_dp.privacy.ledger import Ledger
 from stream_dp.study import Study
 
 from .facts import Facts
-from .journal import Entry
+from .journal import Entry, shown
 
 
 @dataclass
 class Publisher:
     """The owner of the public log.
 
+    shown: what is spent on all that is public, as certificates state it.
     meanwhile: called every `poll` seconds while it waits for a scheduled time.
     """
 
@@ -30,28 +31,28 @@ class Publisher:
     at: Callable[[str], None]
     stop: threading.Event
     poll: float
+    shown: Ledger
     meanwhile: Callable[[], None] = lambda: None
 
     def seen(self, done: Sequence[Entry]) -> None:
         """Let the public metrics follow what is published already."""
-        shown = -1
+        index = -1
         for entry in done:
-            shown += len(entry.published)
-            if shown > self.facts.published.index:
-                self._show(entry)
+            index += len(entry.published)
+            self._show(entry, index)
 
-    def _show(self, entry: Entry) -> None:
-        """Let the public metrics follow what is published: each release with its own cost."""
-        time = self.study.periods.release_time(entry.number) if entry.number else None
-        batches = {batch.name: batch for batch in self.study.batches or ()}
-        rho = sum((c.rho for c in entry.charges if c.release not in batches), Fraction(0))
-        if entry.result_of is not None:
-            rho = next(b.rho for b in batches.values() if entry.of(b.name))
-        self.facts.publish(len(entry.published), rho, time)
+    def _show(self, entry: Entry, index: int) -> None:
+        """Let the public metrics follow what is published up to the message at `index`."""
+        self.shown = self.shown.charge(*shown(entry, self.study))
+        if index > self.facts.published.index:
+            time = self.study.periods.release_time(entry.number) if entry.number else None
+            more = index - self.facts.published.index
+            self.facts.publish(more, self.shown.spent, time)
 
     def publish(self, entry: Entry, until_idle: bool) -> bool:
         """Copy an entry's records to the public log, at the scheduled time or later."""
         if not entry.published:
+            self._show(entry, self.facts.published.index)
             return True
         periods = self.study.periods
         if entry.number and periods.close != "marker":
@@ -61,7 +62,7 @@ class Publisher:
                 return False
         self.at("publish")
         self.writer.commit(entry.public_records())
-        self._show(entry)
+        self._show(entry, self.facts.published.index + len(entry.published))
         self.at("published")
         if entry.result_of is not None:
             self.tell(f"published the result of job {entry.result_of}")

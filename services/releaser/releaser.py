@@ -193,7 +193,10 @@ class Releaser:
 
     def _publisher(self, writer: Writer) -> Publisher:
         study, clock = self.plan.study, self.clock
-        return Publisher(study, writer, self.facts, clock, self.tell, self.at, self.stop, _POLL)
+        shown = self.plan.ledger()
+        return Publisher(
+            study, writer, self.facts, clock, self.tell, self.at, self.stop, _POLL, shown
+        )
 
     def _topics(self) -> None:
         """Make the topics that are missing, and refuse to run on wrong ones."""

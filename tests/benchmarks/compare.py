@@ -170,8 +170,10 @@ class Aim:
 
 
 # Over the paper's: all patterns, and in at least one of the last 3 months.
-WINDOW_AIMS = {"replace_one": (0.75, 0.31), "add_remove": (0.75, 0.70)}
-CELL_AIM, WORST_AIM, JOINT_AIM = 0.65, 0.5, 1.0
+# Where people may enter late, patterns are measured as the paper does, and estimates alone gain.
+WINDOW_AIMS = {"replace_one": (0.75, 0.31), "add_remove": (0.85, 0.70)}
+CELL_AIM, WORST_AIM = 0.65, 0.5
+JOINT_AIMS = {"replace_one": 1.0, "add_remove": 1.1}
 ANSWERS = {"panel": "panel", "raw": "estimates", "best": "best estimates"}
 
 
@@ -181,12 +183,13 @@ def aims(found: Comparison) -> list[Aim]:
     Sums are held against all trees: the paper's, and those with better splits of rho.
     """
     bins, once = WINDOW_AIMS[found.neighbours]
+    both = JOINT_AIMS[found.neighbours]
     limits = [
         ("patterns", "window", "every pattern", bins),
         ("patterns", "window", "at-least 1 of last", once),
         ("totals", "cumulative", "every cell", CELL_AIM),
-        ("together", "window", "every pattern", JOINT_AIM),
-        ("together", "cumulative", "every cell", JOINT_AIM),
+        ("together", "window", "every pattern", both),
+        ("together", "cumulative", "every cell", both),
     ]
     return [
         aim
