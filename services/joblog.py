@@ -18,6 +18,8 @@ from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from typing import Any
 
+import msgspec
+
 from stream_dp.log.base import Log, Record, Stored
 from stream_dp.log.message import canonical
 from stream_dp.privacy.ledger import Charge
@@ -136,6 +138,17 @@ def told_record(told: Told) -> Record:
     return Record(TRANSCRIPTS, canonical(told.as_dict()), None, ((_PROGRESS, b""),), 0)
 
 
+def _object(data: bytes | None) -> dict[str, Any]:
+    """A JSON object. Raises ValueError for anything else."""
+    try:
+        held = json.loads(data or b"")
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+    if not isinstance(held, dict):
+        raise ValueError("not an object")
+    return held
+
+
 def following(log: Log, topic: str, position: dict[int, int]) -> Iterator[Stored]:
     """Everything from a position on that is there now; the position moves along."""
     while True:
@@ -185,23 +198,23 @@ class Board:
                 self._round(record)
 
     def _round(self, record: Stored) -> None:
-        if record.key is None and _PROGRESS in dict(record.headers):
+        if record.key is None and any(name == _PROGRESS for name, _ in record.headers or ()):
             # A record that nobody of ours wrote says nothing.
             with suppress(ValueError, KeyError, TypeError, OverflowError):
-                told = Told.of(json.loads(record.value or b""))
+                told = Told.of(_object(record.value))
                 self.told[told.job] = told, record.time
         elif record.key is not None and record.key not in self._seen:
             self._seen.add(record.key)
-            self.rounds[record.key.decode().rpartition("/")[0]] += 1
+            self.rounds[record.key.decode("utf-8", "replace").rpartition("/")[0]] += 1
 
     def _job(self, record: Stored) -> None:
         try:
-            held = json.loads(record.value or b"")
-            kind, job = held["type"], held["id"]
+            held = _object(record.value)
+            kind, job = held["type"], str(held["id"])
             if kind == "job" and job not in self.jobs:
-                self.jobs[job] = Job.of(held, held["period"])
+                self.jobs[job] = msgspec.convert(held, Job)
                 self.facts[job] = held
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, msgspec.ValidationError):
             return  # a record that nobody of ours wrote decides nothing
         if kind == "retry":
             self._retries[job] += 1
@@ -209,17 +222,17 @@ class Board:
             self._abandoned.add(job)
 
     def _result(self, record: Stored) -> None:
-        job, headers = (record.key or b"").decode("utf-8", "replace"), dict(record.headers)
-        name = headers.get(_PART, b"").decode("utf-8", "replace")
-        place = job, headers.get(_WRITER, b"").decode("utf-8", "replace")
+        job = (record.key or b"").decode("utf-8", "replace")
+        name = record.header(_PART).decode("utf-8", "replace")
+        place = job, record.header(_WRITER).decode("utf-8", "replace")
         if name not in {_MANIFEST, _FAILURE}:
             if self.whole and job not in self.settled:
                 self._parts.setdefault(place, []).append((name, record.value or b""))
             return
         try:
-            held = json.loads(record.value or b"")
+            held = _object(record.value)
             attempt = int(held["attempt"])
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, OverflowError):
             return  # a record that nobody of ours wrote decides nothing
         if name == _FAILURE:
             self._failures.setdefault((job, attempt), str(held.get("reason", "")))

@@ -17,13 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .cells import EMPTY, NULL, Cells
-from .log.base import Stored
+from .log.base import Stored, size
 from .study import Study
 
 Reason = Literal["unreadable", "person", "period", "late", "attribute", "value", "full", "fixed"]
 
 REASONS: dict[Reason, str] = {
-    "unreadable": "not a JSON report with person, period and values",
+    "unreadable": "not a JSON report with person, period and values, or over 64 kB, or with headers"
+    " that are not text",
     "person": "the person's id is empty, too long or not text",
     "period": "the period is not one of the study's",
     "late": "the period is closed",
@@ -35,6 +36,7 @@ REASONS: dict[Reason, str] = {
 
 _NONE, _BAD = 255, 253
 LONGEST_ID = 256
+LARGEST = 64_000  # bytes of a report by `log.base.size`: its key, its value and its headers
 
 
 @dataclass(frozen=True)
@@ -93,9 +95,13 @@ class Decoder:
         places: list[int] = []
         odd: list[int] = []
         decode = self._decode
-        for place, record in enumerate(records):
+        for place, (_, _, _, key, value, headers) in enumerate(records):
             try:
-                reports.append(decode(record.value))  # type: ignore[arg-type]
+                length = size(key, value, headers) if headers else len(value) + len(key or b"")  # type: ignore[arg-type]
+                if headers is None or length > LARGEST:
+                    odd.append(place)
+                    continue
+                reports.append(decode(value))  # type: ignore[arg-type]
                 places.append(place)
             except (msgspec.DecodeError, TypeError, ValueError, RecursionError):
                 odd.append(place)
@@ -164,6 +170,8 @@ class Decoder:
 
     def _odd(self, record: Stored, closed: int) -> tuple[Cells, Tally[Reason]]:
         """One report that is not of the plain form: cell by cell, as far as it can be read."""
+        if record.headers is None or size(record.key, record.value, record.headers) > LARGEST:
+            return EMPTY, Tally({"unreadable": 1})
         try:
             whole = msgspec.json.decode(record.value or b"")
             person, period, values = whole["person"], whole["period"], whole["values"]

@@ -9,11 +9,21 @@ from __future__ import annotations
 
 import time as clock_module
 from collections import Counter as Tally
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from stream_dp.cells import Cells
 from stream_dp.errors import Inconsistent
-from stream_dp.log.base import MOST_BYTES, Batch, Log, OutOfRange, Positions, Record, Stored
+from stream_dp.log.base import (
+    BATCH_BYTES,
+    MOST_BYTES,
+    Batch,
+    Log,
+    OutOfRange,
+    Positions,
+    Record,
+    Stored,
+    size,
+)
 from stream_dp.population import Population
 from stream_dp.report import REASONS, Decoder, Reason
 
@@ -21,7 +31,10 @@ from .facts import Facts
 from .journal import DEAD_LETTERS, REPORTS
 
 MARKER = "stream-dp-close"
+SOURCE = "stream-dp-source"  # the header that names the file that a report came from
 _BATCH = 10_000  # of records that a read takes, and so of those that wait in a partition
+_MOST_SOURCE = 255
+_CELLS = "stream-dp-cells"
 _NEVER = 2.0**40  # a time after every record
 _MOST_LETTER = MOST_BYTES - 10_000  # of the rejected record, beside the headers
 
@@ -32,17 +45,20 @@ def marker(number: int, partition: int) -> Record:
 
 
 def _closes(record: Stored) -> int:
-    """The period that a marker closes; 0 for any other record."""
-    for name, value in record.headers:
-        if name == MARKER and value.isdigit() and len(value) < 6:
-            return int(value)
+    """The period that a marker, which has no value, closes; 0 for any other record."""
+    if record.value is None:
+        for name, value in record.headers or ():
+            if name == MARKER and value.isdigit() and len(value) < 6:
+                return int(value)
     return 0
 
 
 class Inputs:
     """Positions in the reports topic and what was read below them.
 
-    positions: by partition; marks: by partition, the last period that a marker closes.
+    positions: by partition; marks: by partition, the last period that a marker closes;
+    obstructed: whether the last call found records, a marker perhaps among them, that a sender's
+    open transaction keeps from being read.
     """
 
     def __init__(
@@ -59,6 +75,8 @@ class Inputs:
         self.positions, self.marks = dict(positions), dict(marks)
         self._facts, self._at = facts, at
         self._rests: dict[int, Batch] = {}  # by partition, what was read beyond its position
+        self._ends: Positions | None = None  # of the topic, before the read that found no more
+        self.obstructed = False
 
     def fold_to(self, cut: Positions, timeout: float = 0, *, replay: bool = False) -> bool:
         """Take in everything below a cut that is known. replay: its dead letters exist.
@@ -87,7 +105,8 @@ class Inputs:
     def fold_to_marker(self, number: int, timeout: float) -> bool:
         """Read on until every partition has a marker for `number` or later.
 
-        One batch a call; True when all have, or when there is nothing more to read now.
+        One batch a call; True when all have, or when there is nothing more to read now. What lay
+        in the log before a read that reached the end, and was not read, is obstructed.
         """
         waiting = [p for p in self.positions if self.marks[p] < number]
         if not waiting:
@@ -95,12 +114,18 @@ class Inputs:
         batch = self._read(waiting, timeout)
         ends = dict(batch.next)
         for record in batch.records:
-            found = _closes(record) if record.headers else 0
-            if found and record.offset < ends[record.partition]:
-                self.marks[record.partition] = max(self.marks[record.partition], found)
-                if found >= number:
+            closed = _closes(record) if record.value is None else 0
+            if closed and record.offset < ends[record.partition]:
+                self.marks[record.partition] = max(self.marks[record.partition], closed)
+                if closed >= number:
                     ends[record.partition] = record.offset + 1
         self._take(batch, ends)
+        before, self._ends = self._ends, self._log.cut(REPORTS, _NEVER) if batch.at_end else None
+        if before is None:
+            return False  # what is not read by the next call, although it is there, is obstructed
+        self.obstructed = any(
+            self.positions[p] < before[p] for p in waiting if self.marks[p] < number
+        )
         return batch.at_end
 
     def fold_before(self, time: float, timeout: float) -> bool:
@@ -131,17 +156,29 @@ class Inputs:
         for record in batch.records:
             if record.offset >= ends[record.partition]:
                 rests[record.partition].records.append(record)
-            elif not (record.headers and _closes(record)):
+            elif record.value is not None or not _closes(record):
                 taken.append(record)
         cells, rejected = self._decoder.decode(taken, self.population.period)
         self._at("read")
         if rejected and not replay:
-            self._log.append(_dead_letter(taken[r.place], r.cells) for r in rejected)
+            self._refuse((taken[r.place], r.cells) for r in rejected)
             self._at("dead-letters")
         self.population.fold(cells, rejected)
         self.positions.update(ends)
-        self._rests.update(rests)
+        room = BATCH_BYTES // len(self.positions)
+        self._rests.update({p: _first(rest, p, room) for p, rest in rests.items()})
         self._facts.count(len(taken), self.population.accounting.as_dict())
+
+    def _refuse(self, several: Iterable[tuple[Stored, dict[Reason, int]]]) -> None:
+        """Dead letters, in writes of bounded size."""
+        topic, letters, room = self._log.name(REPORTS), list[Record](), BATCH_BYTES
+        for record, cells in several:
+            letters.append(_dead_letter(record, cells, topic))
+            room -= size(letters[-1].key, letters[-1].value, letters[-1].headers)
+            if room <= 0:
+                self._log.append(letters)
+                letters, room = [], BATCH_BYTES
+        self._log.append(letters)
 
     def refuse(self, refused: Cells, reason: Reason) -> None:
         """Dead letters for cells that a close could not use, with their records."""
@@ -156,7 +193,7 @@ class Inputs:
                 batch = Batch([Stored(part, first, 0, None, None, ())], {part: first + 1}, False)
             held = {(part, record.offset): record for record in batch.records}
             found = [place for place in wanted if place in held]
-            self._log.append(_dead_letter(held[p], {reason: counted[p]}) for p in found)
+            self._refuse((held[p], {reason: counted[p]}) for p in found)
             wanted = [p for p in wanted if p[0] != part or p[1] >= max(batch.next[part], first + 1)]
 
 
@@ -165,22 +202,35 @@ def _from(records: Sequence[Stored], time: float) -> list[Stored]:
     return [record for record in records if record.time >= time * 1000]
 
 
-def _dead_letter(record: Stored, cells: dict[Reason, int]) -> Record:
+def _first(rest: Batch, partition: int, room: int) -> Batch:
+    """The first records of a partition's rest, one at least, that take no more than that many
+    bytes; what follows is read again."""
+    for place, record in enumerate(rest.records):
+        if room <= 0:
+            return Batch(rest.records[:place], {partition: record.offset}, False)
+        room -= size(record.key, record.value, record.headers)
+    return rest
+
+
+def _dead_letter(record: Stored, cells: dict[Reason, int], topic: str) -> Record:
     """The rejected record as it came, under the header names of Kafka Connect.
 
-    The message gives reasons, never the record's content. A record that leaves no room for the
-    headers is cut short: the whole of it is where the headers say.
+    topic: the name of the record's in the log. The message gives reasons, never the record's
+    content. A record that leaves no room for the headers is cut short: the whole of it is where
+    the headers say. The name of the file that it came from stays a header of its own.
     """
     message = "; ".join(REASONS[reason] for reason in sorted(cells))
     counts = ",".join(f"{reason}={count}" for reason, count in sorted(cells.items()))
     place = f"{REPORTS}/{record.partition}/{record.offset}"
+    source = record.header(SOURCE)[:_MOST_SOURCE]
     headers = (
-        ("__connect.errors.topic", REPORTS.encode()),
+        ("__connect.errors.topic", topic.encode()),
         ("__connect.errors.partition", str(record.partition).encode()),
         ("__connect.errors.offset", str(record.offset).encode()),
         ("__connect.errors.stage", b"VALUE_CONVERTER"),
         ("__connect.errors.exception.message", message.encode()),
-        ("stream-dp-cells", counts.encode()),
+        (_CELLS, counts.encode()),
+        *([(SOURCE, source)] if source else []),
     )
     value = None if record.value is None else record.value[:_MOST_LETTER]
     return Record(DEAD_LETTERS, value, place.encode(), headers, 0)
@@ -191,10 +241,18 @@ def reasons_of(letters: Sequence[Stored]) -> dict[Reason, int]:
 
     A record may have two letters: one for what was unusable, one for what found no place.
     """
-    unique = {(x.key, dict(x.headers).get("stream-dp-cells", b"")) for x in letters}
-    total: Tally[str] = Tally()
-    for _, counts in unique:
-        for item in counts.decode().split(","):
-            reason, _, count = item.partition("=")
-            total[reason] += int(count or 0)
+    total: Tally[Reason] = Tally()
+    for letter in {(x.key, x.header(_CELLS)): x for x in letters}.values():
+        total += Tally(cells_of(letter))
     return {reason: total[reason] for reason in REASONS if total[reason]}
+
+
+def cells_of(letter: Stored) -> dict[Reason, int]:
+    """Rejected cells of a dead letter by reason; empty for a record that nobody of ours wrote."""
+    items = letter.header(_CELLS).decode("utf-8", "replace").split(",")
+    counts = {reason: count for reason, _, count in (item.partition("=") for item in items)}
+    return {
+        reason: int(counts[reason])
+        for reason in REASONS
+        if counts.get(reason, "").isdecimal() and len(counts[reason]) < 10
+    }

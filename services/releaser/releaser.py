@@ -241,6 +241,11 @@ class Releaser:
                     return dict(inputs.positions)
                 idle = inputs.fold_to_marker(number, 0 if until_idle or not told else _POLL)
                 reason = f"{label} waits for: stream-dp close {self.file} {label}"
+                if inputs.obstructed:
+                    reason = (
+                        f"{label} waits for a sender's open transaction: what was sent after it"
+                        " began, a stream-dp close among it, is read when it ends"
+                    )
                 ready = min(inputs.marks.values()) >= number
             else:
                 wait = 0 if until_idle or not told else _POLL

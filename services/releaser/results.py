@@ -43,17 +43,20 @@ def take(study: Study, job: Job, result: Result, tail: Tail, simulated: bool) ->
     if about["simulated"] != simulated:
         raise UserError("a result with seeded noise in a study without, or the other way round")
     shown = tail.shown.charge(job.charge)
-    words = certificate(
-        study,
-        declared,
-        job.period,
-        tables,
-        measured.num_rows,
-        about,
-        Fraction(job.rho),
-        shown.spent,
-    )
-    sent = message(tail.index + 1, tail.hash, words.model_dump(mode="json"), result.parts)
+    try:
+        words = certificate(
+            study,
+            declared,
+            job.period,
+            tables,
+            measured.num_rows,
+            about,
+            Fraction(job.rho),
+            shown.spent,
+        )
+        sent = message(tail.index + 1, tail.hash, words.model_dump(mode="json"), result.parts)
+    except (ValueError, TypeError, RecursionError):
+        raise UserError("a result says how it was made in what is no JSON") from None
     public = [
         replace(r, key=(r.key or b"") + f"/{declared.name}".encode())
         for r in records(

@@ -65,8 +65,8 @@ class Transcript:
 
     def _take(self, record: Stored) -> None:
         job, _, number = (record.key or b"").decode("utf-8", "replace").rpartition("/")
-        chunk = dict(record.headers).get(_CHUNK, b"").decode("utf-8", "replace").split("/")
-        if job != self._job or not number.isdigit() or len(chunk) != 3:
+        chunk = record.header(_CHUNK).decode("utf-8", "replace").split("/")
+        if job != self._job or len(chunk) != 3 or not (number + chunk[2]).isdecimal():
             return
         round_, (writer, place, count) = int(number), chunk
         pieces = self._pieces.setdefault((round_, writer), [])

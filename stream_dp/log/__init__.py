@@ -30,7 +30,7 @@ def open_log(
     """
     scheme, _, rest = url.partition(":")
     if scheme == "sqlite" and rest:
-        return SqliteLog(base / rest, public=public, readonly=readonly)
+        return SqliteLog(base / rest, public=public, readonly=readonly, timed=timed)
     match = re.fullmatch(r"//([^/\s]+)/([A-Za-z0-9._-]{1,100})", rest)
     if scheme != "kafka" or match is None:
         raise UserError(f"log '{url}': write it as sqlite:FILE or kafka://host:port/prefix")

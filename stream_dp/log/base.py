@@ -16,6 +16,11 @@ Headers = tuple[tuple[str, bytes], ...]
 
 # A record stays under the megabyte that brokers accept by default; see message.py.
 MOST_BYTES = 1_000_000
+# A read stops when its records take more than this in memory, whatever number was asked for.
+BATCH_BYTES = 64_000_000
+# What a header takes beside its name and its value.
+HEADER_BYTES = 100
+UNKNOWN_TIME = 1 << 62  # after every other
 
 
 class LogError(Exception):
@@ -63,14 +68,35 @@ class Record:
 
 
 class Stored(NamedTuple):
-    """A record as read. time: milliseconds."""
+    """A record as read.
+
+    time: milliseconds; UNKNOWN_TIME where nothing of the record can be read. headers: None where
+    they cannot be read, as with a name that is not UTF-8; an absent value of one is empty.
+    """
 
     partition: int
     offset: int
     time: int
     key: bytes | None
     value: bytes | None
-    headers: Headers
+    headers: Headers | None
+
+    def header(self, name: str) -> bytes:
+        """The last value under that name; empty where there is none."""
+        return next((value for n, value in reversed(self.headers or ()) if n == name), b"")
+
+    @classmethod
+    def unreadable(cls, partition: int, offset: int) -> Stored:
+        """A record of which only its place is known."""
+        return cls(partition, offset, UNKNOWN_TIME, None, None, None)
+
+
+def size(key: bytes | None, value: bytes | None, headers: Headers | None) -> int:
+    """Bytes of a record: its key, its value, and its headers with HEADER_BYTES more for each."""
+    total = len(key or b"") + len(value or b"")
+    for name, content in headers or ():
+        total += len(name) + len(content or b"") + HEADER_BYTES
+    return total
 
 
 @dataclass(frozen=True)
@@ -105,6 +131,9 @@ class Log(Protocol):
     def faults(self, topics: Mapping[str, int]) -> list[str]:
         """What is wrong with the topics, compared with what `create` would make; a line each."""
 
+    def name(self, topic: str) -> str:
+        """What a topic is called where other programs see it."""
+
     def describe(self, topic: str) -> TopicInfo:
         """Raises LogError where the topic does not exist."""
 
@@ -113,9 +142,11 @@ class Log(Protocol):
         seconds); the end where there is none."""
 
     def read(self, topic: str, positions: Positions, limit: int, timeout: float) -> Batch:
-        """At most `limit` records of these partitions from these positions on.
+        """At most `limit` records of these partitions from these positions on, and no more when
+        they have reached BATCH_BYTES, by their sizes once they are decompressed.
 
-        Waits up to `timeout` seconds for the first. Raises OutOfRange.
+        Waits up to `timeout` seconds for the first. Whatever a record holds, it is read: what
+        cannot be is None. Raises OutOfRange.
         """
 
     def append(self, records: Iterable[Record]) -> None:

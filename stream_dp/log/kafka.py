@@ -24,9 +24,11 @@ from confluent_kafka import (
 )
 
 from .base import (
+    BATCH_BYTES,
     MOST_BYTES,
     Batch,
     Fenced,
+    Headers,
     LogError,
     OutOfRange,
     Positions,
@@ -35,11 +37,17 @@ from .base import (
     TopicInfo,
     Unavailable,
     Unknown,
+    size,
 )
 from .topics import ANSWER, BROKER_BYTES, PASSING, Topics, client, failure, why
+from .unreadable import Unreadable
 
 _CHUNK = 0.05  # seconds that one call waits for messages
 _BULK = 1000  # messages of one call: more at a time are slower, for they leave the cache
+_FIRST_BULK, _BULK_BYTES = 8, 4_000_000  # fewer while their sizes are not known, or are large
+# A fetch is bounded as it is sent, and a few bytes may expand to megabytes: so little of it at a
+# time. A batch that expands to more than the last of these cannot be read; see `unreadable.py`.
+_FETCHED, _QUEUED, _EXPANDED = 32_768, 32_768_000, 64_000_000
 _FENCED = {
     KafkaError._FENCED,
     KafkaError.PRODUCER_FENCED,
@@ -77,8 +85,16 @@ class KafkaLog:
             "fetch.wait.max.ms": 50,
             "fetch.queue.backoff.ms": 20,
             "queued.min.messages": 200_000,
+            "queued.max.messages.kbytes": _QUEUED // 1000,
+            "message.max.bytes": _FETCHED,
+            "fetch.message.max.bytes": _FETCHED,
+            "fetch.max.bytes": _FETCHED,
+            "receive.message.max.bytes": _EXPANDED,
         }
         self._consumer: Consumer = client(Consumer, reading)
+        self._unreadable = Unreadable(reading)
+        self._blocked: dict[int, int] = {}  # by partition, where a batch cannot be decompressed
+        self._bulk, self._bytes = _FIRST_BULK, 0
         self._producer: Producer | None = None
         self._at: tuple[str, Positions] = ("", {})  # what the consumer is assigned, and where
         self._ended: dict[int, int] = {}  # by partition, the call that saw its end
@@ -98,6 +114,9 @@ class KafkaLog:
     def faults(self, topics: Mapping[str, int]) -> list[str]:
         return self._topics.faults(topics)
 
+    def name(self, topic: str) -> str:
+        return self._topics.name(topic)
+
     def describe(self, topic: str) -> TopicInfo:
         return self._topics.describe(topic)
 
@@ -116,12 +135,13 @@ class KafkaLog:
 
     def _read(self, topic: str, positions: Positions, limit: int, timeout: float) -> Batch:
         self._call += 1
+        self._bytes, self._blocked = 0, {}
         if (topic, positions) != self._at:
             self._assign(topic, positions)
         after, records = dict(positions), list[Stored]()
         deadline = clock_module.monotonic() + timeout
         silence = clock_module.monotonic() + max(ANSWER, timeout)
-        while len(records) < limit:
+        while len(records) < limit and self._bytes < BATCH_BYTES:
             ended = self._ended.keys() >= positions.keys()
             if ended and not self._at_end():
                 # A partition that ended may have gone on since: only a fresh fetch tells.
@@ -139,6 +159,8 @@ class KafkaLog:
                 self._take([] if message is None else [message], after, records)
             else:
                 self._fill(limit, after, records)
+            if self._blocked:
+                self._pass(topic, limit, after, records)
         self._at = (topic, dict(after))
         return Batch(records, after, self._at_end())
 
@@ -171,11 +193,24 @@ class KafkaLog:
     def _fill(self, limit: int, after: Positions, records: list[Stored]) -> None:
         """Take in messages and events up to the limit, or until no more come quickly."""
         full = True
-        while full and len(records) < limit:
-            asked = min(_BULK, limit - len(records))
+        while full and len(records) < limit and self._bytes < BATCH_BYTES:
+            asked, before = min(self._bulk, limit - len(records)), self._bytes
             messages = self._consumer.consume(asked, _CHUNK)
             self._take(messages, after, records)
+            fitting = _BULK_BYTES * len(messages) // max(1, self._bytes - before)
+            self._bulk = max(1, min(_BULK, 2 * self._bulk, fitting)) if messages else self._bulk
             full = len(messages) == asked
+
+    def _pass(self, topic: str, limit: int, after: Positions, records: list[Stored]) -> None:
+        """Take in the records of batches that cannot be decompressed, as unreadable ones."""
+        name = self._topics.name(topic)
+        for part, place in self._blocked.items():
+            first = max(place, after[part])
+            end = min(self._unreadable.end(name, part, first), first + limit - len(records))
+            records += (Stored.unreadable(part, offset) for offset in range(first, end))
+            after[part] = max(after[part], end)
+        self._blocked = {}
+        self._assign(topic, after)
 
     def _take(self, messages: list[Message], after: Positions, records: list[Stored]) -> None:
         """Take in messages, column by column, and then the events that came among them."""
@@ -184,14 +219,16 @@ class KafkaLog:
         if events:
             messages = [m for m, error in zip(messages, errors, strict=True) if error is None]
         parts, offsets = list(map(Message.partition, messages)), list(map(Message.offset, messages))
-        columns = (
-            parts,
-            offsets,
-            [time for _, time in map(Message.timestamp, messages)],
-            map(Message.key, messages),
-            map(Message.value, messages),
-            [tuple(found) if found else () for found in map(Message.headers, messages)],
-        )
+        times = [time for _, time in map(Message.timestamp, messages)]
+        keys, values = list(map(Message.key, messages)), list(map(Message.value, messages))
+        try:
+            headers: list[Headers | None]
+            headers = [_plain(h) if h else () for h in map(Message.headers, messages)]
+        except (SystemError, UnicodeDecodeError):
+            headers = list(map(_headers, messages))
+        self._bytes += sum(map(len, filter(None, keys))) + sum(map(len, messages))
+        self._bytes += sum([size(None, None, several) for several in headers if several])
+        columns = (parts, offsets, times, keys, values, headers)
         records += map(_STORED, zip(*columns, strict=True))
         for part, offset in dict(zip(parts, offsets, strict=True)).items():
             after[part] = offset + 1
@@ -207,6 +244,8 @@ class KafkaLog:
             if offset >= after[part]:
                 after[part] = offset
                 self._ended[part] = self._call
+        elif error.code() == KafkaError._BAD_COMPRESSION:
+            self._blocked[part] = offset
         elif error.code() in _RANGE:
             raise OutOfRange(f"kafka: {event.topic()} has nothing at position {after[part]}")
         elif error.fatal() or error.code() not in PASSING:
@@ -240,10 +279,10 @@ class KafkaLog:
         """The records, none of which can be refused for what it is."""
         held = list(records)
         for record in held:
-            size = sum(len(x or b"") for x in (record.value, record.key))
-            size += sum(len(value) for _, value in record.headers)
-            if size > MOST_BYTES:
-                raise LogError(f"kafka: a record of {size} bytes is over {MOST_BYTES}")
+            length = sum(len(x or b"") for x in (record.value, record.key))
+            length += sum(len(value or b"") for _, value in record.headers)
+            if length > MOST_BYTES:
+                raise LogError(f"kafka: a record of {length} bytes is over {MOST_BYTES}")
             count = self._topics.partitions(record.topic)
             if record.partition is not None and not 0 <= record.partition < count:
                 raise LogError(f"kafka: {self._topics.name(record.topic)} has {count} partitions")
@@ -290,6 +329,19 @@ class KafkaLog:
             yield owner
         finally:
             owner.over = True
+
+
+def _headers(message: Message) -> Headers | None:
+    """A message's headers; None where the client fails to decode a name as UTF-8."""
+    try:
+        several = message.headers()
+    except (SystemError, UnicodeDecodeError):
+        return None
+    return _plain(several) if several else ()
+
+
+def _plain(several: list[tuple[str, bytes | None]]) -> Headers:
+    return tuple([(name, value or b"") for name, value in several])
 
 
 class _Owner:

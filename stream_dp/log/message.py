@@ -129,7 +129,7 @@ def messages(log: Log, topic: str, what: str) -> Iterator[Message]:
     while True:
         batch = log.read(topic, {0: position}, _AT_ONCE, 0)
         for record in batch.records:
-            name = (dict(record.headers).get(_PART) or b"").decode("utf-8", "replace")
+            name = record.header(_PART).decode("utf-8", "replace")
             if name != "manifest":
                 parts.append((name, record.value or b""))
                 continue

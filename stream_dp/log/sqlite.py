@@ -14,7 +14,7 @@ import sqlite3
 import time as clock_module
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import NoneType
 from typing import Any
@@ -23,6 +23,7 @@ import msgspec
 
 from ..privacy.noise import secret
 from .base import (
+    BATCH_BYTES,
     MOST_BYTES,
     Batch,
     Busy,
@@ -36,6 +37,7 @@ from .base import (
     Stored,
     TopicInfo,
     Unknown,
+    size,
 )
 
 _SCHEMA = """
@@ -48,16 +50,17 @@ CREATE TABLE IF NOT EXISTS records (
 ) WITHOUT ROWID;
 """
 _VERSION = 1
+_HEADERS = msgspec.msgpack.Decoder(tuple[tuple[str, bytes | None], ...])
 _POLL = 0.05
 _MOST_ROW = 4 * MOST_BYTES  # of a row with its headers' names
 _MOST_PARTITIONS = 100_000
-_HEADERS = msgspec.msgpack.Decoder(Headers)
 
 
 class SqliteLog:
     """The log in the file at `path`.
 
     public: rollback journal and a world-readable mode. readonly: never writes, must exist.
+    timed: topics whose records carry the time of appending, whatever time they are given.
     clock: Unix seconds, for append times.
     """
 
@@ -67,9 +70,10 @@ class SqliteLog:
         *,
         public: bool = False,
         readonly: bool = False,
+        timed: Iterable[str] = (),
         clock: Callable[[], float] = clock_module.time,
     ) -> None:
-        self._path, self._clock = path, clock
+        self._path, self._clock, self._timed = path, clock, frozenset(timed)
         self._partitions: dict[str, int] = {}
         if readonly:
             if not path.is_file():
@@ -156,6 +160,9 @@ class SqliteLog:
     def close(self) -> None:
         self._db.close()
 
+    def name(self, topic: str) -> str:
+        return topic
+
     def create(self, topics: Mapping[str, int]) -> None:
         missing = [(name, count) for name, count in topics.items() if not self._known(name)]
         if missing:
@@ -213,12 +220,16 @@ class SqliteLog:
         return place
 
     def cut(self, topic: str, time: float) -> Positions:
-        # Append times never fall inside a partition, so the first place is found by one scan.
+        # Append times never fall inside a partition: the last one tells whether there is any, and
+        # the first place is found by one scan.
         query = "SELECT min(place) FROM records WHERE topic = ? AND part = ? AND time >= ?"
         found: Positions = {}
         for part in range(self._count(topic)):
-            place = self._place(query, topic, part, round(time * 1000))
-            found[part] = self._end(topic, part) if place is None else place
+            last, newest = self._last(topic, part)
+            found[part] = last + 1
+            if newest >= round(time * 1000):
+                place = self._place(query, topic, part, round(time * 1000))
+                found[part] = last + 1 if place is None else place
         return found
 
     def read(self, topic: str, positions: Positions, limit: int, timeout: float) -> Batch:
@@ -238,23 +249,34 @@ class SqliteLog:
 
     def _read(self, topic: str, positions: Positions, limit: int) -> Batch:
         records: list[Stored] = []
-        after, at_end = dict(positions), True
+        after, room, at_end = dict(positions), BATCH_BYTES, True
         for part in sorted(positions):
-            room = limit - len(records)
-            rows = self._select(
-                "SELECT part, place, time, key, value, headers FROM records "
-                "WHERE topic = ? AND part = ? AND place >= ? ORDER BY place LIMIT ?",
-                topic, part, positions[part], room,
-            )  # fmt: skip
-            if len(rows) == room:
-                at_end = False
-            if rows:
-                after[part] = rows[-1][1] + 1
-                try:
-                    records += map(_stored, rows)
-                except (TypeError, ValueError, msgspec.MsgspecError):
-                    raise LogError(f"{self._path}: a record is not one of stream-dp") from None
+            left = limit - len(records) if room > 0 else 0
+            for record in self._stored(topic, part, positions[part], left):
+                records.append(record)
+                left -= 1
+                room -= size(record.key, record.value, record.headers)
+                if room <= 0:
+                    break
+            if records and records[-1].partition == part:
+                after[part] = records[-1].offset + 1
+            at_end = at_end and left > 0 and room > 0
         return Batch(records, after, at_end)
+
+    def _stored(self, topic: str, part: int, first: int, limit: int) -> Iterator[Stored]:
+        """Records of a partition, one by one; bytes, whatever types a hostile file has."""
+        query = (
+            "SELECT place, time, CAST(key AS BLOB), CAST(value AS BLOB), CAST(headers AS BLOB)"
+            " FROM records WHERE topic = ? AND part = ? AND place >= ? ORDER BY place LIMIT ?"
+        )
+        try:
+            with closing(self._db.execute(query, (topic, part, first, limit))) as rows:
+                for place, time, key, value, raw in rows:
+                    if not (isinstance(place, int) and isinstance(time, int)):
+                        raise LogError(f"{self._path}: a record is not one of stream-dp")
+                    yield Stored(part, place, time, key, value, _headers(raw) if raw else ())
+        except sqlite3.Error as error:
+            raise LogError(f"{self._path}: cannot be read ({error})") from None
 
     def append(self, records: Iterable[Record]) -> None:
         try:
@@ -272,12 +294,15 @@ class SqliteLog:
             end = ends.get((record.topic, part))
             if end is None:
                 end = ends[record.topic, part] = self._last(record.topic, part)
-            size = sum(len(x or b"") for x in (record.value, record.key))
-            size += sum(len(value) for _, value in record.headers)
-            if size > MOST_BYTES:
-                raise LogError(f"{self._path}: a record of {size} bytes is over {MOST_BYTES}")
+            length = sum(len(x or b"") for x in (record.value, record.key))
+            length += sum(len(value or b"") for _, value in record.headers)
+            if length > MOST_BYTES:
+                raise LogError(f"{self._path}: a record of {length} bytes is over {MOST_BYTES}")
             end[0] += 1
-            end[1] = max(now, end[1]) if record.time is None else record.time
+            if record.time is None or record.topic in self._timed:
+                end[1] = max(now, end[1])
+            else:
+                end[1] = record.time
             headers = msgspec.msgpack.encode(record.headers) if record.headers else None
             rows.append((record.topic, part, end[0], end[1], record.key, record.value, headers))
         self._db.executemany("INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
@@ -290,7 +315,10 @@ class SqliteLog:
             topic,
             part,
         )
-        return [int(rows[0][0]), int(rows[0][1])] if rows else [-1, 0]
+        place, time = rows[0] if rows else (-1, 0)
+        if not (isinstance(place, int) and isinstance(time, int)):
+            raise LogError(f"{self._path}: a record is not one of stream-dp")
+        return [place, time]
 
     def _partition(self, record: Record) -> int:
         count = self._count(record.topic)
@@ -345,15 +373,8 @@ class _Owner:
             return False
 
 
-def _stored(row: tuple[Any, ...]) -> Stored:
-    """A row of `records`. Raises TypeError, ValueError, MsgspecError for what was not written by
-    this class: SQLite stores values of any type in any column."""
-    part, place, time, key, value, raw = row
-    if not (
-        isinstance(place, int)
-        and isinstance(time, int)
-        and isinstance(key, (bytes, NoneType))
-        and isinstance(value, (bytes, NoneType))
-    ):
-        raise TypeError
-    return Stored(part, place, time, key, value, _HEADERS.decode(raw) if raw else ())
+def _headers(raw: bytes) -> Headers | None:
+    try:
+        return tuple([(name, value or b"") for name, value in _HEADERS.decode(raw)])
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
