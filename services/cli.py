@@ -86,7 +86,16 @@ def _fail(lines: Sequence[str], code: int) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from stream_dp.services import analyst, demo, evaluating, groups, jobs, operator, sending
+    from stream_dp.services import (
+        analyst,
+        demo,
+        evaluating,
+        groups,
+        jobs,
+        operator,
+        rejected,
+        sending,
+    )
 
     parser = _Parser("stream-dp", description="Continual release of private synthetic data.")
     parser.add_argument("--version", action="version", version=f"stream-dp {__version__}")
@@ -144,7 +153,7 @@ def _parser() -> argparse.ArgumentParser:
     added.add_argument("--until-idle", action="store_true", help="stop when no job is open")
     added.add_argument("--attached", action="store_true", help=argparse.SUPPRESS)
 
-    added = command("rejected", operator.rejected, "dead letters by reason (confidential)")
+    added = command("rejected", rejected.rejected, "dead letters by reason (confidential)")
     added.add_argument("study", type=Path, metavar="STUDY.toml")
 
     public = "a study file, or a public log such as sqlite:FILE"

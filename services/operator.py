@@ -16,19 +16,20 @@ from pathlib import Path
 from typing import Any
 
 from stream_dp.errors import UserError
-from stream_dp.log.base import Log, Missing, Stored
+from stream_dp.log.base import Missing
 from stream_dp.log.message import iso
-from stream_dp.report import REASONS
 
 from .cli import JOB_FAILED, Output
 from .jobs import listed, worker_command
 from .releaser import journal
-from .releaser.inputs import marker, reasons_of
-from .releaser.journal import DEAD_LETTERS, REPORTS
+from .releaser.inputs import close_given, marker
+from .releaser.journal import REPORTS
 from .releaser.releaser import Releaser
 from .releaser.releaser import topics as topics_of
 from .roster import has_table
 from .setting import Setting
+
+_LOOK = 5.0  # seconds that `status` looks for a close among what is not read yet
 
 
 def new(options: argparse.Namespace) -> Output:
@@ -142,17 +143,20 @@ def status(options: argparse.Namespace) -> Output:
         with closing(setting.log(readonly=True)) as log:
             entries = journal.read(log)
             ledger = journal.check(entries, made, log.describe(REPORTS)) if entries else None
+            given = close_given(log, entries, _LOOK) if study.periods.close == "marker" else None
     except Missing:
-        entries, ledger = [], None
+        entries, ledger, given = [], None, False
     last = journal.closes(entries)[-1] if entries else None
     number = last.number if last else 0
     waits = "nothing: the horizon is reached"
     if number < len(labels):
-        moment = study.periods.release_time(number + 1)
         waits = f"stream-dp close {options.study} {labels[number]}"
         if study.periods.close != "marker":
-            assert moment is not None
             waits = "its scheduled close"
+        elif given is None:
+            waits += ", unless that was given among what is not read yet"
+        elif given:
+            waits = f"stream-dp run {options.study}: the close was given, and is not read yet"
     spent = ledger.spent if ledger else 0
     data: dict[str, Any] = {
         "confidential": True,
@@ -190,27 +194,3 @@ def status(options: argparse.Namespace) -> Output:
             f"{rejected} rejected + {cells['pending']} pending"
         )
     return Output(data, "\n".join(text))
-
-
-def rejected(options: argparse.Namespace) -> Output:
-    setting = Setting.load(options.study)
-    try:
-        with closing(setting.log(readonly=True)) as log:
-            letters = _all(log, DEAD_LETTERS)
-    except Missing:
-        letters = []
-    found = reasons_of(letters)
-    data = {"confidential": True, "rejected": found, "records": len({x.key for x in letters})}
-    text = [f"{count:>9} cells  {reason}: {REASONS[reason]}" for reason, count in found.items()]
-    return Output(data, "\n".join(["CONFIDENTIAL", *(text or ["nothing was rejected"])]))
-
-
-def _all(log: Log, topic: str) -> list[Stored]:
-    found: list[Stored] = []
-    position = dict(log.describe(topic).first)
-    while True:
-        batch = log.read(topic, position, 10_000, 0)
-        found += batch.records
-        position = batch.next
-        if batch.at_end:
-            return found

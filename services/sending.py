@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from stream_dp.errors import UserError
-from stream_dp.log.base import MOST_BYTES, Record, Stored
+from stream_dp.log.base import Record, Stored, size
 from stream_dp.population import Population
-from stream_dp.report import REASONS, Decoder
+from stream_dp.report import LARGEST, REASONS, Decoder
 from stream_dp.study import Study
 from stream_dp.table import Layout, reports, rows
 
 from .cli import Output
+from .releaser.inputs import source_header
 from .releaser.jobs import Members
 from .releaser.journal import REPORTS
 from .roster import Roster
@@ -49,15 +50,16 @@ def deliver(setting: Setting, path: Path, how: Layout, *, quiet: bool = False) -
     """Send the reports of a table; how many they were."""
     with closing(setting.log()) as log:
         log.create({REPORTS: setting.run.partitions})
-        count = 0
+        count, source = 0, source_header(path)
         for batch in encoded(path, setting.study, how, quiet=quiet):
-            if any(len(value) > MOST_BYTES // 2 for _, value in batch):
+            records = [Record(REPORTS, value, key.encode(), source) for key, value in batch]
+            if any(size(r.key, r.value, r.headers) > LARGEST for r in records):
                 last = count + len(batch)
                 raise UserError(
-                    f"{path}: one of reports {count + 1} to {last} is over {MOST_BYTES // 2} bytes;"
+                    f"{path}: one of reports {count + 1} to {last} is over {LARGEST} bytes;"
                     " those before are sent, and sending them again is harmless"
                 )
-            log.append(Record(REPORTS, value, key.encode()) for key, value in batch)
+            log.append(records)
             count += len(batch)
     return count
 

@@ -120,7 +120,7 @@ class Decoder:
         """Reports with only known attributes and plain values, column by column."""
         count = len(reports)
         persons = [
-            r.person if r.person.__class__ is str else _text(r.person) or "" for r in reports
+            r.person if r.person.__class__ is str else text_of(r.person) or "" for r in reports
         ]
         get = self._periods.get
         period = np.fromiter((get(r.period, 0) for r in reports), np.int64, count)
@@ -179,10 +179,10 @@ class Decoder:
             return EMPTY, Tally({"unreadable": 1})
         if not isinstance(values, dict) or not values:
             return EMPTY, Tally({"unreadable": 1})
-        name = _text(person)
+        name = text_of(person)
         if name is None or not 0 < len(name) <= LONGEST_ID:
             return EMPTY, Tally({"person": len(values)})
-        number = 0 if _text(period) is None else self._periods.get(period, 0)
+        number = 0 if text_of(period) is None else self._periods.get(period, 0)
         if number <= closed:
             return EMPTY, Tally({"late" if number else "period": len(values)})
         reasons: Tally[Reason] = Tally()
@@ -192,7 +192,7 @@ class Decoder:
                 reasons["attribute"] += 1
                 continue
             index = self._names.index(attribute)
-            plain = value is None or _text(value) is not None
+            plain = value is None or text_of(value) is not None
             code = self._codes[index].get(value, _BAD) if plain else _BAD
             if code == _BAD:
                 reasons["value"] += 1
@@ -213,7 +213,7 @@ class Decoder:
         ), reasons
 
 
-def _text(value: object) -> str | None:
+def text_of(value: object) -> str | None:
     """Ids, periods and values are text or whole numbers, nothing else."""
     if isinstance(value, str):
         return value

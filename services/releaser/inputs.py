@@ -10,6 +10,7 @@ from __future__ import annotations
 import time as clock_module
 from collections import Counter as Tally
 from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path
 
 from stream_dp.cells import Cells
 from stream_dp.errors import Inconsistent
@@ -17,6 +18,7 @@ from stream_dp.log.base import (
     BATCH_BYTES,
     MOST_BYTES,
     Batch,
+    Headers,
     Log,
     OutOfRange,
     Positions,
@@ -28,7 +30,7 @@ from stream_dp.population import Population
 from stream_dp.report import REASONS, Decoder, Reason
 
 from .facts import Facts
-from .journal import DEAD_LETTERS, REPORTS
+from .journal import DEAD_LETTERS, REPORTS, Entry, closes
 
 MARKER = "stream-dp-close"
 SOURCE = "stream-dp-source"  # the header that names the file that a report came from
@@ -44,6 +46,11 @@ def marker(number: int, partition: int) -> Record:
     return Record(REPORTS, None, None, ((MARKER, str(number).encode()),), partition)
 
 
+def source_header(path: Path) -> Headers:
+    """The name of the file that reports come from, for their dead letters."""
+    return ((SOURCE, path.name.encode("utf-8", "backslashreplace")[:_MOST_SOURCE]),)
+
+
 def _closes(record: Stored) -> int:
     """The period that a marker, which has no value, closes; 0 for any other record."""
     if record.value is None:
@@ -51,6 +58,36 @@ def _closes(record: Stored) -> int:
             if name == MARKER and value.isdigit() and len(value) < 6:
                 return int(value)
     return 0
+
+
+def close_given(log: Log, entries: Sequence[Entry], seconds: float) -> bool | None:
+    """Whether a marker for the open period stands in every partition, read or not.
+
+    None where that is not known: a sender's open transaction keeps something back, or there is
+    more than can be read in that time.
+    """
+    last, info = closes(entries)[-1] if entries else None, log.describe(REPORTS)
+    number = 1 if last is None else last.number + 1
+    left = {
+        p: first if last is None else max(first, last.cut[p])
+        for p, first in info.first.items()
+        if last is None or last.marks[p] < number
+    }
+    ends, deadline = log.cut(REPORTS, _NEVER), clock_module.monotonic() + seconds
+    while left:
+        try:
+            batch = log.read(REPORTS, left, _BATCH, 0)
+        except OutOfRange:
+            return None
+        left = dict(batch.next)
+        for record in batch.records:
+            if _closes(record) >= number:
+                left.pop(record.partition, None)
+        if batch.at_end:
+            return not left if all(o >= ends[p] for p, o in left.items()) else None
+        if clock_module.monotonic() > deadline:
+            return None
+    return True
 
 
 class Inputs:
