@@ -7,6 +7,7 @@ The last one that is sent before the study begins holds; the journal's first ent
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -20,8 +21,8 @@ from stream_dp.batch.base import roles_alone
 from stream_dp.batch.domain import Column, role_faults
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.grouped import Groups
-from stream_dp.log.base import Log, Missing
-from stream_dp.log.message import START, message, messages, records, split
+from stream_dp.log.base import Log, Missing, Writer
+from stream_dp.log.message import START, Message, message, messages, records, split
 from stream_dp.study import Study
 
 from .joblog import GROUPS
@@ -105,32 +106,57 @@ def deliver(setting: Setting, roster: Roster) -> bool:
     """Send the table unless it is there. Raises UserError once the study is bound to another."""
     with closing(setting.log()) as log:
         log.create({GROUPS: 1})
-        held = list(messages(log, GROUPS, "groups"))
-        if held and held[-1].head["hash"] == roster.hash:
-            return False
-        try:
-            begun = bool(journal.read(log))
-        except Missing:
-            begun = False
-        if begun:
+        # Read as its owner: nobody adds to the chain between the reading and the writing.
+        with log.own("groups") as writer:
+            sent = list(messages(log, GROUPS, "groups"))
+            if sent and sent[-1].head["hash"] == roster.hash:
+                return False
+            bound = _bound(log)
+            if bound in {None, roster.hash}:
+                head = {"type": _TYPE, "hash": roster.hash}
+                _add(writer, setting.study, sent, head, _parts(roster))
+                bound = _bound(log)
+                if bound not in {None, roster.hash}:
+                    # The study began meanwhile, with a table from before: that one stays the last.
+                    for earlier in [found for found in sent if found.head["hash"] == bound][:1]:
+                        _add(writer, setting.study, sent, earlier.head, earlier.parts)
+        if bound not in {None, roster.hash}:
             raise UserError(
                 "groups: the study has begun with another table; groups and who belongs to them"
                 " stay as they are over the whole history"
             )
-        index, before = (held[-1].index + 1, held[-1].hash) if held else (0, START)
-        sent = message(index, before, {"type": _TYPE, "hash": roster.hash}, _parts(roster))
-        with log.own("groups") as writer:
-            writer.commit(
-                records(
-                    sent,
-                    GROUPS,
-                    kind=_TYPE,
-                    source=f"stream-dp/{setting.study.name}",
-                    content="application/octet-stream",
-                    time=None,
-                )
-            )
         return True
+
+
+def _bound(log: Log) -> str | None:
+    """The hash of the table that the study began with; None before that."""
+    try:
+        entries = journal.read(log)
+    except Missing:
+        return None
+    return str(entries[0].message.head.get("groups")) if entries else None
+
+
+def _add(
+    writer: Writer,
+    study: Study,
+    chain: list[Message],
+    head: dict[str, Any],
+    parts: Sequence[tuple[str, bytes]],
+) -> None:
+    """Commit a message at the end of the chain."""
+    index, before = (chain[-1].index + 1, chain[-1].hash) if chain else (0, START)
+    chain.append(message(index, before, head, parts))
+    writer.commit(
+        records(
+            chain[-1],
+            GROUPS,
+            kind=_TYPE,
+            source=f"stream-dp/{study.name}",
+            content="application/octet-stream",
+            time=None,
+        )
+    )
 
 
 def _parts(roster: Roster) -> list[tuple[str, bytes]]:

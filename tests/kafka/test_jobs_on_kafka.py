@@ -15,12 +15,13 @@ from stream_dp.services.releaser import journal
 from stream_dp.services.releaser.inputs import marker
 from stream_dp.services.releaser.journal import REPORTS
 from stream_dp.services.releaser.releaser import Releaser
-from stream_dp.services.roster import deliver
+from stream_dp.services.roster import deliver, read
 from stream_dp.services.setting import Setting
 from stream_dp.services.synthesizer.worker import Worker
 
 from stream_dp.client import Public
 from stream_dp.errors import UserError
+from stream_dp.log.base import Fenced
 
 
 @pytest.fixture
@@ -79,3 +80,28 @@ def test_two_workers_and_one_data_set_for_each_job(
         public = Public(log)
     assert len(public.published) == PERIODS + 2
     public.verify()
+
+
+def test_two_tables_of_groups_at_once_leave_a_sound_chain(setting: Setting) -> None:
+    for attempt in range(4):
+        ended: list[type] = []
+
+        def send_table(seed: int, ended: list[type] = ended) -> None:
+            try:
+                deliver(setting, roster(seed=seed))
+                ended.append(bool)
+            except Fenced:
+                ended.append(Fenced)
+
+        seeds = (2 * attempt, 2 * attempt + 1)
+        threads = [threading.Thread(target=send_table, args=(seed,)) for seed in seeds]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert len(ended) == 2
+        assert bool in ended
+        with closing(setting.log()) as log:
+            last = read(log)
+        assert last is not None
+        assert last.hash in {roster(seed=seed).hash for seed in seeds}
