@@ -47,6 +47,7 @@ if [ "$side" != public ]; then
         --topic "$private.journal" --topic "$private.dead-letters"
     grant "$releaser" "Write Describe" --transactional-id "$private.releaser"
     grant "$releaser" "Describe" --group "$private.reader"
+    grant "$releaser" "Read" --group "$private.releaser"
 fi
 if [ "$side" != public ] && [ "${BATCHES:-no}" = yes ]; then
     grant "$releaser" "Read Describe DescribeConfigs" --topic "$private.groups"
@@ -67,5 +68,6 @@ if [ "$side" != confidential ]; then
     grant "$releaser" "Write Describe" --transactional-id "$public.publisher"
     grant "$analysts" "Read Describe" --topic "$public.releases"
     grant "$releaser $analysts" "Describe" --group "$public.reader"
+    grant "$releaser" "Read" --group "$public.publisher"
 fi
 grant "$monitor" "Describe" --cluster

@@ -85,8 +85,9 @@ class Releaser:
         study, periods = self.plan.study, self.plan.study.periods
         with ExitStack() as stack:
             self._topics()
-            writer = stack.enter_context(self.log.own("releaser"))
-            publisher = self._publisher(stack.enter_context(self.public.own("publisher")))
+            writer = stack.enter_context(self.log.own("releaser", JOURNAL))
+            published = stack.enter_context(self.public.own("publisher", TOPIC))
+            publisher = self._publisher(published)
             self.at("owned")
             entries, groups = self._begin(writer)
             ledger = journal.check(entries, self.plan, self.log.describe(REPORTS))

@@ -152,7 +152,11 @@ class Log(Protocol):
     def append(self, records: Iterable[Record]) -> None:
         """Durable on return; needs no ownership."""
 
-    def own(self, name: str) -> AbstractContextManager[Writer]:
-        """Take a role. At most one owner can commit; raises Busy where the other one stays."""
+    def own(self, name: str, topic: str | None = None) -> AbstractContextManager[Writer]:
+        """Take a role. At most one owner can commit; raises Busy where the other one stays.
+
+        topic: one that exists and that the owner may read. With it, a commit that a broker refused
+        because it took too long raises Unknown and not Fenced, where nobody else took the role.
+        """
 
     def close(self) -> None: ...

@@ -39,6 +39,7 @@ from .base import (
     Unknown,
     size,
 )
+from .signature import Signature
 from .topics import ANSWER, BROKER_BYTES, PASSING, Topics, client, failure, why
 from .unreadable import Unreadable
 
@@ -317,18 +318,31 @@ class KafkaLog:
         return failed
 
     @contextmanager
-    def own(self, name: str) -> Iterator[_Owner]:
-        role = {"transactional.id": self._topics.name(name), "transaction.timeout.ms": 60_000}
-        producer: Producer = client(Producer, {**self._writing(), **role})
+    def own(self, name: str, topic: str | None = None) -> Iterator[_Owner]:
+        role = self._topics.name(name)
+        signature = None
+        if topic is not None:
+            # Before the role is taken: whoever loses it to this process finds the signature.
+            signed = Signature(self._settings, role, self._topics.name(topic))
+            signature = signed if signed.sign() else None
+        producer: Producer = client(Producer, self._committing(role))
         try:
             producer.init_transactions(2 * ANSWER)
         except KafkaException as error:
             raise failure(f"kafka: the role '{name}' is not to be had", error) from None
-        owner = _Owner(self, producer)
+        owner = _Owner(self, producer, signature)
         try:
             yield owner
         finally:
             owner.over = True
+
+    def _committing(self, role: str) -> dict[str, Any]:
+        timeout = str(self._settings.get("transaction.timeout.ms", 60_000))
+        settings = {**self._writing(), "transactional.id": role, "transaction.timeout.ms": timeout}
+        if timeout.isdigit():
+            # The client refuses to deliver for longer than a transaction lasts.
+            settings["delivery.timeout.ms"] = min(round(1000 * ANSWER), int(timeout))
+        return settings
 
 
 def _headers(message: Message) -> Headers | None:
@@ -347,8 +361,9 @@ def _plain(several: list[tuple[str, bytes | None]]) -> Headers:
 class _Owner:
     """A transactional producer; unusable after the first failure."""
 
-    def __init__(self, log: KafkaLog, producer: Producer) -> None:
+    def __init__(self, log: KafkaLog, producer: Producer, signature: Signature | None) -> None:
         self._log, self._producer, self.over = log, producer, False
+        self._signature = signature
 
     def commit(self, records: Iterable[Record]) -> None:
         if self.over:
@@ -367,6 +382,11 @@ class _Owner:
                 except (KafkaException, SystemError) as reason:
                     cause = _cause(reason)
             if cause.code() in _FENCED:
+                if self._signature is not None and self._signature.is_last():
+                    raise Unknown(
+                        "kafka: the broker ended a transaction that took too long, as after a"
+                        " pause of this process; no other one has its role: start again"
+                    ) from None
                 raise Fenced("another process has taken this role; this one ends") from None
             raise Unknown(
                 f"kafka: whether a commit took place is not known: {cause.str()}"

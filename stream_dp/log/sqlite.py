@@ -332,7 +332,7 @@ class SqliteLog:
         return self._path.with_name(f"{self._path.name}.{name}.lock")
 
     @contextmanager
-    def own(self, name: str) -> Iterator[_Owner]:
+    def own(self, name: str, topic: str | None = None) -> Iterator[_Owner]:
         lock = os.open(self._lock_path(name), os.O_CREAT | os.O_RDWR, 0o600)
         try:
             try:

@@ -3,8 +3,9 @@
     python tests/kafka/matrix.py [KILLS]
 
 Starts a broker of its own, runs a long study while releasers are killed with SIGKILL at every
-named step and at random moments, kills the broker and starts it again, and starts second
-instances beside the first. Prints a table; exit code 1 if anything in it is wrong.
+named step and at random moments, kills the broker and starts it again, starts second instances
+beside the first, and stops releasers in a commit for longer than a transaction may last.
+Prints a table; exit code 1 if anything in it is wrong.
 """
 
 from __future__ import annotations
@@ -59,6 +60,9 @@ STEPS = (
 ONCE = {"genesis open", "begun"}  # these come once in a study
 RANDOM = "random moment"
 PATIENCE = 100.0
+# In a study file: what a transaction may last. Brokers look for longer ones every ten seconds.
+SHORT = '\n[run.kafka]\n"transaction.timeout.ms" = "2000"\n'
+PAUSE = 14.0
 
 
 @dataclass
@@ -138,6 +142,12 @@ class Life:
         trace = self.nursery.trace
         return trace.exists() and f"{self.pid} holds" in trace.read_text()
 
+    def pause(self, seconds: float) -> None:
+        """Stop the process in the middle of whatever it does, and let it go on later."""
+        os.kill(self.pid, signal.SIGSTOP)
+        time.sleep(seconds)
+        os.kill(self.pid, signal.SIGCONT)
+
     def until(self, done: Callable[[], bool], patience: float = PATIENCE) -> int:
         """Wait; the exit code, or 0 while the process lives."""
         deadline = time.monotonic() + patience
@@ -155,6 +165,7 @@ class Report:
     kills: Counter[str] = field(default_factory=Counter)
     broker_kills: int = 0
     seconds_instances: list[str] = field(default_factory=list)
+    pauses: list[str] = field(default_factory=list)
     codes: Counter[int] = field(default_factory=Counter)
     periods: int = 0
     lives: int = 0
@@ -179,6 +190,8 @@ class Report:
             f"{'broker killed and started again':<36}{self.broker_kills:>8}",
             f"{'second instances':<36}{len(self.seconds_instances):>8}",
             *(f"  {line}" for line in self.seconds_instances),
+            f"{'pauses over the time of a transaction':<36}{len(self.pauses):>8}",
+            *(f"  {line}" for line in self.pauses),
             f"{'releaser processes':<36}{self.lives:>8}",
             f"{'periods closed and published':<36}{self.periods:>8}",
             f"{'public records':<36}{self.public_records:>8}",
@@ -224,7 +237,7 @@ class Matrix:
         self.calm = Days.on_sqlite(folder / "calm", periods)
         self.sent = 0
 
-    def run(self, *, broker_kills: int, second: int) -> Report:
+    def run(self, *, broker_kills: int, second: int, pauses: int = 0) -> Report:
         start = time.monotonic()
         for number in range(1, self.days.periods + 1):
             self.calm.send(self.calm.day(number))
@@ -234,7 +247,7 @@ class Matrix:
         private = Watch(self.broker.address, f"m{self.wanted}.{JOURNAL}")
         self.nursery = Nursery(self.days, self.fault)
         try:
-            for event in self._events(broker_kills, second):
+            for event in self._events(broker_kills, second, pauses):
                 event()
             self._finish()
         finally:
@@ -246,7 +259,7 @@ class Matrix:
         self.report.seconds = time.monotonic() - start
         return self.report
 
-    def _events(self, broker_kills: int, second: int) -> list[Callable[[], None]]:
+    def _events(self, broker_kills: int, second: int, pauses: int) -> list[Callable[[], None]]:
         often = [step for step in STEPS if step not in ONCE]
         once = [step for step in STEPS if step in ONCE]
         if self.fault:
@@ -259,6 +272,7 @@ class Matrix:
             lambda i=i: self._kill_broker(i) for i in range(broker_kills)
         ]
         others += [lambda i=i: self._second_instance(i) for i in range(second)]
+        others += [lambda i=i: self._pause(i) for i in range(pauses)]
         for place, event in enumerate(others, 1):
             events.insert(place * len(steps) // (len(others) + 1) + place, event)
         return [*(lambda s=s: self._kill(s) for s in once), *events]
@@ -336,6 +350,23 @@ class Matrix:
         if first.code != 3 or not alive or ended != 0 or "taken this role" not in first.text():
             self.report.notes.append(f"{line}: {code}: {first.text()} {second.text()}")
 
+    def _pause(self, which: int) -> None:
+        """A releaser is stopped in a commit for longer than its transaction may last, alone."""
+        go = self.folder / f"go-pause-{which}"
+        step = ["journal open", "release open"][which % 2]
+        text = self.days.file.read_text()
+        self.days.file.write_text(text + SHORT)
+        life = self.nursery.start(step=step, hold=str(go))
+        self._fed(life, life.holds)
+        go.touch()
+        life.pause(PAUSE)
+        code = self._fed(life, lambda: life.code is not None)
+        self.days.file.write_text(text)
+        line = f"at '{step}': code {code}"
+        self.report.pauses.append(line)
+        if code != 5 or "no other one has its role" not in life.text():
+            self.report.notes.append(f"{line}: {life.text()}")
+
     def _finish(self) -> None:
         """Send what is left and run to the horizon."""
         for number in range(self.sent + 1, self.days.periods + 1):
@@ -410,6 +441,7 @@ def run(
     *,
     broker_kills: int,
     second: int,
+    pauses: int = 0,
     libs: Path,
     fault: str = "",
     made: Any = Single,
@@ -419,14 +451,15 @@ def run(
         broker.start()
         try:
             matrix = Matrix(broker, Path(folder), kills, periods, fault=fault)
-            return matrix.run(broker_kills=broker_kills, second=second)
+            return matrix.run(broker_kills=broker_kills, second=second, pauses=pauses)
         finally:
             broker.stop()
 
 
 def main() -> int:
     kills = int(sys.argv[1]) if sys.argv[1:] else 220
-    report = run(kills, max(16, kills), broker_kills=6, second=5, libs=FOLDER / "libs")
+    others = {"broker_kills": 6, "second": 5, "pauses": 4}
+    report = run(kills, max(16, kills), libs=FOLDER / "libs", **others)
     print(report.table())
     return 0 if report.sound else 1
 

@@ -102,8 +102,8 @@ def _publish_first(process: Releaser) -> None:
     stream_dp.services.releaser.journal.journal_records = noted
 
     @contextmanager
-    def both(name: str) -> Iterator[Any]:
-        with own(name) as writer:
+    def both(name: str, topic: str | None = None) -> Iterator[Any]:
+        with own(name, topic) as writer:
             commit = writer.commit
 
             def early(records: Any) -> None:

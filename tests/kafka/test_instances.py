@@ -1,17 +1,20 @@
-"""Releasers as processes on a real broker: one that is asked to end, and two that begin at once."""
+"""Releasers as processes on a real broker: asked to end, begun at once, paused in a commit."""
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import time
 import uuid
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from days import Days
-from matrix import Life, Nursery
+from matrix import PAUSE, SHORT, Life, Nursery
 from stream_dp.services.cli import main
 from watch import Watch
 
@@ -100,6 +103,58 @@ def test_of_two_that_begin_at_once_one_decides(place: Days, kafka: str, sent_bef
     decided = {dict(r.headers)["ce_id"].decode() for e in entries for r in e.public_records()}
     assert shown.keys() == decided
     assert all(len(values) == 1 for values in shown.values())
+
+
+@pytest.fixture
+def nursery(place: Days) -> Iterator[Nursery]:
+    made = Nursery(place)
+    yield made
+    made.close()
+
+
+def over(life: Life) -> int | None:
+    life.until(lambda: life.code is not None)
+    return life.code
+
+
+@pytest.mark.parametrize("step", ["journal open", "release open"])
+def test_a_pause_in_a_commit_is_no_fencing(
+    place: Days, nursery: Nursery, step: str, tmp_path: Path
+) -> None:
+    """It outlasts the transaction: the process is to be started again."""
+    place.file.write_text(place.file.read_text() + SHORT)
+    place.send(place.day(1))
+    first = nursery.start(step=step, hold=str(tmp_path / "go"))
+    first.until(first.holds)
+    (tmp_path / "go").touch()
+    first.pause(PAUSE)
+    assert over(first) == 5, first.text()
+    assert "no other one has its role" in first.text()
+    again = nursery.start()
+    again.until(lambda: again.code is not None or again.waits() == "2021-01-02")
+    assert again.kill(signal.SIGTERM) == 0
+    assert [entry.number for entry in place.entries()] == [0, 1]
+    assert main(["verify", str(place.file)]) == 0
+
+
+@pytest.mark.parametrize("step", ["journal open", "release open"])
+def test_a_pause_while_another_one_takes_the_role_is_fencing(
+    place: Days, nursery: Nursery, step: str, tmp_path: Path
+) -> None:
+    place.file.write_text(place.file.read_text() + SHORT)
+    place.send(place.day(1))
+    first = nursery.start(step=step, hold=str(tmp_path / "go"))
+    first.until(first.holds)
+    (tmp_path / "go").touch()
+    os.kill(first.pid, signal.SIGSTOP)
+    second = nursery.start()
+    second.until(lambda: "published" in second.text() or second.code is not None)
+    first.pause(PAUSE)
+    assert over(first) == 3, first.text()
+    assert "another process has taken this role" in first.text()
+    assert second.code is None
+    assert second.kill(signal.SIGTERM) == 0
+    assert main(["verify", str(place.file)]) == 0
 
 
 def ended(lives: list[Life]) -> list[int]:

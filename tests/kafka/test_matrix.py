@@ -1,11 +1,12 @@
-"""The crash matrix in short: every step once, some random moments, a broker, a second instance."""
+"""The crash matrix in short: every step, random moments, a broker, a second instance, pauses."""
 
 import matrix
 from broker import FOLDER
 
 
 def test_kills_at_every_step_and_at_random_moments():
-    report = matrix.run(24, 28, broker_kills=1, second=1, libs=FOLDER / "libs")
+    others = {"broker_kills": 1, "second": 1, "pauses": 2}
+    report = matrix.run(24, 28, libs=FOLDER / "libs", **others)
     assert report.sound, report.table()
     assert all(report.kills[step] for step in (*matrix.STEPS, matrix.RANDOM)), report.table()
     assert report.periods == 28

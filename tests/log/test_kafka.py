@@ -205,6 +205,36 @@ def test_fenced_before_the_last_record_is_handed_over(opened, log, prefix):
     assert values(log, "t") == [b"second"]
 
 
+@pytest.mark.parametrize("other", [False, True])
+def test_a_transaction_that_took_too_long_is_no_fencing(opened, prefix, kafka, other):
+    """Brokers answer alike; who signed for the role last tells the two apart."""
+    settings = {"bootstrap.servers": kafka, "transaction.timeout.ms": "2000"}
+    log = KafkaLog(prefix, settings, replication=1)
+    log.create({"t": 1})
+    with log.own("role", "t") as first:
+        produce = log._produce
+
+        def slowly(producer, records):
+            failed = produce(producer, records)
+            producer.flush(30)
+            if other:
+                with opened(prefix).own("role", "t") as second:
+                    second.commit(sent("t", b"second"))
+            else:
+                time.sleep(14)  # brokers look every ten seconds
+            return failed
+
+        log._produce = slowly
+        error, words = (Fenced, "taken this role") if other else (Unknown, "no other one has")
+        with pytest.raises(error, match=words):
+            first.commit(sent("t", b"late"))
+    log._produce = produce
+    with log.own("role", "t") as again:
+        again.commit(sent("t", b"again"))
+    assert values(log, "t") == [*[b"second"][:other], b"again"]
+    log.close()
+
+
 # Reading
 
 
