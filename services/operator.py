@@ -24,8 +24,7 @@ from .jobs import listed, worker_command
 from .releaser import journal
 from .releaser.inputs import close_given, marker
 from .releaser.journal import REPORTS
-from .releaser.releaser import Releaser
-from .releaser.releaser import topics as topics_of
+from .releaser.releaser import Releaser, topics_of
 from .roster import has_table
 from .setting import Setting
 
@@ -75,7 +74,7 @@ def mark(setting: Setting, number: int) -> None:
 
 def topics(options: argparse.Namespace) -> Output:
     setting = Setting.load(options.study)
-    private, public = topics_of(setting.run.partitions, bool(setting.study.batches))
+    private, public = topics_of(setting.study, setting.run.partitions)
     lines, problems = [], []
     with closing(setting.log()) as log, closing(setting.public()) as published:
         for held, wanted in ((log, private), (published, public)):

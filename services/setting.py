@@ -16,7 +16,7 @@ from stream_dp.published import Keep
 from stream_dp.study import Run, Study
 from stream_dp.studyfile import load
 
-from .releaser.journal import REPORTS
+from .releaser.journal import CLOCK, REPORTS
 from .releaser.snapshots import Snapshots
 
 
@@ -54,7 +54,7 @@ class Setting:
             kafka=self.run.kafka,
             insecure=self.run.insecure,
             replication=self.run.replication,
-            timed=(REPORTS,),
+            timed=(REPORTS, CLOCK),
         )
 
     def public(self, *, readonly: bool = False) -> Log:

@@ -89,7 +89,8 @@ class Schedule(BaseModel):
 class Periods(BaseModel):
     """The horizon: `count` periods from `first`, and the rule that closes them.
 
-    `close` is "marker" (an operator's word) or a Schedule (the calendar).
+    `close` is "marker" (an operator's word) or a Schedule (the calendar). delay: from a marker to
+    publication; None for at once, which follows the volume of reports.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
@@ -101,6 +102,7 @@ class Periods(BaseModel):
         Annotated[Literal["marker"], Tag("word")] | Annotated[Schedule, Tag("table")],
         Discriminator(lambda given: "word" if isinstance(given, str) else "table"),
     ] = "marker"
+    delay: str | None = None
 
     @field_validator("first", mode="before")
     @classmethod
@@ -127,6 +129,15 @@ class Periods(BaseModel):
             raise ValueError("a schedule needs calendar periods; with every = 'step' use 'marker'")
         return close
 
+    @field_validator("delay")
+    @classmethod
+    def _length(cls, text: str | None, info: ValidationInfo) -> str | None:
+        if text is not None:
+            seconds(text)
+            if isinstance(info.data.get("close"), Schedule):
+                raise ValueError("a schedule has its own delay")
+        return text
+
     @cached_property
     def labels(self) -> tuple[str, ...]:
         return tuple(self._label(i) for i in range(self.count))
@@ -147,7 +158,8 @@ class Periods(BaseModel):
         """The scheduled time of a period's releases, in Unix seconds: a public constant.
 
         With a schedule, a fixed delay after the close. With markers, midnight UTC at the end of
-        the period: the marker's own moment is the operator's and is not published. None for steps.
+        the period, whatever the delay: the marker's own moment is the operator's and is not
+        published. None for steps.
         """
         if isinstance(self.close, Schedule):
             closed = self.close_time(number)

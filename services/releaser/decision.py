@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -36,7 +36,8 @@ class Line:
 class Taken:
     """What is known of the input at a cut: where it is, what it held, where the state is kept.
 
-    jobs: the batch jobs that the close begins, their snapshots written.
+    jobs: the batch jobs that the close begins, their snapshots written. marked: by partition, when
+    the marker was appended, in milliseconds.
     """
 
     cut: Positions
@@ -45,6 +46,7 @@ class Taken:
     accounting: dict[str, Any]
     snapshot: tuple[str, str]
     jobs: tuple[Job, ...] = ()
+    marked: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -148,6 +150,7 @@ def decide(
         {line.declared.name: line.mechanism.dump(line.state) for line in after},
         public,
         hashes,
+        taken.marked,
     )
     return Tail(Entry(entry), index, previous, ledger), tuple(after)
 

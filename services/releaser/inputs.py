@@ -93,9 +93,9 @@ def close_given(log: Log, entries: Sequence[Entry], seconds: float) -> bool | No
 class Inputs:
     """Positions in the reports topic and what was read below them.
 
-    positions: by partition; marks: by partition, the last period that a marker closes;
-    obstructed: whether the last call found records, a marker perhaps among them, that a sender's
-    open transaction keeps from being read.
+    positions: by partition; marks: by partition, the last period that a marker closes; marked:
+    when that marker was appended, in milliseconds; obstructed: whether the last call saw records,
+    a marker perhaps among them, that a sender's open transaction keeps from being read.
     """
 
     def __init__(
@@ -107,9 +107,11 @@ class Inputs:
         marks: dict[int, int],
         facts: Facts,
         at: Callable[[str], None],
+        marked: dict[int, int] | None = None,
     ) -> None:
         self._log, self._decoder, self.population = log, decoder, population
         self.positions, self.marks = dict(positions), dict(marks)
+        self.marked = dict(marked or {})
         self._facts, self._at = facts, at
         self._rests: dict[int, Batch] = {}  # by partition, what was read beyond its position
         self._ends: Positions | None = None  # of the topic, before the read that found no more
@@ -153,7 +155,9 @@ class Inputs:
         for record in batch.records:
             closed = _closes(record) if record.value is None else 0
             if closed and record.offset < ends[record.partition]:
-                self.marks[record.partition] = max(self.marks[record.partition], closed)
+                if closed > self.marks[record.partition]:
+                    self.marks[record.partition] = closed
+                    self.marked[record.partition] = record.time
                 if closed >= number:
                     ends[record.partition] = record.offset + 1
         self._take(batch, ends)

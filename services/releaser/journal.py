@@ -29,6 +29,7 @@ GENESIS, CLOSE, RESULT = "genesis", "close", "result"
 JOURNAL = "journal"
 REPORTS = "reports"
 DEAD_LETTERS = "dead-letters"
+CLOCK = "clock"  # where a cluster is asked for its time
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,11 @@ class Entry:
     def marks(self) -> dict[int, int]:
         """By partition, the last period that a marker below the cut closes."""
         return {int(p): int(n) for p, n in self.message.head["marks"].items()}
+
+    @property
+    def marked(self) -> dict[int, int]:
+        """By partition, when that marker was appended, in milliseconds; not in old entries."""
+        return {int(p): int(t) for p, t in self.message.head.get("marked", {}).items()}
 
     @property
     def charges(self) -> tuple[Charge, ...]:
@@ -144,6 +150,7 @@ def close(
     states: Mapping[str, bytes],
     public: Sequence[Record],
     hashes: Sequence[str],
+    marked: Mapping[int, int],
 ) -> Message:
     """The entry that closes a period, after the entry `before`."""
     held = {
@@ -151,6 +158,7 @@ def close(
         "number": number,
         "cut": {str(p): o for p, o in cut.items()},
         "marks": {str(p): n for p, n in marks.items()},
+        "marked": {str(p): t for p, t in marked.items()},
         "charges": [{"release": c.release, "rho": str(c.rho)} for c in charges],
         "snapshot": {"name": snapshot[0], "sha256": snapshot[1]},
         "accounting": accounting,

@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from stream_dp.log.base import Writer
-from stream_dp.log.message import iso
+from stream_dp.period import seconds
 from stream_dp.privacy.ledger import Ledger
 from stream_dp.study import Study
 
+from .clocks import Clocks
 from .facts import Facts
 from .journal import Entry, shown
 
@@ -26,7 +27,7 @@ class Publisher:
     study: Study
     writer: Writer
     facts: Facts
-    clock: Callable[[], float]
+    clocks: Clocks
     tell: Callable[[str], None]
     at: Callable[[str], None]
     stop: threading.Event
@@ -54,12 +55,10 @@ class Publisher:
         if not entry.published:
             self._show(entry, self.facts.published.index)
             return True
-        periods = self.study.periods
-        if entry.number and periods.close != "marker":
-            due = periods.release_time(entry.number)
-            assert due is not None
-            if not self._wait(due, until_idle, f"{periods.labels[entry.number - 1]} goes out"):
-                return False
+        due = self._due(entry)
+        label = self.study.periods.labels[max(0, entry.number - 1)]
+        if due is not None and not self._wait(due, until_idle, f"{label} goes out"):
+            return False
         self.at("publish")
         self.writer.commit(entry.public_records())
         self._show(entry, self.facts.published.index + len(entry.published))
@@ -67,14 +66,26 @@ class Publisher:
         if entry.result_of is not None:
             self.tell(f"published the result of job {entry.result_of}")
         elif entry.number:
-            self.tell(f"published {periods.labels[entry.number - 1]}")
+            self.tell(f"published {label}")
         return True
 
-    def _wait(self, time: float, until_idle: bool, what: str) -> bool:
-        """Wait for a scheduled time; False if asked to stop, or not to wait, before it comes."""
-        if self.clock() < time:
-            self.tell(f"{what} at {iso(time)}")
-        while self.clock() < time:
+    def _due(self, entry: Entry) -> float | None:
+        """When an entry may go out, in Unix seconds: a delay after the close, by the calendar or by
+        the last of its markers, whatever the reports; None for at once."""
+        periods = self.study.periods
+        if entry.number and periods.close != "marker":
+            return periods.release_time(entry.number)
+        if periods.delay is None or not entry.marked:
+            return None
+        return max(entry.marked.values()) / 1000 + seconds(periods.delay)
+
+    def _wait(self, moment: float, until_idle: bool, what: str) -> bool:
+        """Wait for a moment; False if asked to stop, or not to wait, before it comes."""
+        told = ""
+        while when := self.clocks.before(moment):
+            if when != told:
+                self.tell(f"{what} {when}")
+                told = when
             self.meanwhile()
             if until_idle or self.stop.wait(self.poll):
                 return False

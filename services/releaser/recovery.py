@@ -78,7 +78,7 @@ def inputs(
     start, population = _latest_snapshot(study, closes, snapshots)
     if start.number == 0 and hashes is not None:
         population.enrol(hashes[:, 0], hashes[:, 1])
-    made = Inputs(log, decoder, population, start.cut, last.marks, facts, at)
+    made = Inputs(log, decoder, population, start.cut, last.marks, facts, at, last.marked)
     first = log.describe(REPORTS).first
     if any(first[p] > position for p, position in start.cut.items()):
         raise Inconsistent(

@@ -16,19 +16,21 @@ from dataclasses import dataclass, field
 
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.base import Log, Positions, Writer
-from stream_dp.log.message import iso, messages
+from stream_dp.log.message import messages
 from stream_dp.plan import Plan
 from stream_dp.privacy.noise import Source, System, secret
 from stream_dp.release import TOPIC
+from stream_dp.study import Study
 
 from ..joblog import TOPICS as JOB_TOPICS
 from ..roster import Roster
 from . import decision, journal, recovery
 from .child import Child
+from .clocks import Clocks, steady
 from .facts import Facts
 from .inputs import Inputs
 from .jobs import Jobs, Members
-from .journal import DEAD_LETTERS, JOURNAL, REPORTS, Entry
+from .journal import CLOCK, DEAD_LETTERS, JOURNAL, REPORTS, Entry
 from .live import Live, StaleRole
 from .publishing import Publisher
 from .snapshots import Snapshots
@@ -36,10 +38,25 @@ from .snapshots import Snapshots
 _POLL, _SOON = 0.5, 0.1
 
 
-def topics(partitions: int, batches: bool = False) -> tuple[dict[str, int], dict[str, int]]:
-    """The confidential topics and the public ones, with their numbers of partitions."""
-    private = {REPORTS: partitions, DEAD_LETTERS: 1, JOURNAL: 1}
+def topics(
+    partitions: int, batches: bool = False, scheduled: bool = True
+) -> tuple[dict[str, int], dict[str, int]]:
+    """The confidential topics and the public ones, with their numbers of partitions.
+
+    batches: whether the study has batch releases; scheduled: whether the calendar closes periods.
+    """
+    private = {
+        REPORTS: partitions,
+        DEAD_LETTERS: 1,
+        JOURNAL: 1,
+        **({CLOCK: 1} if scheduled else {}),
+    }
     return {**private, **(JOB_TOPICS if batches else {})}, {TOPIC: 1}
+
+
+def topics_of(study: Study, partitions: int) -> tuple[dict[str, int], dict[str, int]]:
+    """The topics that a study needs."""
+    return topics(partitions, bool(study.batches), study.periods.close != "marker")
 
 
 @dataclass
@@ -49,7 +66,7 @@ class Releaser:
     file: the study's, for what it tells. worker: the command, after the interpreter's own name, of
     the worker that it starts beside itself when a batch job is due; None: others work. tell: a
     line for the operator, never a count. at: called with every step's name, for tests that stop
-    there. stop: set it to end at the next safe point.
+    there. clock, steady: see Clocks. stop: set it to end at the next safe point.
     """
 
     plan: Plan
@@ -61,10 +78,12 @@ class Releaser:
     worker: list[str] | None = None
     source: Source = field(default_factory=System)
     clock: Callable[[], float] = time_module.time
+    steady: Callable[[], float] = steady
     tell: Callable[[str], None] = lambda line: None
     at: Callable[[str], None] = lambda name: None
     stop: threading.Event = field(default_factory=threading.Event)
     facts: Facts = field(init=False)
+    _clocks: Clocks = field(init=False)
 
     def __post_init__(self) -> None:
         self.facts = Facts(self.plan.study)
@@ -74,6 +93,7 @@ class Releaser:
 
         Returns True at the end of the horizon. Raises Inconsistent, Busy, Fenced, Unknown.
         """
+        self._clocks = Clocks(self.clock, self.steady)
         while True:
             try:
                 return self._run(until_idle)
@@ -193,15 +213,21 @@ class Releaser:
         return True
 
     def _publisher(self, writer: Writer) -> Publisher:
-        study, clock = self.plan.study, self.clock
-        shown = self.plan.ledger()
         return Publisher(
-            study, writer, self.facts, clock, self.tell, self.at, self.stop, _POLL, shown
+            self.plan.study,
+            writer,
+            self.facts,
+            self._clocks,
+            self.tell,
+            self.at,
+            self.stop,
+            _POLL,
+            self.plan.ledger(),
         )
 
     def _topics(self) -> None:
         """Make the topics that are missing, and refuse to run on wrong ones."""
-        private, public = topics(self.partitions, bool(self.plan.study.batches))
+        private, public = topics_of(self.plan.study, self.partitions)
         self.log.create(private)
         self.public.create(public)
         problems = self.log.faults(private) + self.public.faults(public)
@@ -250,14 +276,14 @@ class Releaser:
                 ready = min(inputs.marks.values()) >= number
             else:
                 wait = 0 if until_idle or not told else _POLL
-                if self.clock() >= time:
-                    cut = cut or self.log.cut(REPORTS, time)
-                    if inputs.fold_to(cut, wait):
-                        return cut
-                    idle, reason = True, f"{label} waits for transactions that senders hold open"
+                if cut is None and not (when := self._clocks.before(time, self._log_time)):
+                    cut = self.log.cut(REPORTS, time)
+                if cut is None:
+                    idle, reason = inputs.fold_before(time, wait), f"{label} closes {when}"
+                elif inputs.fold_to(cut, wait):
+                    return cut
                 else:
-                    idle = inputs.fold_before(time, wait)
-                    reason = f"{label} closes at {iso(time)}"
+                    idle, reason = True, f"{label} waits for transactions that senders hold open"
                 ready = False
             if idle and not ready:
                 if told != reason:
@@ -270,6 +296,9 @@ class Releaser:
                         self.tell(f"batch jobs that are outstanding: {left}")
                     return None
         return None
+
+    def _log_time(self) -> float:
+        return self.log.now(CLOCK)
 
     def _take(
         self, inputs: Inputs, cut: Positions, snapshots: Snapshots, batches: Jobs | None
@@ -284,4 +313,5 @@ class Releaser:
         self.at("snapshot")
         jobs = () if batches is None else batches.snapshot(inputs.population.period, closed)
         accounting = inputs.population.accounting.as_dict()
-        return decision.Taken(cut, dict(inputs.marks), closed, accounting, snapshot, jobs)
+        marks, marked = dict(inputs.marks), dict(inputs.marked)
+        return decision.Taken(cut, marks, closed, accounting, snapshot, jobs, marked)

@@ -141,6 +141,12 @@ class Log(Protocol):
         """The first position of each partition whose append time is at or after `time` (Unix
         seconds); the end where there is none."""
 
+    def now(self, topic: str) -> float:
+        """The time by which records are appended now, in Unix seconds.
+
+        topic: where a cluster can be asked for it: appends a record there.
+        """
+
     def read(self, topic: str, positions: Positions, limit: int, timeout: float) -> Batch:
         """At most `limit` records of these partitions from these positions on, and no more when
         they have reached BATCH_BYTES, by their sizes once they are decompressed.

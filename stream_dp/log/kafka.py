@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 from confluent_kafka import (
+    TIMESTAMP_LOG_APPEND_TIME,
     Consumer,
     KafkaError,
     KafkaException,
@@ -123,6 +124,25 @@ class KafkaLog:
 
     def cut(self, topic: str, time: float) -> Positions:
         return self._topics.cut(topic, time)
+
+    def now(self, topic: str) -> float:
+        """The broker's time, which it gives to a record that is appended."""
+        told: list[int] = []
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            kind, time = message.timestamp()
+            if error is None and kind == TIMESTAMP_LOG_APPEND_TIME:
+                told.append(time)
+
+        self._topics.partitions(topic)
+        if self._producer is None:
+            self._producer = client(Producer, self._writing())
+        name = self._topics.name(topic)
+        self._producer.produce(name, b"", partition=0, on_delivery=delivered)
+        if self._producer.flush(2 * ANSWER) or not told:
+            self._producer = None
+            raise Unavailable(f"kafka: {name} does not tell the time")
+        return told[0] / 1000
 
     def read(self, topic: str, positions: Positions, limit: int, timeout: float) -> Batch:
         try:

@@ -232,6 +232,9 @@ class SqliteLog:
                 found[part] = last + 1 if place is None else place
         return found
 
+    def now(self, topic: str) -> float:
+        return self._clock()
+
     def read(self, topic: str, positions: Positions, limit: int, timeout: float) -> Batch:
         count = self._count(topic)
         for part, position in positions.items():

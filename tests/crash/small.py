@@ -214,7 +214,7 @@ class Place:
         study, run = load(self.file)
         with self.log() as log, self.public() as public:
             snapshots = Snapshots("small-snapshots", self.folder)
-            how = {"source": Noiseless(), "clock": self.clock, **how}
+            how = {"source": Noiseless(), "clock": self.clock, "steady": self.clock, **how}
             yield Releaser(plan(study), log, public, snapshots, run.partitions, **how)
 
     def run(self, **how: Any) -> bool:
