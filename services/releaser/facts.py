@@ -9,9 +9,12 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
+from stream_dp.report import REASONS
 from stream_dp.study import Study
 
 from ..progress import Told
+
+SILENCE = 15.0  # seconds without an answer of the log after which a releaser is not ready
 
 
 @dataclass(frozen=True)
@@ -41,25 +44,77 @@ class JobFacts:
     left: float = math.nan
 
 
+@dataclass(frozen=True)
+class Cells:
+    """Cells of reports that this process has counted; pending: those that wait now."""
+
+    received: int = 0
+    accepted: int = 0
+    superseded: int = 0
+    pending: int = 0
+    rejected: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(REASONS, 0))
+
+    def after(self, before: Mapping[str, Any], now: Mapping[str, Any]) -> Cells:
+        """With what an accounting of the whole study has more than the one before it."""
+        old, new = before["rejected"], now["rejected"]
+        return Cells(
+            self.received + now["received"] - before["received"],
+            self.accepted + now["accepted"] - before["accepted"],
+            self.superseded + now["superseded"] - before["superseded"],
+            now["pending"],
+            {r: n + new.get(r, 0) - old.get(r, 0) for r, n in self.rejected.items()},
+        )
+
+
 @dataclass
 class Facts:
     """Set by the releaser's loop, read by its listeners; all but `published` is confidential."""
 
     study: Study
-    ready: bool = False
+    recovered: bool = False
     open_period: int = 0
     records_read: int = 0
-    cells: dict[str, int] = field(default_factory=dict)
+    cells: Cells = field(default_factory=Cells)
+    closed_accepted: int | None = None  # cells, in the last period that was closed
+    released: int | None = None  # the last period whose releases are public; 0: only the study
     jobs: dict[str, JobFacts] = field(default_factory=dict)
     started: float = field(default_factory=time.time)
+    answered: float | None = None  # when the log last answered, Unix seconds
     published: Published = Published()
+    _answered: float = -math.inf  # the same on the monotonic clock
+    _accounting: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def ready(self) -> bool:
+        """Whether the journal is read and owned, and the log answers."""
+        return self.recovered and self.silence <= SILENCE
+
+    @property
+    def silence(self) -> float:
+        """Seconds since the log last answered."""
+        return time.monotonic() - self._answered
+
+    @property
+    def due(self) -> float | None:
+        """When the next releases are to be public, Unix seconds; None without a schedule."""
+        periods = self.study.periods
+        if self.released is None or periods.close == "marker" or self.released == periods.count:
+            return None
+        return periods.release_time(self.released + 1)
+
+    def answer(self) -> None:
+        """The log has answered."""
+        self.answered, self._answered = time.time(), time.monotonic()
 
     def count(self, records: int, accounting: Mapping[str, Any]) -> None:
-        """More records are read, and what became of all cells so far."""
+        """More records are read. accounting: what became of all cells since the study began.
+
+        Counted is what comes after the recovery, so that no counter ever falls.
+        """
         self.records_read += records
-        rejected = {f"rejected {reason}": n for reason, n in accounting["rejected"].items()}
-        whole = {fate: n for fate, n in accounting.items() if fate != "rejected"}
-        self.cells = {**whole, **rejected}
+        if self.recovered:
+            self.cells = self.cells.after(self._accounting, accounting)
+        self._accounting = accounting
 
     def job(
         self, job: str, state: str, decided: int = 0, told: tuple[Told, int] | None = None

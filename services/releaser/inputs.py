@@ -29,7 +29,7 @@ from stream_dp.log.base import (
 from stream_dp.population import Population
 from stream_dp.report import REASONS, Decoder, Reason
 
-from .facts import Facts
+from .facts import SILENCE, Facts
 from .journal import DEAD_LETTERS, REPORTS, Entry, closes
 
 MARKER = "stream-dp-close"
@@ -37,6 +37,7 @@ SOURCE = "stream-dp-source"  # the header that names the file that a report came
 _BATCH = 10_000  # of records that a read takes, and so of those that wait in a partition
 _MOST_SOURCE = 255
 _CELLS = "stream-dp-cells"
+_ASK = SILENCE / 3
 _NEVER = 2.0**40  # a time after every record
 _MOST_LETTER = MOST_BYTES - 10_000  # of the rejected record, beside the headers
 
@@ -183,12 +184,22 @@ class Inputs:
         """What waits of these partitions; where nothing does, more from the log."""
         if not parts:
             clock_module.sleep(timeout)
+            self.ask()
             return Batch([], {}, True)
         held = [self._rests.pop(p) for p in parts if p in self._rests]
         if not held:
-            return self._log.read(REPORTS, {p: self.positions[p] for p in parts}, _BATCH, timeout)
+            asked = {p: self.positions[p] for p in parts}
+            batch = self._log.read(REPORTS, asked, _BATCH, timeout)
+            self._facts.answer()
+            return batch
         records = [record for rest in held for record in rest.records]
         return Batch(records, {p: end for rest in held for p, end in rest.next.items()}, False)
+
+    def ask(self) -> None:
+        """Where nothing is read for a while, see that the log answers. Raises LogError."""
+        if self._facts.silence > _ASK:
+            self._log.describe(REPORTS)
+            self._facts.answer()
 
     def _take(self, batch: Batch, ends: Positions, replay: bool = False) -> None:
         """Decode and fold the records of a batch below the end of each partition; move there."""

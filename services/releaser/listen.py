@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
+from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from socketserver import ThreadingTCPServer
@@ -40,15 +41,16 @@ class PublicMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         study, published = self._facts.study, self._facts.published
-        about = {"version": __version__, "study_hash": study.hash}
+        about = {"study": study.name, "version": __version__, "study_hash": study.hash}
         left = study.rho - published.spent
+        gauge = partial(_gauge, study.name)
         yield InfoMetricFamily("stream_dp_study", "Code version and study hash.", about)
-        yield _gauge("stream_dp_release_index", "Last public message.", published.index)
-        yield _gauge("stream_dp_rho_spent", "zCDP budget of what is published.", published.spent)
-        yield _gauge("stream_dp_rho_left", "The rest of the budget.", left)
+        yield gauge("stream_dp_release_index", "Last public message.", published.index)
+        yield gauge("stream_dp_rho_spent", "zCDP budget of what is published.", published.spent)
+        yield gauge("stream_dp_rho_left", "The rest of the budget.", left)
         if published.scheduled is not None:
             words = "Scheduled time of the last release, Unix seconds."
-            yield _gauge("stream_dp_release_scheduled_seconds", words, published.scheduled)
+            yield gauge("stream_dp_release_scheduled_seconds", words, published.scheduled)
 
 
 class ConfidentialMetrics(Collector):
@@ -58,28 +60,50 @@ class ConfidentialMetrics(Collector):
         self._facts = facts
 
     def collect(self) -> Iterator[Metric]:
-        facts = self._facts
-        yield _gauge("stream_dp_ready", "1 once the journal is read and owned.", facts.ready)
-        words = "When this process started, Unix seconds."
-        yield _gauge("stream_dp_start_time_seconds", words, facts.started)
-        yield _gauge("stream_dp_open_period", "The period that is open.", facts.open_period)
-        words = "Records read from the reports topic by this process."
-        yield CounterMetricFamily("stream_dp_records_read", words, facts.records_read)
-        cells = GaugeMetricFamily(
-            "stream_dp_cells", "Cells of reports so far, by what became of them.", labels=["fate"]
+        facts, name = self._facts, self._facts.study.name
+        cells = facts.cells
+        gauges = {
+            "ready": ("1 where the journal is read and owned, and the log answers.", facts.ready),
+            "start_time_seconds": ("When this process started, Unix seconds.", facts.started),
+            "log_answered_timestamp_seconds": ("When the log last answered.", facts.answered),
+            "release_due_timestamp_seconds": ("When the next releases are due.", facts.due),
+            "open_period": ("The period that is open.", facts.open_period),
+            "cells_pending": ("Cells that wait for their period's close.", cells.pending),
+            "closed_period_accepted_cells": (
+                "Cells accepted in the last period that was closed.",
+                facts.closed_accepted,
+            ),
+        }
+        for key, (words, value) in gauges.items():
+            if value is not None:
+                yield _gauge(name, f"stream_dp_{key}", words, value)
+        counters = {
+            "records_read": ("Records read from the reports topic.", facts.records_read),
+            "cells_received": ("Cells of reports that were read.", cells.received),
+            "cells_accepted": ("Cells that closed periods hold.", cells.accepted),
+            "cells_superseded": ("Cells that later ones replaced.", cells.superseded),
+        }
+        for key, (words, count) in counters.items():
+            counter = CounterMetricFamily(f"stream_dp_{key}", words, labels=["study"])
+            counter.add_metric([name], count)
+            yield counter
+        rejected = CounterMetricFamily(
+            "stream_dp_cells_rejected", "Cells rejected, by reason.", labels=["study", "reason"]
         )
-        for fate, count in facts.cells.items():
-            cells.add_metric([fate], count)
-        yield cells
+        for reason, count in cells.rejected.items():
+            rejected.add_metric([name, reason], count)
+        yield rejected
         if facts.study.batches:
             yield from _jobs(facts)
 
 
 def _jobs(facts: Facts) -> Iterator[Metric]:
     """Of every batch job since this process started."""
-    states = GaugeMetricFamily("stream_dp_job", "Batch jobs by state.", labels=["job", "state"])
-    told = {
-        name: GaugeMetricFamily(f"stream_dp_job_{name}", words, labels=["job"])
+    study = facts.study.name
+    labels = ["study", "job", "state"]
+    states = GaugeMetricFamily("stream_dp_job", "Batch jobs by state.", labels=labels)
+    progress = {
+        name: GaugeMetricFamily(f"stream_dp_job_{name}", words, labels=["study", "job"])
         for name, words in (
             ("done", "Rounds of a batch job that are decided."),
             ("rounds", "Rounds that a batch job will have, as its worker tells."),
@@ -87,17 +111,19 @@ def _jobs(facts: Facts) -> Iterator[Metric]:
             ("left_seconds", "Time that a batch job will still take, as its worker guesses."),
         )
     }
-    for job, held in list(facts.jobs.items()):
-        states.add_metric([job, held.state], 1)
-        values = (held.done, held.rounds, held.error, held.left)
-        for family, value in zip(told.values(), values, strict=True):
-            family.add_metric([job], value)
+    for job, now in list(facts.jobs.items()):
+        states.add_metric([study, job, now.state], 1)
+        values = (now.done, now.rounds, now.error, now.left)
+        for family, value in zip(progress.values(), values, strict=True):
+            family.add_metric([study, job], value)
     yield states
-    yield from told.values()
+    yield from progress.values()
 
 
-def _gauge(name: str, words: str, value: float | Fraction) -> GaugeMetricFamily:
-    return GaugeMetricFamily(name, words, float(value))
+def _gauge(study: str, name: str, words: str, value: float | Fraction) -> GaugeMetricFamily:
+    gauge = GaugeMetricFamily(name, words, labels=["study"])
+    gauge.add_metric([study], float(value))
+    return gauge
 
 
 @contextmanager

@@ -45,6 +45,7 @@ class Publisher:
     def _show(self, entry: Entry, index: int) -> None:
         """Let the public metrics follow what is published up to the message at `index`."""
         self.shown = self.shown.charge(*shown(entry, self.study))
+        self.facts.released = max(entry.number, self.facts.released or 0)
         if index > self.facts.published.index:
             time = self.study.periods.release_time(entry.number) if entry.number else None
             more = index - self.facts.published.index

@@ -95,11 +95,17 @@ def inputs(
             "reports: the topic ends before the last cut of the journal: an older confidential"
             " log was restored; bring back the newer one"
         ) from None
-    if last.number and population.accounting.as_dict() != last.message.head["accounting"]:
+    facts.answer()
+    accounting = population.accounting.as_dict()
+    if last.number and accounting != last.message.head["accounting"]:
         raise Inconsistent(
             "reports: what is below the last cut is not what the journal counted; the topic"
             " was changed"
         )
+    facts.count(0, accounting)
+    if last.number:
+        before = closes[-2].message.head.get("accounting", {}).get("accepted", 0)
+        facts.closed_accepted = accounting["accepted"] - before
     if groups is None or hashes is None:
         return made, None
     slots = population.slots(hashes[:, 0], hashes[:, 1])

@@ -13,6 +13,7 @@ import time as time_module
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.base import Log, Positions, Writer
@@ -59,6 +60,13 @@ def topics_of(study: Study, partitions: int) -> tuple[dict[str, int], dict[str, 
     return topics(partitions, bool(study.batches), study.periods.close != "marker")
 
 
+def _meanwhile(inputs: Inputs, live: Live) -> None:
+    """What goes on while a release waits for its time."""
+    inputs.ask()
+    if live.jobs is not None:
+        live.jobs.look()
+
+
 @dataclass
 class Releaser:
     """Runs a study on two logs.
@@ -103,6 +111,7 @@ class Releaser:
     def _run(self, until_idle: bool) -> bool:
         """What `run` does; raises StaleRole where the roles may be forgotten meanwhile."""
         study, periods = self.plan.study, self.plan.study.periods
+        self.facts.recovered = False
         with ExitStack() as stack:
             self._topics()
             writer = stack.enter_context(self.log.own("releaser", JOURNAL))
@@ -135,10 +144,10 @@ class Releaser:
             snapshots.keep(set(kept))
             if members is not None:
                 live.jobs = self._begun(entries, snapshots, members, stack)
-                publisher.meanwhile = live.jobs.look
+            publisher.meanwhile = partial(_meanwhile, inputs, live)
             first = closes[-1].number + 1
             del entries, closes, done, waiting
-            self.facts.ready = True
+            self.facts.recovered = True
             self.at("recovered")
             for number in range(first, periods.count + 1):
                 self.facts.open_period = number
@@ -207,6 +216,7 @@ class Releaser:
             if left != told:
                 self.tell(f"every period is released; waits for batch jobs: {left}")
                 told = left
+            live.publisher.meanwhile()
             idle = until_idle and not live.jobs.busy
             if idle or self.stop.wait(_SOON if until_idle else _POLL):
                 return False
@@ -304,6 +314,7 @@ class Releaser:
         self, inputs: Inputs, cut: Positions, snapshots: Snapshots, batches: Jobs | None
     ) -> decision.Taken:
         """Close the population at the cut and keep a snapshot of it."""
+        before = inputs.population.accounting.accepted
         closed = inputs.population.close()
         self.at("closed")
         for reason, cells in closed.refused.items():
@@ -313,5 +324,8 @@ class Releaser:
         self.at("snapshot")
         jobs = () if batches is None else batches.snapshot(inputs.population.period, closed)
         accounting = inputs.population.accounting.as_dict()
+        self.facts.count(0, accounting)
+        self.facts.closed_accepted = accounting["accepted"] - before
+        inputs.ask()
         marks, marked = dict(inputs.marks), dict(inputs.marked)
         return decision.Taken(cut, marks, closed, accounting, snapshot, jobs, marked)

@@ -14,6 +14,7 @@ from shutil import which
 
 import pytest
 from crash.homes import TEXT as HOMES
+from crash.small import SCHEDULE
 from stream_dp.services import cli
 from stream_dp.services.releaser.facts import Facts
 from stream_dp.services.releaser.listen import ConfidentialMetrics, PublicMetrics
@@ -128,12 +129,15 @@ def test_the_grace_holds_a_commit_and_a_flush() -> None:
     assert f"within {GRACE} s" in (DEPLOY / "OPERATIONS.md").read_text()
 
 
-def test_alerts_name_metrics_that_exist(tmp_path: Path) -> None:
+def test_metrics_that_are_named_exist(tmp_path: Path) -> None:
+    """In rules, pages and whatever else is deployed."""
     path = tmp_path / "study.toml"
     assert cli.main(["new", str(path)]) == 0
+    path.write_text(path.read_text().replace('close = "marker"', SCHEDULE))
     facts = Facts(load(path)[0])
     facts.publish(1, facts.study.rho, 1.0)
-    facts.count(1, {"received": 1, "rejected": {"late": 1}})
+    facts.released = facts.closed_accepted = 0
+    facts.answer()
     path.write_text(HOMES)
     batches = Facts(load(path)[0])
     batches.job("a job", "failed", 1)
@@ -147,15 +151,17 @@ def test_alerts_name_metrics_that_exist(tmp_path: Path) -> None:
         for metric in collector.collect()
         for sample in metric.samples
     ]
-    asked = re.findall(r"stream_dp_\w+", (DEPLOY / "prometheus" / "alerts.yml").read_text())
-    assert (
-        {"stream_dp_ready", "stream_dp_cells", "stream_dp_job"}
-        <= set(asked)
-        <= {s.name for s in samples}
-    )
+    exported = {s.name for s in samples}
+    rules = set(re.findall(r"stream_dp_\w+", (DEPLOY / "prometheus" / "alerts.yml").read_text()))
+    assert {"stream_dp_ready", "stream_dp_cells_rejected_total", "stream_dp_job"} <= rules
+    for file in DEPLOY.rglob("*"):
+        if file.is_file() and file.suffix != ".pyc":
+            named = set(re.findall(r"\bstream_dp_[a-z_]+", file.read_text()))
+            assert named <= exported, file
     assert {s.labels["state"] for s in samples if s.name == "stream_dp_job"} == {"failed"}
-    fates = {s.labels.get("fate", "") for s in samples}
-    assert {"received", "rejected late"} <= fates
+    reasons = {s.labels["reason"] for s in samples if s.name == "stream_dp_cells_rejected_total"}
+    assert "late" in reasons
+    assert all("study" in s.labels for s in samples)
 
 
 def test_access_lists_name_every_topic_and_role() -> None:

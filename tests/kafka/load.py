@@ -24,7 +24,7 @@ import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -275,7 +275,9 @@ def release(load: Load, log: Log, public: Log, folder: Path) -> tuple[Outcome, s
         cells = dict(entry.message.head["accounting"])
         rejected = {f"rejected {reason}": n for reason, n in cells.pop("rejected").items()}
         found.cells.append({**cells, **rejected})
-    found.cells.append(dict(process.facts.cells))
+    counted = asdict(process.facts.cells)
+    rejected = {f"rejected {r}": n for r, n in counted.pop("rejected").items() if n}
+    found.cells.append({**counted, **rejected})
     found.letters = dict(reasons_of(everything(log, DEAD_LETTERS)))
     published = Public(public)
     for one in published.of("quarters"):

@@ -137,12 +137,12 @@ def test_three_periods_and_a_data_set(folder: Path, capsys: pytest.CaptureFixtur
     (job,) = said(capsys, "jobs", homes.file)["jobs"]
     assert (job["state"], job["rounds_decided"]) == ("done", 1 + 1 + ROUNDS)
     for line in (
-        f'stream_dp_job{{job="{job["id"]}",state="done"}} 1.0',
-        f'stream_dp_job_rounds{{job="{job["id"]}"}} {1 + ROUNDS}.0',
-        f'stream_dp_job_left_seconds{{job="{job["id"]}"}} 0.0',
+        f'stream_dp_job{{job="{job["id"]}",state="done",study="homes"}} 1.0',
+        f'stream_dp_job_rounds{{job="{job["id"]}",study="homes"}} {1 + ROUNDS}.0',
+        f'stream_dp_job_left_seconds{{job="{job["id"]}",study="homes"}} 0.0',
     ):
         assert line in metrics.splitlines()
-    (error,) = re.findall(rf'stream_dp_job_error{{job="{job["id"]}"}} (\S+)', metrics)
+    (error,) = re.findall(rf'stream_dp_job_error{{job="{job["id"]}",study="homes"}} (\S+)', metrics)
     assert float(error) > 0
     verified = said(capsys, "verify", homes.file)["verified"]
     assert "households: 1 data sets, each as its certificate says" in verified

@@ -22,7 +22,7 @@ from crash.small import LABELS, PERIODS, SCHEDULE, Place, declaration, markers, 
 from crash.victim import in_memory
 from stream_dp.services.cli import main
 from stream_dp.services.releaser import listen
-from stream_dp.services.releaser.facts import Facts
+from stream_dp.services.releaser.facts import Cells, Facts
 from stream_dp.services.releaser.listen import listening
 
 from stream_dp import __version__
@@ -41,8 +41,16 @@ CONFIDENTIAL = {
     "stream_dp_start_time_seconds",
     "stream_dp_open_period",
     "stream_dp_records_read_total",
-    "stream_dp_cells",
+    "stream_dp_cells_received_total",
+    "stream_dp_cells_accepted_total",
+    "stream_dp_cells_superseded_total",
+    "stream_dp_cells_rejected_total",
+    "stream_dp_cells_pending",
+    "stream_dp_log_answered_timestamp_seconds",
+    "stream_dp_release_due_timestamp_seconds",
+    "stream_dp_closed_period_accepted_cells",
 }
+STUDY = '{study="small"}'
 
 
 class Answer(NamedTuple):
@@ -73,6 +81,10 @@ def metrics(port: int) -> dict[str, float]:
     lines = ask(port, "/metrics").body.decode().splitlines()
     pairs = (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
     return {name: float(value) for name, value in pairs}
+
+
+def rejected(reason: str) -> str:
+    return f'stream_dp_cells_rejected_total{{reason="{reason}",study="small"}}'
 
 
 def names(port: int) -> set[str]:
@@ -124,7 +136,7 @@ def test_health_and_readiness_before_and_after_recovery(place: Place) -> None:
 
     def look(step: str, inside: int, _: int) -> None:
         health, ready = ask(inside, "/healthz").status, ask(inside, "/readyz").status
-        seen.setdefault(step, (health, ready, metrics(inside)["stream_dp_ready"]))
+        seen.setdefault(step, (health, ready, metrics(inside)[f"stream_dp_ready{STUDY}"]))
 
     watched(place, look)
     assert seen["owned"] == seen["begun"] == (200, 503, 0)
@@ -139,12 +151,17 @@ def test_confidential_metrics_follow_the_accounting(place: Place) -> None:
     found: dict[str, float] = {}
     watched(place, lambda step, inside, _: found.update(metrics(inside)))
     cells = place.entries()[-1].message.head["accounting"]
-    assert found['stream_dp_cells{fate="received"}'] >= cells["received"] > 0
+    assert found[f"stream_dp_cells_received_total{STUDY}"] >= cells["received"] > 0
+    assert found[f"stream_dp_cells_accepted_total{STUDY}"] == cells["accepted"] > 0
+    assert found[f"stream_dp_closed_period_accepted_cells{STUDY}"] == cells["accepted"]
+    assert found[f"stream_dp_cells_superseded_total{STUDY}"] >= cells["superseded"] > 0
+    assert found[f"stream_dp_cells_pending{STUDY}"] >= cells["pending"] > 0
     for reason, count in cells["rejected"].items():
-        assert found[f'stream_dp_cells{{fate="rejected {reason}"}}'] >= count
-    assert found["stream_dp_records_read_total"] >= len(script()[0]) - 2
-    assert found["stream_dp_open_period"] == 2
-    assert time.time() - 600 < found["stream_dp_start_time_seconds"] <= time.time()
+        assert found[rejected(reason)] >= count
+    assert found[f"stream_dp_records_read_total{STUDY}"] >= len(script()[0]) - 2
+    assert found[f"stream_dp_open_period{STUDY}"] == 2
+    assert time.time() - 600 < found[f"stream_dp_start_time_seconds{STUDY}"] <= time.time()
+    assert time.time() - 600 < found[f"stream_dp_log_answered_timestamp_seconds{STUDY}"]
 
 
 def test_the_public_listener_serves_the_allow_list_and_nothing_else(place: Place) -> None:
@@ -153,29 +170,37 @@ def test_the_public_listener_serves_the_allow_list_and_nothing_else(place: Place
     seen: dict[str, tuple[set[str], set[str]]] = {}
     watched(place, lambda step, inside, public: seen.update({step: (names(inside), names(public))}))
     assert seen["owned"] == (
-        (CONFIDENTIAL | ALLOWED) - {"stream_dp_release_scheduled_seconds", "stream_dp_cells"},
+        (CONFIDENTIAL | ALLOWED)
+        - {
+            "stream_dp_release_scheduled_seconds",
+            "stream_dp_log_answered_timestamp_seconds",
+            "stream_dp_release_due_timestamp_seconds",
+            "stream_dp_closed_period_accepted_cells",
+        },
         ALLOWED - {"stream_dp_release_scheduled_seconds"},
     )
-    assert seen["end"] == (CONFIDENTIAL | ALLOWED, ALLOWED)
+    with_markers = {"stream_dp_release_due_timestamp_seconds"}  # nothing is due without a schedule
+    assert seen["end"] == ((CONFIDENTIAL | ALLOWED) - with_markers, ALLOWED)
 
 
 def test_the_public_numbers(place: Place) -> None:
     study = load(place.file)[0]
     seen: dict[str, dict[str, float]] = {}
     watched(place, lambda step, _, public: seen.update({step: metrics(public)}))
-    about = f'stream_dp_study_info{{study_hash="{study.hash}",version="{__version__}"}}'
-    start = {about: 1, "stream_dp_rho_spent": 0, "stream_dp_rho_left": 0.5}
-    assert seen["owned"] == start | {"stream_dp_release_index": -1}
-    assert seen["end"] == start | {"stream_dp_release_index": 0}
+    hashed = f'study_hash="{study.hash}"'
+    about = f'stream_dp_study_info{{study="small",{hashed},version="{__version__}"}}'
+    start = {about: 1, f"stream_dp_rho_spent{STUDY}": 0, f"stream_dp_rho_left{STUDY}": 0.5}
+    assert seen["owned"] == start | {f"stream_dp_release_index{STUDY}": -1}
+    assert seen["end"] == start | {f"stream_dp_release_index{STUDY}": 0}
     for records in script():
         place.send(records)
     watched(place, lambda step, _, public: seen.update({step: metrics(public)}))
     assert seen["end"] == {
         about: 1,
-        "stream_dp_rho_spent": 0.4,
-        "stream_dp_rho_left": 0.1,
-        "stream_dp_release_index": 2 * PERIODS - 1,
-        "stream_dp_release_scheduled_seconds": study.periods.release_time(PERIODS),
+        f"stream_dp_rho_spent{STUDY}": 0.4,
+        f"stream_dp_rho_left{STUDY}": 0.1,
+        f"stream_dp_release_index{STUDY}": 2 * PERIODS - 1,
+        f"stream_dp_release_scheduled_seconds{STUDY}": study.periods.release_time(PERIODS),
     }
     assert (PERIODS, LABELS[-1]) == (5, "2021-05")
 
@@ -335,12 +360,12 @@ def test_errors_inside_a_page_stay_inside(
 def test_a_client_that_leaves_in_the_middle(
     facts: Facts, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    facts.cells = {f"fate {i}": i for i in range(200_000)}
+    facts.cells = Cells(rejected={f"reason {i}": i for i in range(200_000)})
     with both(facts) as (inside, _):
         with socket.create_connection(("127.0.0.1", inside), timeout=10) as sent:
             sent.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             sent.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
-        facts.cells = {}
+        facts.cells = Cells()
         assert ask(inside, "/metrics").status == 200
         time.sleep(0.3)
     assert capfd.readouterr() == ("", "")
@@ -486,7 +511,9 @@ def test_json_says_lines_of_json_without_values(place: Place) -> None:
     place.send(script()[0])
     with running(place, "--json") as (child, _, public):
         deadline = time.monotonic() + 30
-        while metrics(public)["stream_dp_release_index"] < 1 and time.monotonic() < deadline:
+        while (
+            metrics(public)[f"stream_dp_release_index{STUDY}"] < 1 and time.monotonic() < deadline
+        ):
             time.sleep(0.05)
         child.send_signal(signal.SIGTERM)
         out, error = child.communicate(timeout=10)

@@ -1,0 +1,166 @@
+"""Every alert speaks when it must and is silent when it must be, by Prometheus' own promtool."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from shutil import which
+from typing import NamedTuple
+
+import pytest
+
+PROMETHEUS = Path(__file__).parent.parent.parent / "deploy" / "prometheus"
+STUDY = 'study="small"'
+LATE = f'stream_dp_cells_rejected_total{{{STUDY},reason="late"}}'
+VALUE = f'stream_dp_cells_rejected_total{{{STUDY},reason="value"}}'
+RECEIVED = f"stream_dp_cells_received_total{{{STUDY}}}"
+READY = f"stream_dp_ready{{{STUDY}}}"
+STARTED = f"stream_dp_start_time_seconds{{{STUDY}}}"
+ANSWERED = f"stream_dp_log_answered_timestamp_seconds{{{STUDY}}}"
+DUE = f"stream_dp_release_due_timestamp_seconds{{{STUDY}}}"
+ACCEPTED = f"stream_dp_closed_period_accepted_cells{{{STUDY}}}"
+FAILED = f'stream_dp_job{{{STUDY},job="j",state="failed"}}'
+RUNNING = f'stream_dp_job{{{STUDY},job="j",state="running"}}'
+LEFT, SPENT = (f"stream_dp_rho_{which}{{{STUDY}}}" for which in ("left", "spent"))
+UP = 'up{job="releaser",instance="a"}'
+
+promtool = pytest.mark.skipif(
+    which("promtool") is None, reason="promtool is not installed: apt-get install prometheus"
+)
+
+
+class Case(NamedTuple):
+    """series: a sample a minute, in promtool's notation; fires: whether, that minute."""
+
+    alert: str
+    about: str
+    series: dict[str, str]
+    minute: int
+    fires: bool
+
+
+CASES = [
+    Case("ReleaserDown", "it answers", {UP: "1x30"}, 20, False),
+    Case("ReleaserDown", "down a short time", {UP: "1x5 0x2 1x20"}, 20, False),
+    Case("ReleaserDown", "down", {UP: "1x5 0x20"}, 12, True),
+    Case("ReleaserDown", "down, not yet for long", {UP: "1x5 0x20"}, 9, False),
+    Case("ReleaserDown", "not even a target", {READY: "1x30"}, 6, True),
+    Case("ReleaserNotReady", "ready", {READY: "0x3 1x30"}, 25, False),
+    Case("ReleaserNotReady", "never ready", {READY: "0x30"}, 11, True),
+    Case("ReleaserNotReady", "a broker away for a while", {READY: "1x9 0x5 1x30"}, 25, False),
+    Case("ReleaserNotReady", "no more ready", {READY: "1x9 0x40"}, 27, True),
+    Case(
+        "ReleaserNotReady", "between starts", {READY: "0 stale " + "0 stale stale " * 9}, 20, True
+    ),
+    Case("ReleaserRestarts", "started once again", {STARTED: "1x9 2x30"}, 20, False),
+    Case("ReleaserRestarts", "again and again", {STARTED: "1 1 2 2 3 3 4 4 5 5x30"}, 20, True),
+    Case("ReleaserRestarts", "that is long ago", {STARTED: "1 1 2 2 3 3 4 4 5 5x90"}, 80, False),
+    Case("ReaderStale", "it reads", {ANSWERED: "0+60x60"}, 40, False),
+    Case("ReaderStale", "a short silence", {ANSWERED: "0+60x10 600x3"}, 14, False),
+    Case("ReaderStale", "born at its last value", {ANSWERED: "_x9 600x30"}, 16, True),
+    Case("ReaderStale", "silence", {ANSWERED: "0+60x10 600x30"}, 16, True),
+    Case("ReaderStale", "it reads again", {ANSWERED: "0+60x10 600x9 1200+60x30"}, 25, False),
+    Case("ReleaseOverdue", "not yet due", {DUE: "3600x200"}, 59, False),
+    Case("ReleaseOverdue", "just due", {DUE: "3600x200"}, 74, False),
+    Case("ReleaseOverdue", "overdue", {DUE: "3600x200"}, 76, True),
+    Case("ReleaseOverdue", "born overdue", {DUE: "_x90 3600x200"}, 91, True),
+    Case("ReleaseOverdue", "published", {DUE: "3600x61 7200x90"}, 100, False),
+    Case("ReleaseOverdue", "the last one is published", {DUE: "3600x61 stale"}, 100, False),
+    Case("PeriodEmpty", "none is closed", {READY: "1x30"}, 20, False),
+    Case("PeriodEmpty", "none is empty", {ACCEPTED: "_x9 7x9 3x9"}, 20, False),
+    Case("PeriodEmpty", "born empty", {ACCEPTED: "_x9 0x9"}, 10, True),
+    Case("PeriodEmpty", "the last one is empty", {ACCEPTED: "7x9 0x30"}, 20, True),
+    Case("PeriodEmpty", "one before was", {ACCEPTED: "0x9 7x30"}, 20, False),
+    Case("JobFailed", "it runs", {RUNNING: "1x30"}, 20, False),
+    Case("JobFailed", "born failed", {FAILED: "_x9 1x30"}, 16, True),
+    Case("JobFailed", "it failed and is tried again", {FAILED: "1x3 stale"}, 20, False),
+    Case("JobFailed", "it failed", {RUNNING: "1x9 stale", FAILED: "_x9 1x30"}, 20, True),
+    Case("BudgetNearlySpent", "much is left", {LEFT: "0.4x30", SPENT: "0.1x30"}, 20, False),
+    Case("BudgetNearlySpent", "little is left", {LEFT: "0.04x30", SPENT: "0.46x30"}, 20, True),
+    Case("BudgetNearlySpent", "nothing is left", {LEFT: "0x30", SPENT: "0.5x30"}, 20, False),
+    Case("BudgetSpent", "little is left", {LEFT: "0.04x30", SPENT: "0.46x30"}, 20, False),
+    Case("BudgetSpent", "nothing is left", {LEFT: "0.1x9 0x30", SPENT: "0.4x9 0.5x30"}, 20, True),
+    Case("BudgetSpent", "less than nothing", {LEFT: "-3x30", SPENT: "4x30"}, 20, True),
+]
+
+# Samples of cells that are rejected as late, that have another value, and that are received.
+REJECTED = [
+    ("nothing comes", "0x90", "0x90", "0x90", 80, False),
+    ("nothing is rejected", "0x90", "0x90", "0+100x90", 80, False),
+    ("a few are rejected", "0+1x90", "0+1x90", "0+100x90", 80, False),
+    ("few for each reason, but many", "0+3x90", "0+3x90", "0+100x90", 80, True),
+    ("after a quiet time", "0x90 0+9x30", "0x120", "0x90 0+10x30", 112, True),
+    ("many, but not yet for long", "0x90 0+9x30", "0x120", "0x90 0+10x30", 100, False),
+    ("all at once, in one scrape", "0x90 500x60", "0x150", "0x90 600x60", 112, True),
+    ("all before the first scrape", "_x9 900x90", "_x9 0x90", "_x9 1000x90", 30, True),
+    ("few before the first scrape", "_x9 9x90", "_x9 0x90", "_x9 1000x90", 30, False),
+    ("a reason is born at its value", "_x9 500x60", "0x150", "500x9 1000x60", 30, True),
+    ("more than an hour ago", "_x9 900x200", "_x9 0x200", "_x9 1000x200", 120, False),
+    ("long ago, and now a few", "900+1x200", "0x200", "1000+100x200", 120, False),
+    ("a new process that rejects nothing", "900x90 0x60", "0x150", "990x90 0+9x60", 130, False),
+    ("a new process that rejects most", "0x90 0x2 80x60", "0x152", "9x90 0x2 90x60", 112, True),
+]
+CASES += [
+    Case("ReportsRejected", about, {LATE: late, VALUE: value, RECEIVED: received}, minute, fires)
+    for about, late, value, received, minute, fires in REJECTED
+]
+
+
+def rules() -> dict[str, str]:
+    """The text of each alert."""
+    blocks = (PROMETHEUS / "alerts.yml").read_text().split("- alert: ")[1:]
+    return {block.split()[0]: block for block in blocks}
+
+
+def tool(*arguments: object) -> None:
+    command = ["promtool", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@promtool
+def test_rules_and_the_example_of_a_configuration_are_valid() -> None:
+    tool("check", "rules", PROMETHEUS / "alerts.yml")
+    tool("check", "config", PROMETHEUS / "prometheus.yml")
+
+
+@promtool
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.alert}: {case.about}")
+def test_an_alert(case: Case, tmp_path: Path) -> None:
+    severity = re.findall(r"severity: (\w+)", rules()[case.alert])[0]
+    study = "" if case.alert == "ReleaserDown" else f", {STUDY}"
+    labels = f'{{alertname="{case.alert}", severity="{severity}"{study}}}'
+    test = {
+        "interval": "1m",
+        "input_series": [{"series": name, "values": v} for name, v in case.series.items()],
+        "promql_expr_test": [
+            {
+                "expr": f"sum by (alertname, severity, study)"
+                f' (ALERTS{{alertname="{case.alert}",alertstate="firing"}})',
+                "eval_time": f"{case.minute}m",
+                "exp_samples": [{"labels": labels, "value": 1}] if case.fires else [],
+            }
+        ],
+    }
+    path = tmp_path / "test.yml"  # JSON is YAML
+    alerts = str(PROMETHEUS / "alerts.yml")
+    path.write_text(
+        json.dumps({"rule_files": [alerts], "evaluation_interval": "1m", "tests": [test]})
+    )
+    tool("test", "rules", path)
+
+
+def test_every_alert_is_tested_and_has_a_severity_and_a_summary() -> None:
+    assert {case.alert for case in CASES if case.fires} == set(rules())
+    assert {case.alert for case in CASES if not case.fires} == set(rules())
+    for name, block in rules().items():
+        assert re.findall(r"severity: (critical|warning|info)\b", block), name
+        assert "summary: " in block
+        assert name == "ReleaserDown" or "{{ $labels.study }}" in block
+
+
+def test_the_operations_page_explains_every_alert() -> None:
+    text = (PROMETHEUS.parent / "OPERATIONS.md").read_text()
+    assert re.findall(r"^\| `([A-Z]\w+)` \|", text, re.MULTILINE) == list(rules())
