@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from fractions import Fraction
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 from crash.small import LABELS, PERIODS, SCHEDULE, Place, declaration, markers, script
 from crash.victim import in_memory
+from probes import ask, both, metrics, names
 from stream_dp.services.cli import main
 from stream_dp.services.releaser import listen
 from stream_dp.services.releaser.facts import Cells, Facts
@@ -53,22 +53,6 @@ CONFIDENTIAL = {
 STUDY = '{study="small"}'
 
 
-class Answer(NamedTuple):
-    status: int
-    headers: dict[str, str]
-    body: bytes
-
-
-def ask(port: int, path: str, method: str = "GET") -> Answer:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
-    try:
-        connection.request(method, path)
-        with connection.getresponse() as response:
-            return Answer(response.status, dict(response.getheaders()), response.read())
-    finally:
-        connection.close()
-
-
 def raw(port: int, request: bytes) -> bytes:
     """Everything that comes back until the listener closes."""
     with socket.create_connection(("127.0.0.1", port), timeout=10) as sent:
@@ -76,29 +60,8 @@ def raw(port: int, request: bytes) -> bytes:
         return b"".join(iter(lambda: sent.recv(4096), b""))
 
 
-def metrics(port: int) -> dict[str, float]:
-    """Samples by name with labels."""
-    lines = ask(port, "/metrics").body.decode().splitlines()
-    pairs = (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
-    return {name: float(value) for name, value in pairs}
-
-
 def rejected(reason: str) -> str:
     return f'stream_dp_cells_rejected_total{{reason="{reason}",study="small"}}'
-
-
-def names(port: int) -> set[str]:
-    return {name.split("{")[0] for name in metrics(port)}
-
-
-@contextmanager
-def both(facts: Facts) -> Iterator[tuple[int, int]]:
-    """The ports of a confidential and a public listener."""
-    with ExitStack() as stack:
-        yield (
-            stack.enter_context(listening("127.0.0.1:0", facts, public=False)),
-            stack.enter_context(listening("127.0.0.1:0", facts, public=True)),
-        )
 
 
 @pytest.fixture

@@ -24,13 +24,14 @@ from crash.small import (
     reports_of,
 )
 from crash.victim import in_memory
+from probes import ask, both, metrics, until
 from prometheus_client import CollectorRegistry, generate_latest
 from stream_dp.services.releaser import live as roles
 from stream_dp.services.releaser.facts import SILENCE, Cells, Facts, JobFacts
 from stream_dp.services.releaser.inputs import _ASK
 from stream_dp.services.releaser.listen import PublicMetrics
 from stream_dp.services.releaser.releaser import Releaser
-from test_listen import STUDY, ask, both, metrics, rejected, watched
+from test_listen import STUDY, rejected, watched
 
 from stream_dp.log.base import Record
 from stream_dp.log.topics import ANSWER
@@ -188,13 +189,6 @@ def stalling(releaser: Releaser) -> Iterator[threading.Event]:
         answers.set()
         thread.join(30)
     assert not thread.is_alive()
-
-
-def until(port: int, status: int, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while ask(port, "/readyz").status != status:
-        assert time.monotonic() < deadline, f"/readyz is not {status}"
-        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("waits", ["for a marker", "for a close", "for its time"])

@@ -1,0 +1,121 @@
+"""A broker that stops answering: not ready within half the time that a broker may take."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+from broker import FOLDER, Broker
+from days import Days
+from probes import ask, until
+from stream_dp.services.operator import releaser
+from stream_dp.services.releaser.facts import SILENCE
+from stream_dp.services.releaser.listen import listening
+
+SCHEDULE = 'close = "schedule"\nzone = "UTC"\nat = 06:00:00\ngrace = "1h"\ndelay = "1h"'
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker that this module may stop."""
+    broker = Broker(tmp_path_factory.mktemp("broker"), libs=FOLDER / "libs")
+    broker.start()
+    yield broker
+    broker.stop()
+
+
+def paused(broker: Broker) -> Callable[[], object]:
+    """Pause the broker; what is returned lets it go on."""
+    pid = int((broker.folder / "pid").read_text())
+    os.kill(pid, signal.SIGSTOP)
+    return lambda: os.kill(pid, signal.SIGCONT)
+
+
+def killed(broker: Broker) -> Callable[[], object]:
+    broker.stop(signal.SIGKILL)
+    return broker.start
+
+
+@pytest.mark.parametrize(
+    ("close", "stop", "silence"),
+    # The process ends ANSWER seconds after the broker's last word; a broker needs some of them to
+    # start, or to come to itself, where the machine is busy.
+    [
+        ('close = "marker"', paused, SILENCE),
+        ('close = "marker"', killed, 4.0),
+        (SCHEDULE, paused, 8.0),
+    ],
+    ids=["reads, broker paused", "reads, broker killed", "waits to publish, broker paused"],
+)
+def test_not_ready_while_the_broker_does_not_answer(
+    close: str,
+    stop: Callable[[Broker], Callable[[], object]],
+    silence: float,
+    own: Broker,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("stream_dp.services.releaser.facts.SILENCE", silence)
+    days = Days.on_kafka(tmp_path, own.address, f"r-{uuid.uuid4().hex[:12]}", 5, close=close)
+    there, ended = threading.Event(), threading.Event()
+    step = "committed" if close == SCHEDULE else "recovered"
+    process = releaser(days.setting)
+    if close == SCHEDULE:
+        now = days.setting.study.periods.close_time(1) or 0.0
+        process.clock = lambda: now
+    process.at = lambda name: there.set() if name == step else None
+
+    def run() -> None:
+        process.run()
+        ended.set()  # not where it raises
+
+    thread = threading.Thread(target=run, daemon=True)
+    with ExitStack() as stack:
+        stack.enter_context(closing(process.log))
+        stack.enter_context(closing(process.public))
+        inside = stack.enter_context(listening("127.0.0.1:0", process.facts, public=False))
+        public = stack.enter_context(listening("127.0.0.1:0", process.facts, public=True))
+        thread.start()
+        stack.callback(thread.join, 60)
+        stack.callback(process.stop.set)
+        assert there.wait(30)
+        until(inside, 200, 5)
+        before = ask(public, "/metrics")
+        go_on = stop(own)
+        try:
+            until(inside, 503, silence + 3)
+            assert ask(inside, "/healthz").status == 200
+            assert ask(public, "/metrics")[::2] == before[::2]
+        finally:
+            go_on()
+        until(inside, 200, 25)
+        time.sleep(2)
+        assert ask(inside, "/readyz").status == 200
+    assert ended.is_set()
+
+
+def test_ready_while_nothing_happens(own: Broker, tmp_path: Path) -> None:
+    """Longer than the silence that ends readiness, waiting for a scheduled time."""
+    days = Days.on_kafka(tmp_path, own.address, f"r-{uuid.uuid4().hex[:12]}", 5, close=SCHEDULE)
+    process = releaser(days.setting)
+    now = days.setting.study.periods.close_time(1) or 0.0
+    process.clock = lambda: now
+    there = threading.Event()
+    process.at = lambda name: there.set() if name == "committed" else None
+    thread = threading.Thread(target=process.run, daemon=True)
+    with closing(process.log), closing(process.public):
+        thread.start()
+        assert there.wait(30)
+        deadline = time.monotonic() + SILENCE + 3
+        while time.monotonic() < deadline:
+            assert process.facts.ready
+            time.sleep(0.05)
+        process.stop.set()
+        thread.join(60)

@@ -1,0 +1,56 @@
+"""Questions to the listeners of a releaser that runs beside the test."""
+
+from __future__ import annotations
+
+import http.client
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import NamedTuple
+
+from stream_dp.services.releaser.facts import Facts
+from stream_dp.services.releaser.listen import listening
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+def ask(port: int, path: str, method: str = "GET") -> Answer:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        connection.request(method, path)
+        with connection.getresponse() as response:
+            return Answer(response.status, dict(response.getheaders()), response.read())
+    finally:
+        connection.close()
+
+
+def metrics(port: int) -> dict[str, float]:
+    """Samples by name with labels."""
+    lines = ask(port, "/metrics").body.decode().splitlines()
+    pairs = (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+    return {name: float(value) for name, value in pairs}
+
+
+def names(port: int) -> set[str]:
+    return {name.split("{")[0] for name in metrics(port)}
+
+
+def until(port: int, status: int, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while ask(port, "/readyz").status != status:
+        assert time.monotonic() < deadline, f"/readyz is not {status}"
+        time.sleep(0.02)
+
+
+@contextmanager
+def both(facts: Facts) -> Iterator[tuple[int, int]]:
+    """The ports of a confidential and a public listener."""
+    with ExitStack() as stack:
+        yield (
+            stack.enter_context(listening("127.0.0.1:0", facts, public=False)),
+            stack.enter_context(listening("127.0.0.1:0", facts, public=True)),
+        )
