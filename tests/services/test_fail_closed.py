@@ -232,7 +232,7 @@ def test_a_tampered_certificate_breaks_the_chain(place: Place, refused: Callable
     (value,) = (row[4] for row in place.rows(TOPIC) if row[1] == found)
     place.edit(
         "UPDATE records SET value = ? WHERE topic = 'releases' AND place = ?",
-        value.replace(b'"unit":"person"', b'"unit":"planet"'),
+        value.replace(b'"code_version":"', b'"code_version":"9'),
         found,
         public=True,
     )
@@ -248,7 +248,7 @@ def test_a_last_release_changed_with_its_hashes(place: Place, refused: Callable[
     (value,) = (row[4] for row in place.rows(TOPIC) if row[1] == last)
     place.edit(
         "UPDATE records SET value = ? WHERE topic = 'releases' AND place = ?",
-        value.replace(b'"unit":"person"', b'"unit":"planet"'),
+        value.replace(b'"code_version":"', b'"code_version":"9'),
         last,
         public=True,
     )
