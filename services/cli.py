@@ -138,6 +138,9 @@ def _parser() -> argparse.ArgumentParser:
     added = command("run", operator.run, "close, decide and publish; stops on SIGTERM")
     added.add_argument("study", type=Path, metavar="STUDY.toml")
     added.add_argument("--until-idle", action="store_true", help="stop when nothing is left to do")
+    words = "the logs' files were moved or restored, and NO other copy of them goes on: two would"
+    words += " draw noise for the same periods, and the guarantee would be lost"
+    added.add_argument("--moved", action="store_true", help=words)
 
     added = command("status", operator.status, "open period, last release, budget (confidential)")
     added.add_argument("study", type=Path, metavar="STUDY.toml")

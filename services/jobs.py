@@ -9,18 +9,18 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from typing import Any
 
 from tqdm import tqdm
 
 from stream_dp.errors import UserError
-from stream_dp.log.base import Missing
+from stream_dp.log.base import Log, Missing
 
 from .cli import JOB_FAILED, Output
 from .joblog import Board, word
 from .progress import Told, duration
-from .releaser import journal
+from .releaser import journal, place
 from .releaser.jobs import ready
 from .releaser.journal import Entry
 from .setting import Setting
@@ -144,6 +144,8 @@ def worker(options: argparse.Namespace) -> Output:
             threading.Thread(target=_end_with_parent, daemon=True).start()
         bar = stack.enter_context(_Bar())
         log = stack.enter_context(closing(setting.log()))
+        if not options.attached:
+            _known_file(setting, log)
         process = Worker(setting.study, log, setting.snapshots, stop=stop)
         process.tell = (lambda line: None) if options.attached else bar.tell
         process.heard = bar.show
@@ -151,6 +153,13 @@ def worker(options: argparse.Namespace) -> Output:
     # A releaser beside it reads of failures in the topics.
     failed = process.failed and options.until_idle and not options.attached
     return Output({"stopped": stop.is_set()}, "", JOB_FAILED if failed else 0)
+
+
+def _known_file(setting: Setting, log: Log) -> None:
+    """Raises Inconsistent for a copied file: a worker beside the original draws the same rounds."""
+    with suppress(Missing):
+        if log.place:
+            place.check(journal.read(log), log, str(setting.path))
 
 
 def _end_with_parent() -> None:

@@ -9,21 +9,22 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from stream_dp.errors import UserError
-from stream_dp.log.base import Missing
+from stream_dp.errors import Inconsistent, UserError
+from stream_dp.log.base import Log, Missing
 from stream_dp.log.message import iso
+from stream_dp.release import TOPIC
 
 from .cli import JOB_FAILED, Output
 from .jobs import listed, worker_command
-from .releaser import journal
+from .releaser import journal, place
 from .releaser.inputs import close_given, marker
-from .releaser.journal import REPORTS
+from .releaser.journal import REPORTS, Entry
 from .releaser.releaser import Releaser, topics_of
 from .roster import has_table
 from .setting import Setting
@@ -93,6 +94,7 @@ def run(options: argparse.Namespace) -> Output:
         signal.signal(name, lambda *_: stop.set())
     tell = _tell_json if options.json else lambda line: print(line, flush=True)
     process = releaser(setting, tell=tell, stop=stop)
+    process.moved = options.moved
     # What was imported lives as long as the service: let the collector never look at it again.
     gc.freeze()
     with ExitStack() as stack:
@@ -143,8 +145,9 @@ def status(options: argparse.Namespace) -> Output:
             entries = journal.read(log)
             ledger = journal.check(entries, made, log.describe(REPORTS)) if entries else None
             given = close_given(log, entries, _LOOK) if study.periods.close == "marker" else None
+            strange = _strange(setting, entries, log)
     except Missing:
-        entries, ledger, given = [], None, False
+        entries, ledger, given, strange = [], None, False, None
     last = journal.closes(entries)[-1] if entries else None
     number = last.number if last else 0
     waits = "nothing: the horizon is reached"
@@ -161,6 +164,7 @@ def status(options: argparse.Namespace) -> Output:
         "confidential": True,
         "study": study.name,
         "begun": bool(entries),
+        "moved": strange is not None,
         "open_period": labels[number] if number < len(labels) else None,
         "waits_for": waits,
         "last_closed": labels[number - 1] if number else None,
@@ -176,6 +180,8 @@ def status(options: argparse.Namespace) -> Output:
         f"last closed: {data['last_closed'] or 'none'}",
         f"budget: rho {float(spent):.6g} of {float(study.rho):.6g} spent",
     ]
+    if strange is not None:
+        text.append(strange)
     if study.batches:
         sent = entries or has_table(setting)
         data["groups_sent"] = bool(sent)
@@ -193,3 +199,18 @@ def status(options: argparse.Namespace) -> Output:
             f"{rejected} rejected + {cells['pending']} pending"
         )
     return Output(data, "\n".join(text))
+
+
+def _strange(setting: Setting, entries: Sequence[Entry], log: Log) -> str | None:
+    """Why `run` would refuse the logs' files as copies; None where it would not."""
+    file = str(setting.path)
+    try:
+        place.check(entries, log, file)
+        with closing(setting.public(readonly=True)) as public:
+            published = bool(public.read(TOPIC, {0: 0}, 1, 0).records)
+            place.noted(entries, log, public, published, False, file)
+    except Missing:
+        return None
+    except Inconsistent as error:
+        return error.lines[0]
+    return None

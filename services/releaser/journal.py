@@ -1,7 +1,8 @@
 """The journal: the releaser's confidential record of decisions, a chain of messages.
 
 Entry 0 (genesis) binds the study to its input and holds the key of the hash of ids; every other
-entry closes one period, or takes the result of a batch job that a close began. An entry holds the
+entry closes one period, takes the result of a batch job that a close began, or notes in which
+files the journal goes on. An entry holds the
 exact records to be published, so that publishing, at once or after a crash, only copies them.
 """
 
@@ -25,7 +26,7 @@ from stream_dp.study import Study
 
 from ..joblog import Job
 
-GENESIS, CLOSE, RESULT = "genesis", "close", "result"
+GENESIS, CLOSE, RESULT, PLACED = "genesis", "close", "result", "placed"
 JOURNAL = "journal"
 REPORTS = "reports"
 DEAD_LETTERS = "dead-letters"
@@ -36,10 +37,21 @@ CLOCK = "clock"  # where a cluster is asked for its time
 class Entry:
     """A journal entry.
 
-    number: of the period that it closes, or whose job it is about; 0 for genesis.
+    number: of the period that it closes, or whose job it is about, or that was closed last; 0 for
+    genesis.
     """
 
     message: Message
+
+    @property
+    def closes(self) -> bool:
+        """Whether it closes a period, as genesis does for number 0."""
+        return self.message.head["type"] in {GENESIS, CLOSE}
+
+    @property
+    def places(self) -> dict[str, str]:
+        """Of the confidential log's file and the public one's, where it notes them."""
+        return dict(self.message.head.get("places", {}))
 
     @property
     def result_of(self) -> str | None:
@@ -100,11 +112,17 @@ class Entry:
 
 
 def genesis(
-    study: Study, reports: TopicInfo, key: bytes, simulated: bool, groups: str | None = None
+    study: Study,
+    reports: TopicInfo,
+    key: bytes,
+    simulated: bool,
+    groups: str | None = None,
+    places: Mapping[str, str] | None = None,
 ) -> Message:
     """Entry 0, with the study's declaration as the first public message.
 
-    groups: the hash of the table of groups, where the study has batch releases.
+    groups: the hash of the table of groups, where the study has batch releases. places: of the
+    files of both logs.
     """
     head = {
         "type": STUDY_TYPE,
@@ -134,6 +152,7 @@ def genesis(
         "public": [declared.hash],
         "code_version": __version__,
         **({} if groups is None else {"groups": groups}),
+        **({"places": dict(places)} if places and any(places.values()) else {}),
     }
     return message(0, START, held, _parts(public, {}))
 
@@ -189,6 +208,19 @@ def result(
     return message(before.index + 1, before.hash, held, _parts(public, {}))
 
 
+def placed(before: Message, places: Mapping[str, str]) -> Message:
+    """The entry that notes in which files the journal goes on, after the entry `before`."""
+    held = {
+        "type": PLACED,
+        "number": before.head["number"],
+        "places": dict(places),
+        "charges": [],
+        "public": [],
+        "code_version": __version__,
+    }
+    return message(before.index + 1, before.hash, held, [])
+
+
 def _parts(public: Sequence[Record], states: Mapping[str, bytes]) -> list[tuple[str, bytes]]:
     found = [part for name, data in states.items() for part in split(f"state {name}", data)]
     packed = [msgspec.msgpack.encode(record) for record in public]
@@ -213,6 +245,8 @@ def read(log: Log) -> list[Entry]:
     closed = -1
     for place, entry in enumerate(entries):
         job = entry.result_of
+        if entry.message.head["type"] == PLACED:
+            continue
         if job is None:
             closed += 1
             if entry.number != closed:
@@ -227,7 +261,7 @@ def read(log: Log) -> list[Entry]:
 
 def closes(entries: Sequence[Entry]) -> list[Entry]:
     """Genesis, and the entries that close a period: entry n closes period n."""
-    return [entry for entry in entries if entry.result_of is None]
+    return [entry for entry in entries if entry.closes]
 
 
 def outstanding(entries: Sequence[Entry]) -> list[Job]:

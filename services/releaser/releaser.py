@@ -25,7 +25,7 @@ from stream_dp.study import Study
 
 from ..joblog import TOPICS as JOB_TOPICS
 from ..roster import Roster
-from . import decision, journal, recovery
+from . import decision, journal, place, recovery
 from .child import Child
 from .clocks import Clocks, steady
 from .facts import Facts
@@ -72,7 +72,8 @@ class Releaser:
     """Runs a study on two logs.
 
     file: the study's, for what it tells. worker: the command, after the interpreter's own name, of
-    the worker that it starts beside itself when a batch job is due; None: others work. tell: a
+    the worker that it starts beside itself when a batch job is due; None: others work. moved: the
+    operator's word that the logs' files were moved or restored and no other copy goes on. tell: a
     line for the operator, never a count. at: called with every step's name, for tests that stop
     there. clock, steady: see Clocks. stop: set it to end at the next safe point.
     """
@@ -84,6 +85,7 @@ class Releaser:
     partitions: int = 1
     file: str = "STUDY.toml"
     worker: list[str] | None = None
+    moved: bool = False
     source: Source = field(default_factory=System)
     clock: Callable[[], float] = time_module.time
     steady: Callable[[], float] = steady
@@ -121,6 +123,7 @@ class Releaser:
             entries, groups = self._begin(writer)
             ledger = journal.check(entries, self.plan, self.log.describe(REPORTS))
             done, waiting = recovery.unpublished(self.public, entries)
+            self._place(writer, entries, bool(done))
             publisher.seen(done)
             for entry in waiting:
                 if not publisher.publish(entry, until_idle):
@@ -257,14 +260,28 @@ class Releaser:
                 )
             info = self.log.describe(REPORTS)
             bound = None if groups is None else groups.hash
-            simulated = self.source.simulated
-            first = journal.genesis(self.plan.study, info, secret(32), simulated, bound)
+            simulated, places = self.source.simulated, place.places(self.log, self.public)
+            first = journal.genesis(self.plan.study, info, secret(32), simulated, bound, places)
             writer.commit(journal.journal_records(first, self.plan.study))
             entries = [Entry(first)]
             self.at("begun")
         if entries[0].message.head["simulated"] != self.source.simulated:
             raise Inconsistent("journal: a study with seeded noise and one without do not mix")
         return entries, groups
+
+    def _place(self, writer: Writer, entries: list[Entry], published: bool) -> None:
+        """Let the journal note in which files it goes on; refuse a copy that nobody spoke for."""
+        given = (self.log, self.public, published, self.moved, self.file)
+        if (noted := place.noted(entries, *given)) is None:
+            return
+        writer.commit(journal.journal_records(noted, self.plan.study))
+        entries.append(Entry(noted))
+        self.at("placed")
+        if self.moved:
+            self.tell(
+                "moved: the journal goes on in these files; never start another copy of them, for"
+                " both would draw noise for the same periods"
+            )
 
     def _cut(self, number: int, inputs: Inputs, until_idle: bool, live: Live) -> Positions | None:
         """Read until period `number` can close; its cut, or None to stop before."""

@@ -125,6 +125,11 @@ class Writer(Protocol):
 
 
 class Log(Protocol):
+    @property
+    def place(self) -> str:
+        """What a copy of the log's file does not share (place.py); empty for a cluster, whose
+        topics have an identity of their own."""
+
     def create(self, topics: Mapping[str, int]) -> None:
         """Make the topics that do not exist, with that many partitions. Harmless to repeat."""
 

@@ -110,6 +110,10 @@ class KafkaLog:
         with suppress(RuntimeError):  # closed before
             self._consumer.close()
 
+    @property
+    def place(self) -> str:
+        return ""
+
     def create(self, topics: Mapping[str, int]) -> None:
         self._topics.create(topics)
 

@@ -39,6 +39,7 @@ from .base import (
     Unknown,
     size,
 )
+from .place import place_of
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS log (version INTEGER NOT NULL, identity TEXT NOT NULL);
@@ -162,6 +163,10 @@ class SqliteLog:
 
     def name(self, topic: str) -> str:
         return topic
+
+    @property
+    def place(self) -> str:
+        return place_of(self._path)
 
     def create(self, topics: Mapping[str, int]) -> None:
         missing = [(name, count) for name, count in topics.items() if not self._known(name)]

@@ -30,6 +30,11 @@ from stream_dp.studyfile import load
 CLOSED = 3
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _copies_pass(copies_pass: None) -> None:
+    """Each test has a copy of one study; what is refused of copies is in test_moved.py."""
+
+
 @pytest.fixture(scope="module")
 def memory() -> Iterator[Path]:
     with in_memory() as folder:

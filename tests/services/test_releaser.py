@@ -242,7 +242,7 @@ def test_a_signal_ends_it_cleanly_and_a_later_run_goes_on(
     assert [e.number for e in place.entries()] == list(range(PERIODS + 1))
 
 
-def test_a_stop_at_any_step_ends_at_a_safe_point(folder: Path) -> None:
+def test_a_stop_at_any_step_ends_at_a_safe_point(folder: Path, copies_pass: None) -> None:
     with pytest.MonkeyPatch.context() as patch:
         secrets_fixed(patch)
         place = Place(folder / "sent")
