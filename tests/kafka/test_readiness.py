@@ -13,11 +13,14 @@ from pathlib import Path
 
 import pytest
 from broker import FOLDER, Broker
+from confluent_kafka import KafkaError, KafkaException
 from days import Days
 from probes import ask, until
 from stream_dp.services.operator import releaser
 from stream_dp.services.releaser.facts import SILENCE
 from stream_dp.services.releaser.listen import listening
+
+from stream_dp.log.topics import Topics
 
 SCHEDULE = 'close = "schedule"\nzone = "UTC"\nat = 06:00:00\ngrace = "1h"\ndelay = "1h"'
 
@@ -119,3 +122,25 @@ def test_ready_while_nothing_happens(own: Broker, tmp_path: Path) -> None:
             time.sleep(0.05)
         process.stop.set()
         thread.join(60)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+    ],
+)
+def test_a_broker_that_comes_back_behind_its_own_epoch_is_asked_again(code: int) -> None:
+    topics = Topics("x", {"bootstrap.servers": "127.0.0.1:1"}, 1, ())
+    answers: list[Exception | int] = [KafkaException(KafkaError(code)), 7]
+
+    def ask() -> int:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    assert topics._settled("no positions", ask) == 7
