@@ -20,7 +20,7 @@ from stream_dp.log.base import Log, Missing
 from stream_dp.log.message import iso
 from stream_dp.release import TOPIC
 
-from .cli import JOB_FAILED, Output
+from .cli import JOB_FAILED, Output, say
 from .jobs import listed, worker_command
 from .releaser import journal, place
 from .releaser.inputs import close_given, marker
@@ -92,7 +92,7 @@ def run(options: argparse.Namespace) -> Output:
     stop = threading.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda *_: stop.set())
-    tell = _tell_json if options.json else lambda line: print(line, flush=True)
+    tell = _tell_json if options.json else say
     process = releaser(setting, tell=tell, stop=stop)
     process.moved = options.moved
     # What was imported lives as long as the service: let the collector never look at it again.

@@ -10,7 +10,6 @@ from typing import Any
 from ..errors import UserError
 from .base import Log
 from .settings import connection
-from .sqlite import SqliteLog
 
 
 def open_log(
@@ -30,6 +29,8 @@ def open_log(
     """
     scheme, _, rest = url.partition(":")
     if scheme == "sqlite" and rest:
+        from .sqlite import SqliteLog
+
         return SqliteLog(base / rest, public=public, readonly=readonly, timed=timed)
     match = re.fullmatch(r"//([^/\s]+)/([A-Za-z0-9._-]{1,100})", rest)
     if scheme != "kafka" or match is None:

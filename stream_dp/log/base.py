@@ -35,6 +35,10 @@ class Unavailable(LogError):
     """The log does not answer now; nothing is wrong that waiting or starting again may not cure."""
 
 
+class Damaged(LogError):
+    """The log's file is not what was written: emptied, cut short or overwritten."""
+
+
 class Busy(LogError):
     """Another process owns this role."""
 
