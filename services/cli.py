@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def say(text: str) -> None:
-    """A text on standard output, now, without what moves a cursor. Raises OSError, which names it."""
+    """A text on standard output, now, escaped. Raises OSError, which names it."""
     try:
         print("\n".join(printable(line) for line in text.split("\n")), flush=True)
     except OSError as error:

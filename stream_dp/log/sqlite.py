@@ -14,19 +14,22 @@ import sqlite3
 import time as clock_module
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import NoneType
 from typing import Any
 
 import msgspec
 
+from ..errors import unwritable
 from ..privacy.noise import secret
 from .base import (
     BATCH_BYTES,
     MOST_BYTES,
     Batch,
     Busy,
+    Damaged,
     Fenced,
     Headers,
     LogError,
@@ -36,6 +39,7 @@ from .base import (
     Record,
     Stored,
     TopicInfo,
+    Unavailable,
     Unknown,
     size,
 )
@@ -52,9 +56,22 @@ CREATE TABLE IF NOT EXISTS records (
 """
 _VERSION = 1
 _HEADERS = msgspec.msgpack.Decoder(tuple[tuple[str, bytes | None], ...])
-_POLL = 0.05
 _MOST_ROW = 4 * MOST_BYTES  # of a row with its headers' names
 _MOST_PARTITIONS = 100_000
+_MAGIC = b"SQLite format 3\0"  # how its files begin
+_POLL = 0.05
+# Primary codes: no room, a read-only file system, a device that fails; and a file that was changed.
+_PASSING = {
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_PROTOCOL,
+    sqlite3.SQLITE_READONLY,
+}
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
 class SqliteLog:
@@ -79,40 +96,66 @@ class SqliteLog:
         if readonly:
             if not path.is_file():
                 raise Missing(f"{path}: no such log")
-            self._db = self._connect(f"{path.resolve().as_uri()}?mode=ro")
-        else:
-            if not path.exists():
-                if not path.parent.is_dir():
-                    raise LogError(f"{path.parent}: no such folder")
-                os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o644 if public else 0o600))
-            self._db = self._connect(path.resolve().as_uri())
+        elif not path.exists():
+            if not path.parent.is_dir():
+                raise LogError(f"{path.parent}: no such folder")
+            self._new(0o644 if public else 0o600)
+        self._usable(readonly)
+        self._db = self._connect(path.resolve().as_uri() + ("?mode=ro" if readonly else ""))
         try:
-            self._is_ours()
-            if not readonly:
-                self._db.execute(f"PRAGMA journal_mode={'DELETE' if public else 'WAL'}")
-                self._db.execute(f"PRAGMA synchronous={'EXTRA' if public else 'FULL'}")
-                self._prepare()
-            found = self._db.execute("SELECT version, identity FROM log").fetchone()
-        except sqlite3.DatabaseError as error:
-            self._db.close()
-            if "readonly" in str(error):
+            with self._faults("cannot be opened"):
+                self._is_ours()
+                if not readonly:
+                    self._db.execute(f"PRAGMA journal_mode={'DELETE' if public else 'WAL'}")
+                    self._db.execute(f"PRAGMA synchronous={'EXTRA' if public else 'FULL'}")
+                found = self._db.execute("SELECT version, identity FROM log").fetchone()
+            if found is None or found[0] != _VERSION:
                 raise LogError(
-                    f"{path}: a publication was interrupted; the releaser completes it when it"
-                    " starts again"
-                ) from None
-            raise LogError(f"{path}: not a log of stream-dp ({error})") from None
+                    f"{path}: not a log of a version that this code reads; use a newer stream-dp"
+                )
         except LogError:
             self._db.close()
             raise
-        if found is None or found[0] != _VERSION:
-            self._db.close()
-            raise LogError(
-                f"{path}: not a log of a version that this code reads; use a newer stream-dp"
-            )
         self._identity: str = found[1]
 
-    def _connect(self, uri: str) -> sqlite3.Connection:
+    def _new(self, mode: int) -> None:
+        """Make the file, whole or not at all: so an empty one was emptied, and is no new log."""
+        path = self._path.resolve()
         try:
+            with (
+                self._faults("cannot be made"),
+                TemporaryDirectory(dir=path.parent, prefix=f".{path.name}-") as folder,
+            ):
+                draft = Path(folder) / path.name
+                os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, mode))
+                with closing(sqlite3.connect(draft, isolation_level=None)) as db:
+                    db.execute("PRAGMA synchronous=EXTRA")
+                    db.execute("BEGIN IMMEDIATE")
+                    for statement in _SCHEMA.split(";"):
+                        db.execute(statement)
+                    db.execute("INSERT INTO log VALUES (?, ?)", (_VERSION, secret(16).hex()))
+                    db.execute("COMMIT")
+                with suppress(FileExistsError):  # another process has made it meanwhile
+                    os.link(draft, path)
+        except OSError as error:
+            raise unwritable(self._path, error) from None
+
+    def _usable(self, readonly: bool) -> None:
+        """Raises LogError for what the file system says of the file, before it is opened."""
+        if not self._path.is_file():
+            raise LogError(f"{self._path}: not a file")
+        if self._path.stat().st_size == 0:
+            raise Damaged(
+                f"{self._path}: is empty, so it was emptied; restore a backup (a public log may be"
+                " removed instead: the releaser publishes again what its journal holds)"
+            )
+        if not os.access(self._path, os.R_OK if readonly else os.R_OK | os.W_OK):
+            if not readonly and os.statvfs(self._path).f_flag & os.ST_RDONLY:
+                raise Unavailable(f"{self._path}: is on a read-only file system")
+            raise LogError(f"{self._path}: no permission to {'read' if readonly else 'write'} it")
+
+    def _connect(self, uri: str) -> sqlite3.Connection:
+        with self._faults("cannot be opened"):
             db = sqlite3.connect(
                 uri, uri=True, timeout=60, isolation_level=None, check_same_thread=False
             )
@@ -121,14 +164,41 @@ class SqliteLog:
             db.execute("PRAGMA cell_size_check=ON")
             db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_ROW)
             return db
+
+    @contextmanager
+    def _faults(self, what: str) -> Iterator[None]:
+        """Raises a LogError of the right kind for each of SQLite's own errors."""
+        try:
+            yield
         except sqlite3.Error as error:
-            raise LogError(f"{self._path}: cannot be opened ({error})") from None
+            code = getattr(error, "sqlite_errorcode", 0)
+            if code == sqlite3.SQLITE_READONLY_ROLLBACK:
+                raise Unavailable(
+                    f"{self._path}: a publication was interrupted; the releaser completes it when"
+                    " it starts again"
+                ) from None
+            if code == sqlite3.SQLITE_NOTADB and self._foreign():
+                raise LogError(f"{self._path}: not a log of stream-dp ({error})") from None
+            if code & 0xFF in _DAMAGED:
+                raise Damaged(f"{self._path}: is damaged ({error}); restore a backup") from None
+            kind = Unavailable if code & 0xFF in _PASSING else LogError
+            raise kind(f"{self._path}: {what} ({error})") from None
+        except OverflowError as error:
+            raise LogError(f"{self._path}: {what} ({error})") from None
+
+    def _foreign(self) -> bool:
+        """Whether the file begins like nothing that SQLite writes, or a file system leaves."""
+        # Only for a file that no connection uses: closing it ends this process's locks on it.
+        with self._path.open("rb") as file:
+            first = file.read(len(_MAGIC))
+        return bool(first.strip(b"\0")) and not _MAGIC.startswith(first)
 
     def _is_ours(self) -> None:
         """Raises LogError for another program's database, before anything of it is changed."""
         columns = {row[1] for row in self._db.execute("PRAGMA table_info(log)")}
-        empty = self._db.execute("SELECT 1 FROM sqlite_master").fetchone() is None
-        if not empty and not {"version", "identity"} <= columns:
+        if self._db.execute("SELECT 1 FROM sqlite_master").fetchone() is None:
+            raise Damaged(f"{self._path}: is damaged (nothing is in it); restore a backup")
+        if not {"version", "identity"} <= columns:
             raise LogError(f"{self._path}: not a log of stream-dp")
         # What is computed as it is read could be of any size, and take for ever.
         computed = self._db.execute(
@@ -139,24 +209,16 @@ class SqliteLog:
         if computed.fetchone() is not None:
             raise LogError(f"{self._path}: not a log of stream-dp: it has more than plain tables")
 
-    def _prepare(self) -> None:
-        if self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'log'").fetchone():
-            return
-        with self._transaction():
-            for statement in _SCHEMA.split(";"):
-                self._db.execute(statement)
-            if self._db.execute("SELECT 1 FROM log").fetchone() is None:
-                self._db.execute("INSERT INTO log VALUES (?, ?)", (_VERSION, secret(16).hex()))
-
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
+            self._db.execute("COMMIT")
         except BaseException:
-            self._db.execute("ROLLBACK")
+            if self._db.in_transaction:  # a full disk may have ended it
+                self._db.execute("ROLLBACK")
             raise
-        self._db.execute("COMMIT")
 
     def close(self) -> None:
         self._db.close()
@@ -171,14 +233,12 @@ class SqliteLog:
     def create(self, topics: Mapping[str, int]) -> None:
         missing = [(name, count) for name, count in topics.items() if not self._known(name)]
         if missing:
-            with self._transaction():
+            with self._faults("no topic was made"), self._transaction():
                 self._db.executemany("INSERT OR IGNORE INTO topics VALUES (?, ?)", missing)
 
     def _select(self, query: str, *given: object) -> list[Any]:
-        try:
+        with self._faults("cannot be read"):
             return self._db.execute(query, given).fetchall()
-        except (sqlite3.Error, OverflowError) as error:
-            raise LogError(f"{self._path}: cannot be read ({error})") from None
 
     def _known(self, topic: str) -> int:
         """The topic's number of partitions; 0 where it does not exist."""
@@ -277,21 +337,16 @@ class SqliteLog:
             "SELECT place, time, CAST(key AS BLOB), CAST(value AS BLOB), CAST(headers AS BLOB)"
             " FROM records WHERE topic = ? AND part = ? AND place >= ? ORDER BY place LIMIT ?"
         )
-        try:
+        with self._faults("cannot be read"):
             with closing(self._db.execute(query, (topic, part, first, limit))) as rows:
                 for place, time, key, value, raw in rows:
                     if not (isinstance(place, int) and isinstance(time, int)):
                         raise LogError(f"{self._path}: a record is not one of stream-dp")
                     yield Stored(part, place, time, key, value, _headers(raw) if raw else ())
-        except sqlite3.Error as error:
-            raise LogError(f"{self._path}: cannot be read ({error})") from None
 
     def append(self, records: Iterable[Record]) -> None:
-        try:
-            with self._transaction():
-                self._insert(records)
-        except sqlite3.Error as error:
-            raise LogError(f"{self._path}: nothing was written ({error})") from None
+        with self._faults("nothing was written"), self._transaction():
+            self._insert(records)
 
     def _insert(self, records: Iterable[Record]) -> None:
         now = round(self._clock() * 1000)
@@ -368,10 +423,10 @@ class _Owner:
         if self.over or not self._locked():
             raise Fenced("this writer's ownership is over: another process may have its role")
         try:
-            with self._log._transaction():
+            with self._log._faults("a commit failed"), self._log._transaction():
                 self._log._insert(records)
-        except sqlite3.Error as error:
-            raise Unknown(f"{self._log._path}: a commit failed ({error})") from None
+        except Unavailable as error:
+            raise Unknown(str(error)) from None
 
     def _locked(self) -> bool:
         """Whether the lock is still on the file that the next owner would lock."""

@@ -1,11 +1,13 @@
 """The embedded log: the contract, and what is SQLite's own."""
 
 import os
+import resource
 import sqlite3
 import stat
 import subprocess
 import sys
 from collections import Counter
+from contextlib import contextmanager
 
 import pytest
 
@@ -15,7 +17,14 @@ from contract import LogContract, drain, sent, values  # noqa: E402
 
 from stream_dp.errors import UserError  # noqa: E402
 from stream_dp.log import open_log  # noqa: E402
-from stream_dp.log.base import Busy, LogError, Record  # noqa: E402
+from stream_dp.log.base import (  # noqa: E402
+    Busy,
+    Damaged,
+    LogError,
+    Record,
+    Unavailable,
+    Unknown,
+)
 from stream_dp.log.sqlite import SqliteLog  # noqa: E402
 
 
@@ -197,10 +206,101 @@ with log.own("releaser") as writer:
 
 
 def test_a_crash_in_the_middle_of_making_a_log_is_no_fault(tmp_path, opened):
-    (tmp_path / "log.db").touch()
+    code = """
+import os, signal, sys
+from pathlib import Path
+os.link = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+from stream_dp.log.sqlite import SqliteLog
+SqliteLog(Path(sys.argv[1]))
+"""
+    done = subprocess.run([sys.executable, "-c", code, tmp_path / "log.db"])
+    assert done.returncode == -9
+    assert not (tmp_path / "log.db").exists()
     log = opened(tmp_path / "log.db")
     log.create({"t": 1})
     assert values(log, "t") == []
+
+
+@pytest.mark.parametrize("readonly", [False, True])
+@pytest.mark.parametrize("public", [False, True])
+def test_a_log_that_was_emptied_is_no_new_one(tmp_path, opened, public, readonly):
+    log = opened(tmp_path / "log.db", public=public)
+    log.create({"t": 1})
+    log.append(sent("t", b"x"))
+    os.truncate(tmp_path / "log.db", 0)  # with its write-ahead log beside it, if it has one
+    kept = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(Damaged, match=r"log\.db: is empty, so it was emptied"):
+        opened(tmp_path / "log.db", public=public, readonly=readonly)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == kept
+
+
+@pytest.mark.parametrize("readonly", [False, True])
+@pytest.mark.parametrize("left", [1, 7, 16, 50, 100, 511, 512, 1000, 4096, 5000, 8192, 40_000])
+def test_a_log_that_was_cut_short_is_damaged(tmp_path, opened, left, readonly):
+    for public in (False, True):
+        path = tmp_path / f"{public}.db"
+        log = opened(path, public=public)
+        log.create({"t": 1})
+        log.append(sent("t", *(bytes(3000) for _ in range(100))))
+        log.close()
+        os.truncate(path, left)
+        kept = path.read_bytes()
+        with pytest.raises(Damaged, match=r"\.db: is damaged \(.*\); restore a backup"):
+            drain(opened(path, public=public, readonly=readonly), "t")
+        assert path.read_bytes() == kept
+
+
+def test_a_log_whose_pages_are_zero_is_damaged(tmp_path, opened):
+    for start in (0, 4096, 8192):
+        path = tmp_path / f"{start}.db"
+        log = opened(path)
+        log.create({"t": 1})
+        log.append(sent("t", *(bytes(3000) for _ in range(100))))
+        log.close()
+        with path.open("r+b") as file:
+            file.seek(start)
+            file.write(bytes(path.stat().st_size - start))
+        with pytest.raises(Damaged, match=r"\.db: is damaged"):
+            drain(opened(path, readonly=True), "t")
+
+
+@contextmanager
+def no_growth(size):
+    """Files of this process end at `size` bytes: what is beyond is refused, as by a full disk."""
+    held = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, held[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, held)
+
+
+@pytest.mark.parametrize("public", [False, True])
+def test_a_log_without_room_goes_on_when_there_is_some(tmp_path, opened, public):
+    path = tmp_path / "log.db"
+    with no_growth(0), pytest.raises(Unavailable, match=r"log\.db: cannot be made"):
+        opened(path, public=public)
+    assert list(tmp_path.iterdir()) == []
+    log = opened(path, public=public)
+    log.create({"t": 1})
+    log.append(sent("t", b"1"))
+    many = [bytes(3000) for _ in range(100)]
+    with no_growth(20_000):
+        with pytest.raises(Unavailable, match=r"log\.db: nothing was written \("):
+            log.append(sent("t", *many))
+        with log.own("releaser") as writer:
+            with pytest.raises(Unknown, match=r"log\.db: a commit failed \("):
+                writer.commit(sent("t", *many))
+    with (
+        no_growth(0),
+        pytest.raises(Unavailable, match=r"log\.db: (no topic was made|cannot be read) \("),
+    ):
+        log.create({"u": 1})
+    assert values(log, "t") == [b"1"]
+    log.append(sent("t", b"2"))
+    assert values(log, "t") == [b"1", b"2"]
+    log.close()
+    assert values(opened(path, public=public), "t") == [b"1", b"2"]
 
 
 def test_identities_differ(tmp_path, opened):
