@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, closing, suppress
-from typing import Any
+from typing import Any, TextIO
 
 from tqdm import tqdm
 
@@ -142,7 +142,8 @@ def worker(options: argparse.Namespace) -> Output:
     with ExitStack() as stack:
         if options.attached:
             threading.Thread(target=_end_with_parent, daemon=True).start()
-        bar = stack.enter_context(_Bar())
+        # A releaser reads what an attached worker says on standard error.
+        bar = stack.enter_context(_Bar(sys.stdout if options.attached else sys.stderr))
         log = stack.enter_context(closing(setting.log()))
         if not options.attached:
             _known_file(setting, log)
@@ -172,7 +173,8 @@ def _end_with_parent() -> None:
 class _Bar:
     """One line on a terminal: the job at hand, its round, its error, the time left."""
 
-    def __init__(self) -> None:
+    def __init__(self, file: TextIO | None = None) -> None:
+        self._file = file
         self._bar: tqdm[Any] | None = None
         self._job = ""
 
@@ -193,7 +195,8 @@ class _Bar:
             self.__exit__()
             # The worker's own guess of the time left: the first rounds also compile programs.
             form = "|{bar:20}| {desc}"
-            self._bar = tqdm(total=told.rounds, desc=told.job, bar_format=form, disable=None)
+            how: dict[str, Any] = {"bar_format": form, "disable": None, "file": self._file}
+            self._bar = tqdm(total=told.rounds, desc=told.job, **how)
             self._job = told.job
         self._bar.n = told.done
         self._bar.set_description_str(f"{told.job}: {told.words}")

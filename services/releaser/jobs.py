@@ -156,9 +156,7 @@ class Jobs:
             # It found no log, or not what it was started for: later, and not over and over.
             self._not_before = now + _PAUSE
         elif code and todo:
-            how = f"signal {-code}" if code < 0 else f"exit code {code}"
-            reason = f"the worker ended with {how}"
-            self._fail(todo.pop(0), reason)
+            self._fail(todo.pop(0), self.child.reason)
         if todo and not self.child.running and now >= self._not_before:
             self._asked = set(todo)
             try:

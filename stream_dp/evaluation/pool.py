@@ -20,6 +20,7 @@ from ..errors import UserError
 from .trial import Plan, Trial
 
 CHUNK = 10
+_SAFE_PATH = "PYTHONSAFEPATH"
 # A plan, and what its seeds are made of: entropy, and a key that sets it apart.
 Seeded = tuple[Plan, tuple[int, ...], int]
 _Task = tuple[int, list[int]]
@@ -95,8 +96,26 @@ def _results(
 def _pool(plans: list[Plan], jobs: int) -> Iterator[ProcessPoolExecutor]:
     """Processes that hold the plans; an interrupt drops the work that has not begun."""
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(jobs, context, initializer=_hold, initargs=(plans,))
+    with _safe_path():
+        pool = ProcessPoolExecutor(jobs, context, initializer=_hold, initargs=(plans,))
+        try:
+            yield pool
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _safe_path() -> Iterator[None]:
+    """Processes start without the current folder, whose files may be named like Python's modules.
+
+    Their path becomes this process's own once they run.
+    """
+    kept = os.environ.get(_SAFE_PATH)
+    os.environ[_SAFE_PATH] = "1"
     try:
-        yield pool
+        yield
     finally:
-        pool.shutdown(cancel_futures=True)
+        if kept is None:
+            del os.environ[_SAFE_PATH]
+        else:
+            os.environ[_SAFE_PATH] = kept

@@ -1,0 +1,138 @@
+"""A plain install, run from the folder of a clone and from one with modules of hostile names."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+from crash.homes import TEXT, Homes
+from stream_dp.services.releaser.child import last_line
+
+ROOT = Path(__file__).parents[2]
+HOSTILE = ("random", "json", "numpy", "stream_dp", "tempfile", "pickle")
+BITES = "from pathlib import Path\nPath({!r}).touch()\nraise SystemExit('bitten')\n"
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What is needed of the sources, as a clone has them."""
+    folder = tmp_path_factory.mktemp("clone")
+    for name in ("stream_dp", "services"):
+        ignore = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / name, folder / name, ignore=ignore)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def program(clone: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`stream-dp`, installed in an environment that has this one's dependencies, and not its
+    editable install, for the finder of that one is no path."""
+    home = tmp_path_factory.mktemp("installed") / "venv"
+    venv.create(home, with_pip=False, symlinks=True)
+    (site,) = home.glob("lib/python*/site-packages")
+    shared = [path for path in sys.path if path.endswith("site-packages")]
+    (site / "shared.pth").write_text("\n".join(shared))
+    source = shutil.copytree(clone, home / "source")
+    options = ("--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--ignore-installed")
+    pip = [sys.executable, "-m", "pip", "--python", str(home / "bin" / "python"), "install"]
+    subprocess.run([*pip, "--disable-pip-version-check", *options, str(source)], check=True)
+    found = home / "bin" / "stream-dp"
+    python = [str(home / "bin" / "python"), "-P", "-c"]
+    code = "import stream_dp.services as s; print(s.__file__)"
+    told = subprocess.run([*python, code], capture_output=True, text=True, check=True)
+    assert Path(told.stdout.strip()).is_relative_to(site)
+    return found
+
+
+def run(program: Path, where: Path, *words: object) -> subprocess.CompletedProcess[str]:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("STREAM_DP", "PYTHON"))}
+    command = [str(program), *map(str, words)]
+    return subprocess.run(command, cwd=where, env=kept, capture_output=True, text=True, timeout=300)
+
+
+def finished(program: Path, homes: Homes, where: Path) -> None:
+    homes.prepare()
+    done = run(program, where, "run", homes.file, "--until-idle")
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    assert done.stdout.endswith("the horizon is reached: every period is released\n")
+    (job,) = json.loads(run(program, where, "jobs", homes.file, "--json").stdout)["jobs"]
+    assert job["state"] == "done"
+
+
+def test_a_plain_install_makes_data_sets_in_the_folder_of_a_clone(
+    program: Path, clone: Path
+) -> None:
+    finished(program, Homes(clone / "study"), clone)
+    # The study beside the packages, too.
+    for path in (clone / "study").iterdir():
+        if path.suffix == ".toml":
+            shutil.copy(path, clone / "homes.toml")
+    done = run(program, clone, "check", "homes.toml")
+    assert done.returncode == 0
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Path:
+    """A folder with modules that would be imported from it, were it searched."""
+    for name in HOSTILE:
+        (tmp_path / f"{name}.py").write_text(BITES.format(str(tmp_path / "bitten")))
+    return tmp_path
+
+
+def test_modules_beside_the_study_are_never_run(program: Path, hostile: Path) -> None:
+    finished(program, Homes(hostile), hostile)
+    done = run(program, hostile, "demo", "--out", "demo")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not (hostile / "bitten").exists()
+
+
+def test_modules_beside_the_truth_are_never_run(program: Path, hostile: Path) -> None:
+    """`evaluate` starts processes of its own."""
+    released = TEXT.index('[[releases]]\nname = "households"')
+    text = TEXT[:released] + TEXT[TEXT.index("[run]") :]
+    text = text.replace(TEXT[TEXT.index("[groups]") : TEXT.index("[[releases]]")], "")
+    (hostile / "homes.toml").write_text(text)
+    rows = [f"p{i},2021-0{t},{i * t % 2}" for i in range(40) for t in (1, 2, 3)]
+    (hostile / "truth.csv").write_text("\n".join(["person,period,work", *rows]) + "\n")
+    words = ("evaluate", "homes.toml", "truth.csv", "--repetitions", 30)
+    done = run(program, hostile, *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not (hostile / "bitten").exists()
+
+
+def test_a_worker_s_last_words_are_the_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    homes = Homes(tmp_path).prepare()
+    says = "import sys; print('first\\nstream-dp: no\\x1b place', file=sys.stderr); sys.exit(2)"
+    assert not homes.run(worker=["-c", says])
+    done = run(Path(sys.executable), tmp_path, "-m", "stream_dp.services.cli", "jobs", homes.file)
+    assert done.stdout.endswith("failed: the worker ended with exit code 2: no? place\n")
+
+
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        ("", ""),
+        ("\n  \n", ""),
+        ("a warning\nstream-dp: groups: send them\n\n", "groups: send them"),
+        ("/bin/python: No module named x.y\n", "/bin/python: No module named x.y"),
+        ('Traceback (most recent call last):\n  File "a.py", line 1, in <module>\n    f(7)\n'
+         "ValueError: person 4711\nis ill\n", "ValueError"),
+        ('  File "a.py", line 1\n    f(7)\n    ^^^^\nKeyboardInterrupt\n', "KeyboardInterrupt"),
+        ('  File "a.py", line 1\n    f(7)\n', ""),
+        ("secret\n" * 20_000, ""),
+        ("x" * 300, "x" * 200 + "..."),
+        ("\x1b[31mred\x07", "?[31mred?"),
+    ],
+)  # fmt: skip
+def test_the_last_line_of_what_was_said(said: str, line: str) -> None:
+    assert last_line(said.encode()[-65_536:]) == line
