@@ -21,6 +21,7 @@ from stream_dp.study import Study
 
 from .cli import Output
 from .export import export_groups
+from .output import writing
 from .releaser import journal
 from .setting import Setting, published
 
@@ -75,12 +76,9 @@ def export(options: argparse.Namespace) -> Output:
     tables = panel.tables()
     first_rows = next(tables)
     opened = pa.csv.CSVWriter if out.suffix == ".csv" else pa.parquet.ParquetWriter
-    try:
-        with opened(out, first_rows.schema) as file:
-            for table in chain([first_rows], tables):
-                file.write_table(table)
-    except OSError as error:
-        raise UserError(f"{out}: cannot be written: {error.strerror or 'no such folder'}") from None
+    with writing(out) as draft, opened(draft, first_rows.schema) as file:
+        for table in chain([first_rows], tables):
+            file.write_table(table)
     first, last = panel.periods[0], panel.periods[-1]
     data = {"out": str(out), "rows": panel.rows, "periods": list(panel.periods)}
     return Output(data, f"{out}: {panel.rows} synthetic rows, {first} to {last}")

@@ -19,13 +19,14 @@ import pyarrow.csv
 from tqdm import tqdm
 
 from stream_dp.client import Public
-from stream_dp.errors import UserError
+from stream_dp.errors import UserError, unwritable
 from stream_dp.panel import Symbols
 from stream_dp.study import Run
 from stream_dp.table import Layout
 
 from . import operator, sending
 from .cli import Output
+from .output import writing
 from .setting import Setting
 
 SEED = 2021  # of the simulated households, never of the noise
@@ -69,7 +70,7 @@ def _begin(out: Path) -> tuple[Setting, Path]:
     except (FileExistsError, NotADirectoryError):
         raise UserError(f"{out}: is not a folder; name a new one with --out") from None
     except OSError as error:
-        raise UserError(f"{out}: cannot be written: {error.strerror}") from None
+        raise unwritable(out, error) from None
     setting = Setting.load(path)
     if setting.run != _RUN:
         path.unlink()
@@ -84,7 +85,8 @@ def _write(months: Symbols, path: Path, labels: tuple[str, ...]) -> None:
     """The simulated reports as a wide table: a row for each household, a column for each month."""
     names = np.char.add("H", np.char.zfill(np.arange(1, months.shape[0] + 1).astype(str), 5))
     columns = dict(zip(labels, months.T, strict=True))
-    pa.csv.write_csv(pa.table({PERSON: pa.array(names), **columns}), path)
+    with writing(path) as draft:
+        pa.csv.write_csv(pa.table({PERSON: pa.array(names), **columns}), draft)
 
 
 def _release(setting: Setting, table: Path) -> None:
@@ -109,7 +111,9 @@ def _page(public: Public, months: Symbols, path: Path) -> Path | None:
         return None
     from .page import page
 
-    path.write_text(page(public, months), encoding="utf-8")
+    text = page(public, months)
+    with writing(path) as draft:
+        draft.write_text(text, encoding="utf-8")
     return path
 
 

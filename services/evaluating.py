@@ -24,6 +24,7 @@ from stream_dp.study import Study
 
 from .cli import Output
 from .groups import from_files
+from .output import writing
 from .releaser.jobs import Members
 from .sending import joined, layout, truth
 from .setting import Setting
@@ -216,5 +217,6 @@ def _write(name: str, text: str, data: Any, out: Path) -> list[Path]:
     out.mkdir(parents=True, exist_ok=True)
     written = [out / f"{name}.{form}" for form in ("txt", "json")]
     for path, held in zip(written, (text + "\n", json.dumps(data, indent=1)), strict=True):
-        path.write_text(held)
+        with writing(path) as draft:
+            draft.write_text(held)
     return written

@@ -8,9 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from stream_dp.client import Public
-from stream_dp.errors import UserError
+from stream_dp.errors import UserError, unwritable
 
 from .cli import Output
+from .output import writing
 
 
 def export_groups(public: Public, name: str, period: str | None, out: Path) -> Output:
@@ -22,11 +23,12 @@ def export_groups(public: Public, name: str, period: str | None, out: Path) -> O
     paths = []
     try:
         out.mkdir(parents=True, exist_ok=True)
-        for which, table in zip(("groups", "people"), found.tables, strict=True):
-            paths.append(out / f"{which}.parquet")
-            pa.parquet.write_table(table.replace_schema_metadata(about), paths[-1])
     except OSError as error:
-        raise UserError(f"{out}: cannot be written: {error.strerror or 'no folder'}") from None
+        raise unwritable(out, error) from None
+    for which, table in zip(("groups", "people"), found.tables, strict=True):
+        paths.append(out / f"{which}.parquet")
+        with writing(paths[-1]) as draft:
+            pa.parquet.write_table(table.replace_schema_metadata(about), draft)
     data = {
         "out": [str(path) for path in paths],
         "groups": held.groups,

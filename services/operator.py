@@ -10,12 +10,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from stream_dp.errors import Inconsistent, UserError
+from stream_dp.errors import Inconsistent, UserError, unwritable
 from stream_dp.log.base import Log, Missing
 from stream_dp.log.message import iso
 from stream_dp.release import TOPIC
@@ -41,7 +41,9 @@ def new(options: argparse.Namespace) -> Output:
     except FileExistsError:
         raise UserError(f"{path}: is there already; nothing was written") from None
     except OSError as error:
-        raise UserError(f"{path}: cannot be written: {error.strerror}") from None
+        with suppress(OSError):  # what there is of it was written just now
+            path.unlink()
+        raise unwritable(path, error) from None
     return Output({"written": str(path)}, f"{path} written; edit it, then: stream-dp check {path}")
 
 
@@ -148,6 +150,8 @@ def status(options: argparse.Namespace) -> Output:
             strange = _strange(setting, entries, log)
     except Missing:
         entries, ledger, given, strange = [], None, False, None
+    if not entries:
+        setting.check_unpublished()
     last = journal.closes(entries)[-1] if entries else None
     number = last.number if last else 0
     waits = "nothing: the horizon is reached"

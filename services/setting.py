@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from stream_dp.published import Keep
 from stream_dp.study import Run, Study
 from stream_dp.studyfile import load
 
+from .releaser import journal
 from .releaser.journal import CLOCK, REPORTS
 from .releaser.snapshots import Snapshots
 
@@ -46,7 +47,11 @@ class Setting:
         return plan(self.study)
 
     def log(self, *, readonly: bool = False) -> Log:
-        """The confidential log."""
+        """The confidential log. Raises Inconsistent where a file that releases are of is gone."""
+        kind, _, name = self.run.log.partition(":")
+        public = self.run.public.partition(":")[0]
+        if kind == public == "sqlite" and not (self.base / name).exists():
+            self.check_unpublished()
         return open_log(
             self.run.log,
             self.base,
@@ -56,6 +61,11 @@ class Setting:
             replication=self.run.replication,
             timed=(REPORTS, CLOCK),
         )
+
+    def check_unpublished(self) -> None:
+        """That a confidential log is rightly empty. Raises Inconsistent."""
+        with suppress(Missing), closing(self.public(readonly=True)) as log:
+            journal.check_unpublished(log)
 
     def public(self, *, readonly: bool = False) -> Log:
         own = self.run.kafka_public

@@ -5,20 +5,16 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterable
-from pathlib import Path
 
 # Of the system's refusals those that are about what was named: starting again meets the same.
-_LASTING = {
-    errno.EACCES,
-    errno.EEXIST,
-    errno.EISDIR,
-    errno.ELOOP,
-    errno.ENAMETOOLONG,
-    errno.ENOENT,
-    errno.ENOTDIR,
-    errno.ENOTEMPTY,
-    errno.EPERM,
-}
+_LASTING = (
+    FileExistsError,
+    FileNotFoundError,
+    IsADirectoryError,
+    NotADirectoryError,
+    PermissionError,
+)
+_LASTING_NUMBERS = {errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTEMPTY}
 
 
 class UserError(Exception):
@@ -35,12 +31,13 @@ class Inconsistent(UserError):
 
 def lasting(error: OSError) -> bool:
     """Whether what was named is at fault. Others, such as a full disk, may pass by themselves."""
-    return error.errno in _LASTING
+    return isinstance(error, _LASTING) or error.errno in _LASTING_NUMBERS
 
 
-def unwritable(path: Path, error: OSError) -> Exception:
-    """The error to raise where a file cannot be written: UserError if the path is at fault."""
-    why = os.strerror(error.errno) if error.errno else "it takes no more"
+def unwritable(place: object, error: OSError) -> Exception:
+    """The error to raise where a file cannot be written: UserError if its name is at fault."""
+    why = os.strerror(error.errno) if error.errno else ""
     if lasting(error):
-        return UserError(f"{path}: cannot be written: {why}")
-    return OSError(error.errno or errno.EIO, f"cannot be written: {why}", str(path))
+        return UserError(f"{place}: cannot be written: {why or 'there is no such place'}")
+    words = f"cannot be written: {why or 'it takes no more'}"
+    return OSError(error.errno or errno.EIO, words, str(place))

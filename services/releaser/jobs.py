@@ -71,6 +71,7 @@ class Jobs:
     _next: float = field(default=0.0)
     _asked: set[str] = field(default_factory=set)
     _not_before: float = field(default=0.0)
+    _again: str = field(default="", init=False)
     _told: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -155,6 +156,9 @@ class Jobs:
         if code == AGAIN or (code == 0 and self._asked & set(todo)):
             # It found no log, or not what it was started for: later, and not over and over.
             self._not_before = now + _PAUSE
+            if code and self._again != self.child.reason:
+                self._again = self.child.reason
+                self.tell(f"{self._again}; it is started again, every {_PAUSE:.0f} s")
         elif code and todo:
             self._fail(todo.pop(0), self.child.reason)
         if todo and not self.child.running and now >= self._not_before:

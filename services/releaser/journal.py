@@ -313,6 +313,15 @@ def check(entries: Sequence[Entry], plan: Plan, reports: TopicInfo) -> Ledger:
     return ledger
 
 
+def check_unpublished(public: Log) -> None:
+    """That nothing is published, as there is no journal. Raises Inconsistent."""
+    if next(messages(public, TOPIC, "public log"), None) is not None:
+        raise Inconsistent(
+            "journal: it is empty, but the public log is not: the confidential log is lost or not"
+            " the right one; restore it, or begin a new study with new logs"
+        )
+
+
 def check_public(entries: Sequence[Entry], public: Sequence[str]) -> None:
     """That what is published is what the journal decided. Raises Inconsistent."""
     decided = [digest for entry in entries for digest in entry.published]

@@ -17,7 +17,6 @@ from functools import partial
 
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.base import Log, Positions, Writer
-from stream_dp.log.message import messages
 from stream_dp.plan import Plan
 from stream_dp.privacy.noise import Source, System, secret
 from stream_dp.release import TOPIC
@@ -253,11 +252,7 @@ class Releaser:
         bound = entries[0].message.head.get("groups") if entries else None
         groups = recovery.roster(self.log, self.plan.study, bound)
         if not entries:
-            if next(messages(self.public, TOPIC, "public log"), None) is not None:
-                raise Inconsistent(
-                    "journal: it is empty, but the public log is not: the confidential log is"
-                    " lost or not the right one; restore it, or begin a new study with new logs"
-                )
+            journal.check_unpublished(self.public)
             info = self.log.describe(REPORTS)
             bound = None if groups is None else groups.hash
             simulated, places = self.source.simulated, place.places(self.log, self.public)

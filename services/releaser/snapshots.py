@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 import fsspec
 
-from stream_dp.errors import Inconsistent, UserError
+from stream_dp.errors import Inconsistent, UserError, unwritable
 from stream_dp.population import Population
 
 
@@ -40,7 +40,10 @@ class Snapshots:
         return Snapshots(self._place, self._base, owner)
 
     def prepare(self) -> None:
-        """Make the folder and try it, before there is anything to lose. Raises UserError."""
+        """Make the folder and try it, before there is anything to lose.
+
+        Raises UserError, OSError.
+        """
         name = f"{self._owner}-probe"
         try:
             if self._fs is None:
@@ -53,16 +56,24 @@ class Snapshots:
                 self._fs.pipe_file(f"{self._root}/{name}", b"")
                 self._fs.rm_file(f"{self._root}/{name}")
         except OSError as error:
-            why = error.strerror or type(error).__name__
-            raise UserError(f"run.snapshots: {self._root} cannot be written: {why}") from None
+            raise unwritable(f"run.snapshots: {self._root}", error) from None
 
     def write(self, population: Population) -> tuple[str, str]:
         """Name and SHA-256 of the new snapshot. It is durable when this returns."""
         return self.store(f"period-{population.period:05d}", ".npz", population.save)
 
     def store(self, what: str, suffix: str, save: Callable[[BinaryIO], None]) -> tuple[str, str]:
-        """Name and SHA-256 of a new file. It is durable when this returns."""
+        """Name and SHA-256 of a new file. It is durable when this returns.
+
+        Raises OSError, UserError; nothing of it is left then.
+        """
         stem = f"{self._owner}-{what}"
+        try:
+            return self._store(stem, suffix, save)
+        except OSError as error:
+            raise unwritable(f"{self._root}/{stem}{suffix}", error) from None
+
+    def _store(self, stem: str, suffix: str, save: Callable[[BinaryIO], None]) -> tuple[str, str]:
         if self._fs is None:
             root = Path(self._root)
             temporary, digest = _written(save, root / f"{stem}.tmp")
@@ -109,12 +120,16 @@ def _written(save: Callable[[BinaryIO], None], path: Path) -> tuple[Path, str]:
     """The state in a new file that only its owner reads, synced; its path and SHA-256."""
     path.unlink(missing_ok=True)
     path.touch(mode=0o600)
-    with path.open("r+b") as file:
-        save(file)
-        file.flush()
-        os.fsync(file.fileno())
-        file.seek(0)
-        return path, hashlib.file_digest(file, "sha256").hexdigest()
+    try:
+        with path.open("r+b") as file:
+            save(file)
+            file.flush()
+            os.fsync(file.fileno())
+            file.seek(0)
+            return path, hashlib.file_digest(file, "sha256").hexdigest()
+    except BaseException:
+        path.unlink()
+        raise
 
 
 def _sync(folder: Path) -> None:
