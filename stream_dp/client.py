@@ -16,7 +16,7 @@ from .answering import LEVEL, Estimate, answered, question
 from .dataset import DataSet
 from .errors import UserError
 from .estimator import Stream
-from .log.base import Log, LogError, Missing
+from .log.base import Damaged, Log, LogError, Missing, Unavailable
 from .log.message import Message, messages
 from .measured import Message as Measurements
 from .measured import whole
@@ -31,7 +31,10 @@ __all__ = ["LEVEL", "Estimate", "Public", "Release"]
 
 
 class Public:
-    """What a public log holds, checked as it was read. Raises UserError, Inconsistent.
+    """What a public log holds, checked as it was read.
+
+    Raises UserError, Inconsistent, Damaged, Unavailable.
+
 
     keep: which tables of which releases stay in memory once they are checked; all of them by
     default. An answer that needs another one raises ValueError.
@@ -48,6 +51,8 @@ class Public:
                     self.published.append(certified(self.study, message, keep))
         except Missing:
             raise
+        except (Damaged, Unavailable) as error:
+            raise type(error)(f"public log: {error}") from None
         except LogError as error:
             raise UserError(f"public log: {error}") from None
         if first is None:

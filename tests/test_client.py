@@ -13,7 +13,7 @@ from shelves import Shelf, Silent, shelf
 
 from stream_dp.client import Public
 from stream_dp.errors import Inconsistent, UserError
-from stream_dp.log.base import LogError
+from stream_dp.log.base import Damaged, LogError, Missing, Unavailable
 from stream_dp.log.message import START, canonical, message
 from stream_dp.panel import window_codes
 from stream_dp.privacy.noise import Seeded
@@ -356,6 +356,16 @@ def test_a_log_that_cannot_be_read_is_told():
             raise LogError("no such log")
 
     with pytest.raises(UserError, match="public log: no such log"):
+        Public(Gone([]))
+
+
+@pytest.mark.parametrize("kind", [Damaged, Unavailable, Missing])
+def test_what_may_pass_and_what_is_damaged_stay_apart(kind):
+    class Gone(Shelf):
+        def describe(self, topic):
+            raise kind("why")
+
+    with pytest.raises(kind, match="why"):
         Public(Gone([]))
 
 

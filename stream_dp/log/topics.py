@@ -19,6 +19,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetS
 
 from ..errors import UserError
 from .base import LogError, Missing, Positions, TopicInfo, Unavailable
+from .probe import mismatch
 
 ANSWER = 30.0  # seconds that a broker may take to answer
 BROKER_BYTES = 1_048_588  # the largest record that brokers take where nobody says otherwise
@@ -89,7 +90,8 @@ class Topics:
         self, prefix: str, settings: Mapping[str, Any], replication: int, timed: Iterable[str]
     ) -> None:
         self._prefix, self._replication, self._timed = prefix, replication, frozenset(timed)
-        self._refusal = ""
+        self._settings = settings
+        self._refusal, self._answered = "", False
         self._admin: Any = client(AdminClient, {**settings, "error_cb": self._heard})
         self._known: dict[str, int] = {}
         self._made: set[str] = set()
@@ -199,11 +201,15 @@ class Topics:
         while True:
             self._refusal = ""
             try:
-                return self._admin.list_topics(timeout=wait)
+                found = self._admin.list_topics(timeout=wait)
+                self._answered = True
+                return found
             except KafkaException as error:
                 self._admin.poll(0)
                 # Once may be a broker that has just started.
-                if self._refusal and wait > 1:
+                if wait > 1 and not self._refusal and not self._answered:
+                    self._refusal = mismatch(self._settings)
+                if wait > 1 and self._refusal:
                     raise LogError(f"kafka: no connection: {self._refusal}") from None
                 if clock_module.monotonic() > deadline:
                     raise failure("kafka: the cluster does not answer", error) from None

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +36,9 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from deploy.secured import HERE, PRIVATE, PUBLIC, USERS, Secured
+
+from stream_dp.log.base import Unavailable
+from stream_dp.log.kafka import KafkaLog
 
 STUDY = """
 [study]
@@ -84,6 +90,7 @@ TLS = """
 FROM_ENVIRONMENT = SCRAM.format(
     user='{ env = "KAFKA_USER" }', password='{ env = "KAFKA_PASSWORD" }'
 )
+SASL = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "x", "sasl.password": "y"}
 REPORTS, LETTERS, JOURNAL = (f"{PRIVATE}.{t}" for t in ("reports", "dead-letters", "journal"))
 CONFIDENTIAL = (REPORTS, LETTERS, JOURNAL)
 RELEASES = f"{PUBLIC}.releases"
@@ -293,6 +300,111 @@ def test_a_wrong_password_is_one_line(world: World, released: str, user: str) ->
     assert said.error.startswith("stream-dp: kafka: no connection: sasl_plaintext://127.0.0.1:")
     assert "invalid credentials" in said.error
     assert said.seconds < 15
+
+
+COMMANDS = (
+    ["run"],
+    ["send", "reports.csv"],
+    ["close", "2021-03"],
+    ["status"],
+    ["rejected"],
+    ["topics"],
+    ["releases"],
+    ["verify"],
+)
+
+
+def refused(world: World, path: str, command: list[str], **environment: str) -> str:
+    """The one line of a command that cannot talk to its broker, said soon."""
+    name, *more = command
+    said = world.run(name, path, *more, **environment)
+    assert (said.code, said.out, said.error.count("\n")) == (2, "", 1), said
+    assert said.seconds < 10
+    start, _, line = said.error.rstrip("\n").partition("kafka: no connection: ")
+    assert start in {"stream-dp: ", "stream-dp: public log: "}
+    return line
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+def test_every_command_says_soon_that_it_is_not_let_in(
+    world: World, released: str, command: list[str]
+) -> None:
+    """TLS against a port without it, the other way round, and a wrong password."""
+    tls = TLS.format(user="releaser", secrets=world.broker.secrets)
+    path = world.study("tls-to-plain.toml", f"[run.kafka]{tls}")
+    line = refused(world, path, command)
+    assert "PLAINTEXT broker listener" in line or "speaks no TLS" in line
+    path = world.study("plain-to-tls.toml", f"[run.kafka]{FROM_ENVIRONMENT}", world.broker.tls)
+    password = world.broker.secret("releaser")
+    line = refused(world, path, command, KAFKA_USER="releaser", KAFKA_PASSWORD=password)
+    place = f"127.0.0.1:{world.broker.tls}"
+    assert line == f"{place} speaks TLS, and security.protocol is 'sasl_plaintext'"
+    world.secrets.add("not-the-password")
+    line = refused(world, released, command, KAFKA_USER="x", KAFKA_PASSWORD="not-the-password")
+    assert "invalid credentials" in line
+
+
+def sasl(protocol: str, mechanism: str, world: World) -> str:
+    """The same settings with another protocol or mechanism."""
+    text = FROM_ENVIRONMENT.replace("SASL_PLAINTEXT", protocol)
+    authority = f'"ssl.ca.location" = "{world.broker.secrets}/authority.pem"'
+    return f"[run.kafka]{text.replace('SCRAM-SHA-512', mechanism)}{authority}"
+
+
+@pytest.mark.parametrize(
+    ("protocol", "mechanism", "port", "line"),
+    [
+        ("SASL_PLAINTEXT", "PLAIN", "sasl", "Unsupported SASL mechanism"),
+        ("SASL_PLAINTEXT", "SCRAM-SHA-256", "sasl", "Unsupported SASL mechanism"),
+        ("SASL_SSL", "SCRAM-SHA-512", "sasl", "speaks no TLS"),
+        ("SASL_SSL", "SCRAM-SHA-512", "tls", "SSL alert"),
+    ],
+)
+def test_a_wrong_mechanism_or_protocol(
+    world: World, released: str, protocol: str, mechanism: str, port: str, line: str
+) -> None:
+    settings = sasl(protocol, mechanism, world)
+    path = world.study("mechanism.toml", settings, getattr(world.broker, port))
+    password = world.broker.secret("releaser")
+    said = refused(world, path, ["status"], KAFKA_USER="releaser", KAFKA_PASSWORD=password)
+    assert line in said
+
+
+@pytest.mark.parametrize(
+    ("port", "line"), [("sasl", "speaks to nobody who does not authenticate"), ("tls", "TLS")]
+)
+def test_no_security_against_a_port_that_wants_it(
+    world: World, released: str, port: str, line: str
+) -> None:
+    path = world.study("insecure.toml", "insecure = true", getattr(world.broker, port))
+    assert line in refused(world, path, ["releases"])
+
+
+def test_a_broker_that_closes_every_connection_may_come_back(
+    world: World, released: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a balancer does whose broker is away: nothing says that the settings are wrong."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        ended = threading.Event()
+
+        def serve() -> None:
+            while not ended.is_set():
+                with suppress(OSError):
+                    server.accept()[0].close()
+
+        threading.Thread(target=serve, daemon=True).start()
+        monkeypatch.setattr("stream_dp.log.topics.ANSWER", 4.0)
+        port = server.getsockname()[1]
+        tls = {
+            "security.protocol": "ssl",
+            "ssl.ca.location": f"{world.broker.secrets}/authority.pem",
+        }
+        for settings in ({}, {"security.protocol": "sasl_plaintext"} | SASL, tls):
+            log = KafkaLog("x", {"bootstrap.servers": f"127.0.0.1:{port}", **settings})
+            with pytest.raises(Unavailable, match="the cluster does not answer"):
+                log.describe("reports")
+            log.close()
+        ended.set()
 
 
 def test_without_authentication_it_is_refused_unless_said(world: World, released: str) -> None:
