@@ -93,7 +93,8 @@ def answered(
         chosen = Own(release)
         value = _value(chosen, asked, weights, number)
     if value is None:
-        raise Inconsistent(f"{name} at {panel.periods[-1]}: not the measurements that it declares")
+        where = f"public log: {name} at {panel.periods[-1]}"
+        raise Inconsistent(f"{where}: not the measurements that it declares")
     error = math.sqrt(chosen.covariance(value, value))
     whom, told, own = "declared", value.value, float(_panel(asked, release, panel))
     whole = None

@@ -130,7 +130,8 @@ class Measured:
                 found.append(Place(message.number, b, time, end, count))
                 end += count
             if end - start != message.values.shape[0]:
-                raise Inconsistent(f"{self.declared.name}: not the measurements that it declares")
+                where = f"{self.declared.name} at {self.study.periods.labels[message.number - 1]}"
+                raise Inconsistent(f"public log: {where}: not the measurements that it declares")
         return tuple(found)
 
     def _sizes(self, number: int) -> Iterator[tuple[int | None, int, int]]:

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stream_dp.errors import Inconsistent
-from stream_dp.log.base import MOST_BYTES, Record
+from stream_dp.log.base import MOST_BYTES, Record, Stored
 from stream_dp.log.message import (
     MOST_PART,
     START,
@@ -230,12 +230,36 @@ def test_a_lost_manifest(log):
         b'{"parts": [1], "index": 0, "previous": ""}',
         b'{"parts": [{}], "index": 0, "previous": ""}',
         b'{"parts": [], "index": 0}',
+        b'{"parts": [], "index": true, "previous": ""}',
+        b'{"parts": [], "index": "\x1b[31m", "previous": ""}',
+        b'{"parts": [], "index": -1, "previous": ""}',
+        b'{"parts": [], "index": 1' + b"0" * 30 + b', "previous": ""}',
+        b'{"parts": [], "index": 1' + b"0" * 9000 + b', "previous": ""}',
+        b'{"parts": [], "index": 0, "previous": "", "a": NaN}',
+        b'{"parts": [], "index": 0, "previous": "", "a": -Infinity}',
+        b'{"parts": [], "index": 0, "previous": "", "a": 1e999}',
+        b"[" * 100_000,
         None,
     ],
 )
 def test_a_damaged_manifest(log, manifest):
     (record,) = as_records(message(0, START, {}, []))
     assert "message 0 is damaged" in broken(log, [replace(record, value=manifest)])
+
+
+def test_a_header_without_a_value_is_no_part_name(log):
+    log.create({"t": 1})
+    read = log.read("t", {0: 0}, 1, 0)
+
+    class Nameless:
+        describe = log.describe
+
+        def read(self, *_):
+            stored = Stored(0, 0, 0, None, b"x", (("stream-dp-part", None),))
+            return replace(read, records=[stored], at_end=True)
+
+    with pytest.raises(Inconsistent, match="ends in the middle of message 0"):
+        list(messages(Nameless(), "t", "public log"))
 
 
 def test_a_changed_manifest_breaks_the_next_link(log):
