@@ -49,7 +49,7 @@ _BULK = 1000  # messages of one call: more at a time are slower, for they leave 
 _FIRST_BULK, _BULK_BYTES = 8, 4_000_000  # fewer while their sizes are not known, or are large
 # A fetch is bounded as it is sent, and a few bytes may expand to megabytes: so little of it at a
 # time. A batch that expands to more than the last of these cannot be read; see `unreadable.py`.
-_FETCHED, _QUEUED, _EXPANDED = 32_768, 32_768_000, 64_000_000
+_FETCHED, _QUEUED, _EXPANDED = 16_384, 16_000_000, 64_000_000
 _FENCED = {
     KafkaError._FENCED,
     KafkaError.PRODUCER_FENCED,
@@ -246,11 +246,7 @@ class KafkaLog:
         parts, offsets = list(map(Message.partition, messages)), list(map(Message.offset, messages))
         times = [time for _, time in map(Message.timestamp, messages)]
         keys, values = list(map(Message.key, messages)), list(map(Message.value, messages))
-        try:
-            headers: list[Headers | None]
-            headers = [_plain(h) if h else () for h in map(Message.headers, messages)]
-        except (SystemError, UnicodeDecodeError):
-            headers = list(map(_headers, messages))
+        headers = _headers(messages)
         self._bytes += sum(map(len, filter(None, keys))) + sum(map(len, messages))
         self._bytes += sum([size(None, None, several) for several in headers if several])
         columns = (parts, offsets, times, keys, values, headers)
@@ -369,17 +365,20 @@ class KafkaLog:
         return settings
 
 
-def _headers(message: Message) -> Headers | None:
-    """A message's headers; None where the client fails to decode a name as UTF-8."""
-    try:
-        several = message.headers()
-    except (SystemError, UnicodeDecodeError):
-        return None
-    return _plain(several) if several else ()
+def _headers(messages: list[Message]) -> list[Headers | None]:
+    """The headers of each message; None where the client fails to decode a name as UTF-8.
 
-
-def _plain(several: list[tuple[str, bytes | None]]) -> Headers:
-    return tuple([(name, value or b"") for name, value in several])
+    They are asked once, and through `map`: after that failure the client's answer has holes that
+    end the process when they are touched, and only calls from C are checked for it.
+    """
+    answers, headers = map(Message.headers, messages), list[Headers | None]()
+    while len(headers) < len(messages):
+        try:
+            for several in answers:
+                headers.append(tuple([(n, v or b"") for n, v in several]) if several else ())
+        except (SystemError, UnicodeDecodeError):
+            headers.append(None)
+    return headers
 
 
 class _Owner:

@@ -9,13 +9,15 @@ from __future__ import annotations
 import gzip
 import socket
 import struct
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-CODECS = {"none": 0, "gzip": 1, "lz4": 3, "zstd": 4}
+CODECS = {"none": 0, "gzip": 1, "zstd": 4}
 _POLYNOMIAL = 0x82F63B78
+_NOT_YET = {3, 5, 6}  # of a topic that is new: no leader that knows it
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,18 @@ def _text(words: str) -> bytes:
 
 def produce(address: str, topic: str, partition: int, held: bytes) -> int:
     """Send a batch; the offset of its first record. Raises ValueError where it is refused."""
+    for _ in range(100):
+        error, offset = _sent(address, topic, partition, held)
+        if error not in _NOT_YET:
+            break
+        time.sleep(0.05)
+    if error:
+        raise ValueError(f"the broker refuses the batch: error {error}")
+    return offset
+
+
+def _sent(address: str, topic: str, partition: int, held: bytes) -> tuple[int, int]:
+    """The error, 0 for none, and the offset."""
     host, _, port = address.partition(":")
     body = struct.pack(">hhi", 0, 7, 1) + _text("wire") + struct.pack(">hhii", -1, -1, 30_000, 1)
     body += _text(topic) + struct.pack(">iii", 1, partition, len(held)) + held
@@ -96,6 +110,4 @@ def produce(address: str, topic: str, partition: int, held: bytes) -> int:
             found = answer.read(size)
     place = 4 + 4 + 2 + len(topic) + 4
     _, error, offset = struct.unpack_from(">ihq", found, place)
-    if error:
-        raise ValueError(f"the broker refuses the batch: error {error}")
-    return int(offset)
+    return error, offset

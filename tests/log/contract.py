@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from stream_dp.log.base import (
+    BATCH_BYTES,
     MOST_BYTES,
     Busy,
     Fenced,
@@ -422,3 +423,36 @@ class LogContract:
         with pytest.raises(Fenced):
             writer.commit(sent(name, b"late"))
         assert values(log, name) == []
+
+    # What other programs may have written.
+
+    def test_a_header_without_a_value_has_an_empty_one(self, log, topic):
+        name = topic()
+        log.append([Record(name, b"v", None, (("none", None), ("twice", b"1"), ("twice", None)))])
+        ((found,), _) = drain(log, name)
+        assert found.headers == (("none", b""), ("twice", b"1"), ("twice", b""))
+        assert (found.header("twice"), found.header("absent")) == (b"", b"")
+
+    def test_a_read_is_bounded_by_bytes(self, log, topic):
+        name, count = topic(2), 100
+        for start in range(0, count, 20):
+            log.append(
+                Record(name, bytes(MOST_BYTES), partition=i % 2) for i in range(start, start + 20)
+            )
+        positions, sizes = dict(log.describe(name).first), []
+        while sum(sizes) < count * MOST_BYTES:
+            batch = log.read(name, positions, 10_000, PATIENCE)
+            positions = batch.next
+            sizes.append(sum(len(r.value) for r in batch.records))
+        assert max(sizes) <= BATCH_BYTES + 8 * MOST_BYTES
+        assert sum(sizes) == count * MOST_BYTES
+
+    def test_keys_and_headers_count_in_what_a_read_takes(self, log, topic):
+        name, count = topic(), 90
+        header = (("h", bytes(400_000)),)
+        for _ in range(0, count, 10):
+            log.append([Record(name, None, bytes(500_000), header)] * 10)
+        first = log.read(name, log.describe(name).first, 10_000, PATIENCE)
+        assert 0 < len(first.records) < count
+        assert not first.at_end
+        assert len(drain(log, name)[0]) == count

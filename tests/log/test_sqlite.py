@@ -379,3 +379,28 @@ def test_names_of_logs(tmp_path):
     for url in ("some.db", "sqlite:", "sqlit:x.db", "", "http://x/y"):
         with pytest.raises(UserError, match="write it as sqlite:FILE"):
             open_log(url, tmp_path)
+
+
+def test_timed_topics_carry_the_time_of_appending(tmp_path, opened):
+    log = opened(tmp_path / "log.db", timed=("reports",), clock=lambda: 100.0)
+    log.create({"reports": 1, "releases": 1})
+    for topic in ("reports", "releases"):
+        log.append([Record(topic, b"x", time=t) for t in (-(2**62), 2**62)] + sent(topic, b"y"))
+    assert [r.time for r in drain(log, "reports")[0]] == [100_000] * 3
+    assert [r.time for r in drain(log, "releases")[0]] == [-(2**62), 2**62, 2**62]
+    assert [log.cut("reports", t)[0] for t in (0, 100, 101)] == [0, 0, 3]
+
+
+@pytest.mark.parametrize("raw", [b"\xc1", b"\x91\x92\xa1\xff\xc0", b"\x05", b"\x91\x01", "text", 7])
+def test_whatever_a_file_has_is_read_as_bytes(tmp_path, opened, raw):
+    log = opened(tmp_path / "log.db")
+    log.create({"t": 1})
+    row = ("t", 0, 0, 5, "a key", 12, raw)
+    log._db.execute("INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+    log.append(sent("t", b"next"))
+    found, after = drain(log, "t")
+    assert [(r.key, r.value, r.headers) for r in found] == [
+        (b"a key", b"12", None),
+        (None, b"next", ()),
+    ]
+    assert after == {0: 2}

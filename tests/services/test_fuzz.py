@@ -551,7 +551,7 @@ class Service:
     def __init__(self, folder, study, partitions=2):
         folder.mkdir()
         self.study, self.folder, self.partitions = study, folder, partitions
-        self.log = SqliteLog(folder / "log.db")
+        self.log = SqliteLog(folder / "log.db", timed=(REPORTS,))
         self.public = SqliteLog(folder / "public.db", public=True)
         # Durability is not what is tested here.
         for log in (self.log, self.public):
@@ -579,7 +579,12 @@ class Service:
         ).run(until_idle=True)
 
     def letters(self):
-        return self.log.read(DEAD_LETTERS, {0: 0}, 100_000, 0).records
+        letters, batch = [], None
+        while batch is None or not batch.at_end:
+            start = {0: 0} if batch is None else batch.next
+            batch = self.log.read(DEAD_LETTERS, start, 100_000, 0)
+            letters += batch.records
+        return letters
 
     def accounting(self):
         return read_journal(self.log)[-1].message.head["accounting"]

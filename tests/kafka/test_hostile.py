@@ -1,0 +1,330 @@
+"""Whatever a record on the broker is, it becomes at worst one rejected report."""
+
+import json
+import random
+import subprocess
+import sys
+import time
+import uuid
+
+import pytest
+from confluent_kafka import Producer
+from stream_dp.services.cli import main
+from stream_dp.services.joblog import JOBS, RESULTS, TRANSCRIPTS, Board
+from stream_dp.services.releaser.inputs import marker, reasons_of
+from stream_dp.services.releaser.journal import DEAD_LETTERS, JOURNAL, REPORTS
+from stream_dp.services.releaser.journal import read as read_journal
+from wire import CODECS, Raw, batch, produce
+
+from stream_dp.errors import Inconsistent
+from stream_dp.log.kafka import KafkaLog
+from stream_dp.report import LARGEST
+
+STUDY = """
+[study]
+name = "hostile"
+unit = "person"
+neighbours = "replace_one"
+rho = 1
+delta = 1e-6
+[study.periods]
+first = 1
+every = "step"
+count = 2
+close = "marker"
+[study.population]
+size = 5
+[attributes.a]
+values = [0, 1]
+missing = 0
+[[releases]]
+name = "w"
+kind = "window"
+attribute = "a"
+width = 1
+rho = 1
+[run]
+log = "kafka://{server}/{prefix}"
+public = "sqlite:public.db"
+partitions = {partitions}
+replication = 1
+insecure = true
+"""
+GOOD = b'{"person":"p1","period":1,"values":{"a":1}}'
+
+
+class Place:
+    """A study on the broker, and a stranger who writes to its topics."""
+
+    def __init__(self, folder, server, partitions=1):
+        self.server, self.prefix = server, f"hostile-{uuid.uuid4().hex}"
+        self.partitions, self.path = partitions, folder / "study.toml"
+        text = STUDY.format(server=server, prefix=self.prefix, partitions=partitions)
+        self.path.write_text(text)
+        settings = {"bootstrap.servers": server}
+        self.log = KafkaLog(self.prefix, settings, replication=1, timed=(REPORTS,))
+        self.log.create({REPORTS: partitions})
+
+    def send(self, records, codec="none", partition=0, topic=REPORTS):
+        return produce(self.server, f"{self.prefix}.{topic}", partition, batch(records, codec))
+
+    def mark(self, number):
+        self.log.append(marker(number, p) for p in range(self.partitions))
+
+    def run(self):
+        return main(["run", str(self.path), "--until-idle"])
+
+    def accounting(self):
+        return read_journal(self.log)[-1].message.head["accounting"]
+
+    def letters(self):
+        letters, position = [], {0: 0}
+        while True:
+            found = self.log.read(DEAD_LETTERS, position, 10_000, 0)
+            letters, position = letters + found.records, found.next
+            if found.at_end:
+                return letters
+
+
+@pytest.fixture
+def place(tmp_path, kafka):
+    places = []
+
+    def place(**how):
+        places.append(Place(tmp_path, kafka, **how))
+        return places[-1]
+
+    yield place
+    for made in places:
+        made.log.close()
+
+
+HEADERS = [
+    [(b"stream-dp-close", None)],
+    [(b"stream-dp-close", b"\xff")],
+    [(b"stream-dp-close", b"1" * 1000)],
+    [(b"\xff\xfe", b"x")],
+    [(b"\xff\xfe", None), (b"stream-dp-close", b"1")],
+    [(b"", b"")],
+    [(b"", None)],
+    [(b"a", b"1"), (b"a", None), (b"a", b"1")],
+    [(b"\xed\xa0\x80", b"surrogate")],
+    [(b"h" * 70_000, b"")],
+    [(b"h", b"v" * 70_000)],
+    [(b"", b"")] * 20_000,
+    [(b"stream-dp-source", b"\x1b[2J\xff" * 100)],
+]
+
+
+@pytest.mark.parametrize("headers", HEADERS, ids=range(len(HEADERS)))
+@pytest.mark.parametrize("value", [None, GOOD], ids=["no value", "report"])
+def test_strange_headers_do_not_end_the_service(place, headers, value, capsys):
+    here = place()
+    here.send([Raw(value, headers=headers), Raw(GOOD)])
+    here.mark(1)
+    assert here.run() == 0, capsys.readouterr().err
+    accounting, letters = here.accounting(), here.letters()
+    rejected = accounting["rejected"].get("unreadable", 0)
+    assert accounting["received"] == 2
+    assert reasons_of(letters) == accounting["rejected"]
+    text = all(_is_text(name) for name, _ in headers)
+    small = sum(len(n) + len(v or b"") + 100 for n, v in headers) + len(GOOD) <= LARGEST
+    assert rejected == len(letters) == (0 if value and text and small else 1)
+    assert main(["rejected", str(here.path)]) == 0
+    assert "\x1b" not in capsys.readouterr().out
+
+
+def _is_text(name):
+    try:
+        return name.decode() is not None
+    except UnicodeDecodeError:
+        return False
+
+
+def raws(rng):
+    """A random record of another program."""
+    sizes = [0, 1, 40, 300, 300, 300, LARGEST, 100_000]
+
+    def some(most=8):
+        return rng.choice([None, rng.randbytes(rng.choice(sizes[:most])), b"\0" * 400])
+
+    names = [b"stream-dp-close", b"stream-dp-source", b"", b"\xff", b"h", rng.randbytes(9)]
+    count = rng.choice([0, 0, 0, 1, 2, 700])
+    headers = [(rng.choice(names), some(6)) for _ in range(count)]
+    headers = [(n, b"x" if n == b"stream-dp-close" and (v or b"").isdigit() else v)
+               for n, v in headers]  # fmt: skip
+    times = [0, -1, -5, -(2**60), 2**40, 2**60, 1_700_000_000_000]
+    value = rng.choice([some(), some(), GOOD, b"[" * 60_000])
+    return Raw(value, rng.choice([None, b"", b"\xff", some()]), headers, rng.choice(times))
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_random_records_are_all_accounted_for(place, codec, capsys):
+    here, rng = place(partitions=2), random.Random(codec)
+    count = 0
+    for number in (1, 2):
+        for _ in range(12):
+            records = [raws(rng) for _ in range(rng.randint(1, 4))]
+            here.send(records, codec, partition=rng.randrange(2))
+            count += len(records)
+        here.mark(number)
+        assert here.run() == 0, capsys.readouterr().err
+        accounting = here.accounting()
+        assert accounting["received"] == count
+        assert reasons_of(here.letters()) == accounting["rejected"]
+        sent = {f"reports/{r.partition}/{r.offset}" for r in rest(here)}
+        assert {x.key.decode() for x in here.letters()} <= sent
+    topics = {x.header("__connect.errors.topic") for x in here.letters()}
+    assert topics == {f"{here.prefix}.reports".encode()}
+    capsys.readouterr()
+    assert main(["rejected", str(here.path), "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["rejected"] == accounting["rejected"]
+    assert sum(line["cells"] for line in shown["cells"]) == sum(shown["rejected"].values())
+
+
+def rest(here):
+    """What lies in the reports topic."""
+    records, position = [], dict.fromkeys(range(here.partitions), 0)
+    while True:
+        found = here.log.read(REPORTS, position, 10_000, 0)
+        records, position = records + found.records, found.next
+        if found.at_end:
+            return records
+
+
+@pytest.mark.parametrize("codec", ["gzip", "zstd", "lz4", "snappy"])
+def test_an_aborted_producer_and_its_codec(place, kafka, codec, capsys):
+    here = place()
+    how = {"bootstrap.servers": kafka, "compression.type": codec}
+    stranger = Producer({**how, "transactional.id": uuid.uuid4().hex})
+    stranger.init_transactions(30)
+    for end in (stranger.abort_transaction, stranger.commit_transaction):
+        stranger.begin_transaction()
+        for value in (b"junk" * 100, GOOD):
+            stranger.produce(f"{here.prefix}.reports", value, headers=[("stream-dp-close", None)])
+        stranger.flush(30)
+        end(30)
+    here.mark(1)
+    assert here.run() == 0, capsys.readouterr().err
+    accounting = here.accounting()
+    assert (accounting["received"], accounting["rejected"]) == (2, {"unreadable": 1})
+
+
+@pytest.mark.parametrize("time_", [-(2**62), -1, 0, 2**62])
+def test_the_times_of_senders_do_not_matter(place, time_):
+    here = place()
+    before = time.time()
+    here.send([Raw(GOOD, time=time_)])
+    time.sleep(0.05)
+    after = time.time() + 0.05
+    time.sleep(0.1)
+    here.send([Raw(b"later", time=time_)])
+    assert here.log.cut(REPORTS, before - 1) == {0: 0}
+    assert here.log.cut(REPORTS, after) == {0: 1}
+    assert [abs(r.time / 1000 - before) < 60 for r in rest(here)] == [True, True]
+
+
+@pytest.mark.parametrize(("count", "size"), [(1, 200_000_000), (150, 1_000_000)])
+def test_a_batch_that_expands_beyond_reading(place, count, size, capsys):
+    """The client refuses it for ever: its records are stepped over, each one rejected."""
+    here = place()
+    here.send([Raw(GOOD)])
+    here.send([Raw(b"\0" * size)] * count, "zstd")
+    here.send([Raw(b"\0" * size)] * count, "zstd")
+    here.send([Raw(GOOD)])
+    here.mark(1)
+    assert here.run() == 0, capsys.readouterr().err
+    accounting = here.accounting()
+    assert accounting["received"] == 2 * count + 2
+    assert accounting["rejected"] == {"unreadable": 2 * count}
+    places = [x.header("__connect.errors.offset") for x in here.letters()]
+    assert places == [b"%d" % i for i in range(1, 2 * count + 1)]
+
+
+CHILD = """
+import re, sys
+from pathlib import Path
+from stream_dp.services.cli import main
+code = main(["run", sys.argv[1], "--until-idle"])
+# Not ru_maxrss, which begins with what the parent had.
+peak = re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]
+print(code, int(peak) // 1024)
+"""
+
+
+def test_memory_is_bounded_by_bytes(place):
+    """Records of a megabyte each, of which a thousand are a sixth of one on the wire."""
+    here, count = place(), 1200
+    one = batch([Raw(b"\0" * 1_000_000)], "zstd")
+    for _ in range(count):
+        produce(here.server, f"{here.prefix}.reports", 0, one)
+    here.mark(1)
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, str(here.path)], capture_output=True, text=True, timeout=500
+    )
+    code, peak = map(int, done.stdout.split()[-2:])
+    assert code == 0, done.stderr
+    assert here.accounting()["rejected"] == {"unreadable": count}
+    assert peak < 700
+
+
+def test_a_close_behind_an_open_transaction(place, kafka, capsys):
+    here = place()
+    stranger = Producer({"bootstrap.servers": kafka, "transactional.id": uuid.uuid4().hex})
+    stranger.init_transactions(30)
+    stranger.begin_transaction()
+    stranger.produce(f"{here.prefix}.reports", GOOD)
+    stranger.flush(30)
+    here.mark(1)
+    assert here.run() == 0
+    out = capsys.readouterr().out
+    assert "1 waits for a sender's open transaction" in out
+    assert "waits for: stream-dp close" not in out
+    assert main(["status", str(here.path)]) == 0
+    assert ", unless that was given among what is not read yet" in capsys.readouterr().out
+    stranger.commit_transaction(30)
+    assert main(["status", str(here.path)]) == 0
+    assert "the close was given, and is not read yet" in capsys.readouterr().out
+    assert here.run() == 0
+    assert "2 waits for: stream-dp close" in capsys.readouterr().out
+
+
+ODD = [
+    *[Raw(b"x", headers=headers) for headers in HEADERS],
+    *[Raw(value, key) for key in (None, b"\xff/1", b"job") for value in (
+        None, b"\xff", b"[]", b"[" * 200_000, b'{"type":"retry","id":[]}',
+        b'{"attempt":1e999,"parts":[]}', b'{"type":"job","id":[],"period":{}}',
+        b'{"job":"j","done":1e999,"rounds":1,"error":1,"left":1}',
+    )],
+]  # fmt: skip
+
+
+def test_strange_records_about_jobs_decide_nothing(place):
+    here = place()
+    here.log.create({JOBS: 1, RESULTS: 1, TRANSCRIPTS: 1})
+    parts = [b"manifest", b"failure", b"part"]
+    for topic in (JOBS, RESULTS, TRANSCRIPTS):
+        for odd in ODD:
+            here.send([odd], topic=topic)
+            for name in parts:
+                headers = [(b"stream-dp-part", name), (b"stream-dp-progress", None)]
+                here.send([Raw(odd.value, odd.key, headers, 2**62)], topic=topic)
+    board = Board(here.log, whole=True)
+    board.refresh(rounds=True)
+    assert not board.jobs
+
+
+@pytest.mark.parametrize("odd", [Raw(b"x", headers=HEADERS[3]), Raw(b"[" * 100_000), Raw(None)])
+def test_a_strange_record_in_the_journal_is_told_in_a_line(place, odd, capsys):
+    here = place()
+    assert here.run() == 0
+    for name in (b"manifest", b"\xff"):
+        here.send([Raw(odd.value, None, [*odd.headers, (b"stream-dp-part", name)])], topic=JOURNAL)
+    capsys.readouterr()
+    with pytest.raises(Inconsistent):
+        read_journal(here.log)
+    for command in ("run", "status"):
+        assert main([command, str(here.path)]) == 4
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith("stream-dp: journal: ")
