@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from stream_dp.batch.domain import Column
 from stream_dp.batch.readers import table
-from stream_dp.batch.tables import text
+from stream_dp.batch.tables import identifiers, text
 from stream_dp.errors import UserError
 from stream_dp.report import LONGEST_ID
 from stream_dp.study import Study
@@ -47,7 +48,8 @@ def from_files(
     groups = table(groups_file, [key, *declared.attributes])
     roles = declared.roles
     members = table(members_file, [person, theirs, *([roles.column] if roles else [])])
-    keys, place, ids = text(groups, key), text(members, theirs), text(members, person)
+    keys = _column(groups_file, identifiers, groups, key)
+    place, ids = (_column(members_file, identifiers, members, name) for name in (theirs, person))
     lines = [
         f"{path}: {column.null_count} rows without '{name}', {_first(column.is_null())}"
         for path, name, column in (
@@ -85,13 +87,13 @@ def from_files(
         lines.append(f"{members_file}: no members")
     held = {}
     for name, attribute in declared.attributes.items():
-        column = text(groups, name)
+        column = _column(groups_file, text, groups, name)
         bad = Column(name, attribute.values).codes(column) < 0
         if bad.any():
             what = f"{bad.sum()} rows with an undeclared or empty '{name}', {_first(bad)}"
             lines.append(f"{groups_file}: {what}")
         held[name] = column.take(pa.array(order)).to_pylist()
-    told = text(members, roles.column) if roles is not None else None
+    told = _column(members_file, text, members, roles.column) if roles is not None else None
     if told is not None and (row >= 0).all():
         faults = coded_roles(declared, told, row, len(keys))[1]
         lines += [f"{members_file}: {fault}" for fault in faults]
@@ -101,6 +103,16 @@ def from_files(
     by = by[np.argsort(row[by], kind="stable")]
     in_order = told.take(pa.array(by)).to_pylist() if told is not None else None
     return Roster(held, persons[by].tolist(), row[by], in_order)
+
+
+def _column(
+    path: Path, read: Callable[[pa.Table, str], pa.Array], rows: pa.Table, name: str
+) -> pa.Array:
+    """A column, whose fault is told with its file."""
+    try:
+        return read(rows, name)
+    except UserError as error:
+        raise UserError(f"{path}: {line}" for line in error.lines) from None
 
 
 def _first(wrong: Any) -> str:

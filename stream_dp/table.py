@@ -1,10 +1,13 @@
-"""Tables of reports: CSV and Parquet, long or wide, read in batches, as text."""
+"""Tables of reports: CSV and Parquet, long or wide, read in batches, as text.
+
+What one row holds never changes how another is read: only the header and the columns' types, or
+a fault that stops the file, are of the whole table.
+"""
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +17,14 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
+from .celltext import cell_text, id_text
 from .errors import UserError
 from .study import Study
 
 Row = tuple[str, str, dict[str, str]]
+
+PARQUET_ROWS = 1 << 16  # read at once
+CSV_BYTES = 1 << 20  # read at once
 
 
 @dataclass(frozen=True)
@@ -53,7 +60,7 @@ def reports(path: Path, study: Study, layout: Layout) -> Iterator[list[Row]]:
     for batch in _batches(path):
         if plan is None:
             plan = _columns(path, batch.schema.names, study, layout)
-        people = _text(path, batch, layout.person)
+        people = _text(path, batch, layout.person, id_text)
         if layout.attribute is None:
             periods = _text(path, batch, layout.period)
             named = {attribute: _text(path, batch, name) for name, (_, attribute) in plan.items()}
@@ -114,21 +121,50 @@ def _batches(path: Path) -> Iterator[pa.RecordBatch]:
         if path.suffix == ".parquet":
             with pyarrow.parquet.ParquetFile(path) as file:
                 yield _none(file.schema_arrow)
-                yield from file.iter_batches(batch_size=65_536)
+                yield from file.iter_batches(batch_size=PARQUET_ROWS)
         elif path.suffix == ".csv":
-            with path.open(encoding="utf-8-sig", newline="") as lines:
-                names = next(csv.reader(lines), [])
-            # Everything is read as text: 07 is not 7, and nothing is guessed from the data.
-            text = pyarrow.csv.ConvertOptions(
-                column_types={name: pa.string() for name in names},
-                strings_can_be_null=True,
-                null_values=[""],
-            )
-            with pyarrow.csv.open_csv(path, convert_options=text) as reader:
-                yield _none(reader.schema)
-                yield from reader
+            yield from _csv_batches(path)
         else:
             raise UserError(f"{path}: write tables as .csv or .parquet")
+
+
+def _csv_batches(path: Path) -> Iterator[pa.RecordBatch]:
+    """Everything is read as text: 07 is not 7, and nothing is guessed from the data."""
+    faults: list[str] = []
+
+    def stop(row: pyarrow.csv.InvalidRow) -> str:
+        faults.append(
+            f"row {row.number - 1} below the header has {row.actual_columns} cells, and the header"
+            f" has {row.expected_columns}"
+        )
+        return "error"
+
+    as_text = pyarrow.csv.ConvertOptions(
+        column_types=dict.fromkeys(csv_names(path), pa.string()),
+        strings_can_be_null=True,
+        null_values=[""],
+    )
+    # Rows are numbered by one thread alone. Without newlines_in_values the end of a block could
+    # fall into a quoted cell, wherever the rows before it put that end.
+    read = pyarrow.csv.ReadOptions(use_threads=False, block_size=CSV_BYTES)
+    parse = pyarrow.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=stop)
+    try:
+        with pyarrow.csv.open_csv(path, read, parse, as_text) as reader:
+            yield _none(reader.schema)
+            yield from reader
+    except pa.ArrowException:
+        if faults:
+            raise _unreadable(path, faults[0]) from None
+        raise
+
+
+def csv_names(path: Path) -> list[str]:
+    """The header of a CSV file, as the reader of its rows sees it. Raises ArrowException."""
+    parse = pyarrow.csv.ParseOptions(
+        newlines_in_values=True, invalid_row_handler=lambda row: "skip"
+    )
+    with pyarrow.csv.open_csv(path, parse_options=parse) as reader:
+        return list(reader.schema.names)
 
 
 def _none(schema: pa.Schema) -> pa.RecordBatch:
@@ -140,25 +176,31 @@ def _none(schema: pa.Schema) -> pa.RecordBatch:
 def _readable(path: Path) -> Iterator[None]:
     try:
         yield
-    except (pa.ArrowException, UnicodeDecodeError, csv.Error, OSError):
-        raise UserError(
-            f"{path}: cannot be read as a table: check its header, its rows and that it is UTF-8;"
-            " what stands before the fault may be sent already, and sending it again is harmless"
-        ) from None
+    except (pa.ArrowException, UnicodeDecodeError, OSError):
+        raise _unreadable(path, "check its header, its rows and that it is UTF-8") from None
 
 
-def _text(path: Path, batch: pa.RecordBatch, name: str) -> list[str | None]:
-    """A column as text; whole numbers that were stored as floats lose their '.0'."""
-    column = batch.column(batch.schema.names.index(name))
+def _unreadable(path: Path, why: str) -> UserError:
+    return UserError(
+        f"{path}: cannot be read as a table: {why}; what stands before the fault may be sent"
+        " already, and sending it again is harmless"
+    )
+
+
+def _text(
+    path: Path,
+    batch: pa.RecordBatch,
+    name: str,
+    as_text: Callable[[pa.Array, str], pa.Array] = cell_text,
+) -> list[str | None]:
+    """A column as text. Raises UserError."""
     try:
-        if pa.types.is_dictionary(column.type):
-            column = column.dictionary_decode()
-        if pa.types.is_floating(column.type):
-            column = pc.if_else(pc.is_nan(column), None, column)
-            fits = pc.and_(pc.equal(pc.floor(column), column), pc.less(pc.abs(column), 1e15))
-            whole = pc.all(fits, min_count=0).as_py()
-            column = column.cast(pa.int64()) if whole else column
-        found: list[str | None] = column.cast(pa.string()).to_pylist()
-    except pa.ArrowException:
-        raise UserError(f"{path}: column '{name}' holds neither text nor numbers") from None
-    return found
+        cells = as_text(batch.column(batch.schema.names.index(name)), name)
+    except UserError as error:
+        raise UserError(f"{path}: {line}" for line in error.lines) from None
+    if path.suffix == ".csv" and pc.any(pc.match_substring(cells, "\n")).as_py():
+        raise _unreadable(
+            path, f"a cell of column '{name}' goes over lines; look for a quote that is left open"
+        )
+    text: list[str | None] = cells.to_pylist()
+    return text

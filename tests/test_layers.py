@@ -89,10 +89,13 @@ RULES = {
     "stream_dp.period": [],
     "stream_dp.alphabet": [],
     "stream_dp.declared": [],
+    "stream_dp.celltext": ["stream_dp.errors"],
+    "stream_dp.ids": ["stream_dp.declared"],
     "stream_dp.grouped": ["stream_dp.declared"],
     "stream_dp.study": [
         "stream_dp.declared",
         "stream_dp.grouped",
+        "stream_dp.ids",
         "stream_dp.period",
         "stream_dp.errors",
         "stream_dp.alphabet",
@@ -108,6 +111,7 @@ RULES = {
     "stream_dp.batch": [
         "stream_dp.batch",
         "stream_dp.privacy",
+        "stream_dp.celltext",
         "stream_dp.grouped",
         "stream_dp.study",
         "stream_dp.panel",

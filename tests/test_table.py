@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+from stream_dp import table
 from stream_dp.errors import UserError
 from stream_dp.studyfile import parse
 from stream_dp.table import Layout, reports, rows
@@ -124,17 +125,35 @@ def test_a_blank_person_or_period_is_sent_on_to_be_rejected(read):
     ]
 
 
-@pytest.mark.parametrize("kind", [pa.float64(), pa.float32(), pa.int8(), pa.uint64(), pa.string()])
+FLOATS = [pa.float64(), pa.float32(), pa.float16()]
+WHOLE = [
+    *[getattr(pa, f"{sign}int{width}")() for sign in ("", "u") for width in (8, 16, 32, 64)],
+    pa.decimal128(3, 0),
+    pa.decimal256(50, 0),
+]
+TEXTS = [pa.string(), pa.large_string(), pa.string_view()]
+
+
+def typed(cells, kind):
+    """An array of that type from text, through one that can be cast to it."""
+    between = pa.array([None if c is None else float(c) for c in cells])
+    return pa.array(cells, kind) if kind in TEXTS else between.cast(kind)
+
+
+@pytest.mark.parametrize("kind", [*FLOATS, *WHOLE, *TEXTS], ids=str)
 def test_whole_numbers_of_any_type(read, kind):
-    texts = pa.array(["7", "8"]).cast(kind)
-    values = pa.array(["1", None]).cast(kind)
+    texts = typed(["7", "8"], pa.int64() if kind in FLOATS else kind)
+    values = typed(["1", None], kind)
     found = read({"person": texts, "period": ["2021-01", "2021-01"], "poverty": values})
     assert found == [("7", "2021-01", {"poverty": "1"})]
+    if kind != pa.string_view():  # Parquet has no dictionary of these
+        texts, values = texts.dictionary_encode(), values.dictionary_encode()
+    assert read({"person": texts, "2021-01": values}, attribute="poverty") == found
 
 
 def test_floats_from_pandas_with_nan_for_blank(read):
     columns = {
-        "person": [1.0, 2.0, 3.0],
+        "person": [1, 2, 3],
         "2021-01": [1.0, float("nan"), 0.0],
         "2021-02": [0.5, 1.0, None],
     }
@@ -144,6 +163,109 @@ def test_floats_from_pandas_with_nan_for_blank(read):
         ("2", "2021-02", {"poverty": "1"}),
         ("3", "2021-01", {"poverty": "0"}),
     ]
+
+
+def test_periods_of_any_type_are_written_each_by_itself(read):
+    years = {"person": ["a", "b", "c"], "poverty": [1, 1, 1]}
+    for column, expected in (
+        ([2021.0, float("nan"), 2.5], ["2021", "", "2.5"]),
+        ([202101, None, 2021], ["202101", "", "2021"]),
+        (pa.array([18628, None, 18629], pa.date32()), ["2021-01-01", "", "2021-01-02"]),
+    ):
+        assert [period for _, period, _ in read({**years, "period": column})] == expected
+
+
+ID = 12_345_678_901
+
+
+@pytest.mark.parametrize("other", [None, 0.5, 1e300, float("nan"), 7.0])
+@pytest.mark.parametrize("encode", [False, True])
+@pytest.mark.parametrize("layout", [{}, {"attribute": "poverty"}])
+def test_ids_that_one_row_made_floats_are_refused_with_the_way_to_mend_them(
+    read, other, encode, layout
+):
+    """As pandas writes a column of whole numbers with one missing or fractional id."""
+    ids = pa.array([float(ID), float(ID + 1), other])
+    periods = {"2021-01": [1, 1, 1]} if layout else {"period": ["2021-01"] * 3, "poverty": [1] * 3}
+    ids = ids.dictionary_encode() if encode else ids
+    (line,) = refused(read, {"person": ids, **periods}, **layout)
+    assert "column 'person': holds floats (double)" in line
+    assert '.astype("Int64")' in line
+    assert str(ID) not in line
+
+
+@pytest.mark.parametrize(
+    ("ids", "kind"),
+    [
+        (pa.array([b"ann"]), "binary"),
+        (pa.array([b"ann"], pa.large_binary()), "large_binary"),
+        (pa.array([b"ann"], pa.binary(3)), "fixed_size_binary[3]"),
+        (pa.array([True]), "bool"),
+        (pa.array([1], pa.date32()), "date32[day]"),
+        (pa.array([1], pa.timestamp("us")), "timestamp[us]"),
+        (pa.array(["1.20"]).cast(pa.decimal128(9, 2)), "decimal128(9, 2)"),
+        (pa.array([["ann"]]), "list"),
+        (pa.array([{"id": "ann"}]), "struct"),
+    ],
+    ids=lambda x: x if isinstance(x, str) else "",
+)
+def test_ids_of_another_type_are_refused_before_anything_is_sent(read, ids, kind):
+    (line,) = refused(read, {"person": ids, "period": ["2021-01"], "poverty": [1]})
+    assert f"column 'person': holds {kind}" in line
+    assert "ids are text or whole numbers" in line
+    none = {"person": ids[:0], "period": pa.array([], pa.string()), "poverty": pa.array([])}
+    assert refused(read, none) == (line,)
+
+
+def test_ids_keep_every_digit_and_leading_zeros(read):
+    for ids, expected in (
+        (["007", "7", "1e3", "7.0"], ["007", "7", "1e3", "7.0"]),
+        (pa.array([2**64 - 1, 0], pa.uint64()), [str(2**64 - 1), "0"]),
+        (pa.array([-(2**63), None], pa.int64()), [str(-(2**63)), ""]),
+        (pa.array([None, None]), ["", ""]),
+    ):
+        rows = len(expected)
+        columns = {"person": ids, "period": ["2021-01"] * rows, "poverty": [1] * rows}
+        assert [person for person, _, _ in read(columns)] == expected
+
+
+def test_parquet_text_that_is_not_utf8_is_told(read):
+    bad = pa.StringArray.from_buffers(
+        2,
+        pa.py_buffer(b"\0\0\0\0\1\0\0\0\3\0\0\0"),
+        pa.py_buffer(b"a\xff\xfe"),
+    )
+    (line,) = refused(read, {"person": bad, "period": ["2021-01"] * 2, "poverty": [1, 1]})
+    assert line.endswith("table.parquet: column 'person': holds text that is not UTF-8")
+
+
+def test_a_csv_that_begins_with_blank_lines_is_read_as_text_too(read):
+    text = "\n\nperson,period,poverty\n007,2021-01,1\n0.5,2021-01,0\n"
+    assert [person for person, _, _ in read(text)] == ["007", "0.5"]
+
+
+def test_a_row_with_too_many_or_too_few_cells_is_told_by_its_number(read):
+    rows = "".join(f"p{i},2021-01,1\n" for i in range(400_000))
+    for bad, cells in (("secret,2021-01", 2), ("secret,2021-01,1,2", 4)):
+        (line,) = refused(read, f"person,period,poverty\n{rows}{bad}\nann,2021-01,1\n")
+        assert f"row 400001 below the header has {cells} cells, and the header has 3" in line
+        assert "sending it again is harmless" in line
+        assert "secret" not in line
+
+
+@pytest.mark.parametrize("row", ['"ann,2021-01,1\nbob,2021-01,1\n"c', 'ann,2021-01,"1\nbob,x,y'])
+def test_a_quote_that_is_left_open_does_not_swallow_rows_in_silence(read, row):
+    text = f"person,period,poverty\nx,2021-01,1\n{row},2021-01,1\n"
+    (line,) = refused(read, text.replace("y,2021-01,1\n", "y\n"))
+    assert "look for a quote that is left open" in line
+
+
+def test_lines_in_cells_of_other_columns_are_no_fault(read, monkeypatch):
+    monkeypatch.setattr(table, "CSV_BYTES", 64)
+    rows = [(f"p{i}", "2021-01", {"poverty": "1"}) for i in range(200)]
+    text = "note,person,period,poverty\n"
+    text += "".join(f'"one,\n""{i}""\n\n{"x" * (i % 7)}",p{i},2021-01,1\n' for i in range(200))
+    assert read(text) == rows
 
 
 def test_categories_truths_and_dates(read):

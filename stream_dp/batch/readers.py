@@ -141,7 +141,9 @@ def table(path: Path, columns: Sequence[str]) -> pa.Table:
             strings_can_be_null=True,
             null_values=[""],
         )
-        return pyarrow.csv.read_csv(path, convert_options=as_text)
+        # Without it a block's end could fall into a quoted cell, wherever other rows put it.
+        parse = pyarrow.csv.ParseOptions(newlines_in_values=True)
+        return pyarrow.csv.read_csv(path, parse_options=parse, convert_options=as_text)
     except (pa.ArrowException, OSError):
         raise _unreadable(path) from None
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ..celltext import cell_text, id_text
 from ..errors import UserError
 from .domain import Column, Domain, Hierarchy, Wide, role_faults
 
@@ -100,21 +101,20 @@ def to_tables(hierarchy: Hierarchy) -> tuple[pa.Table, pa.Table]:
 
 
 def text(table: pa.Table, name: str) -> pa.Array:
-    """A column as text, empty cells null; whole numbers stored as floats lose their '.0'.
+    """A column as text, empty cells null. Raises UserError for one of neither text nor numbers."""
+    return _filled(cell_text(table.column(name), name))
 
-    Raises UserError for a column that holds neither text nor numbers.
+
+def identifiers(table: pa.Table, name: str) -> pa.Array:
+    """A column of ids, of persons or groups, as text, empty cells null.
+
+    Raises UserError unless its type is text or whole numbers.
     """
-    column = table.column(name)
-    try:
-        if pa.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
-        if pa.types.is_floating(column.type):
-            column = pc.if_else(pc.is_nan(column), None, column)
-            fits = pc.and_(pc.equal(pc.floor(column), column), pc.less(pc.abs(column), 1e15))
-            column = column.cast(pa.int64()) if pc.all(fits, min_count=0).as_py() else column
-        found = column.cast(pa.string()).combine_chunks()
-    except pa.ArrowException:
-        raise UserError(f"column '{name}': holds neither text nor numbers") from None
+    return _filled(id_text(table.column(name), name))
+
+
+def _filled(cells: pa.ChunkedArray) -> pa.Array:
+    found = cells.combine_chunks()
     return pc.if_else(pc.equal(found, ""), None, found)
 
 
