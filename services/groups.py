@@ -50,16 +50,17 @@ def from_files(
     members = table(members_file, [person, theirs, *([roles.column] if roles else [])])
     keys = _column(groups_file, identifiers, groups, key)
     place, ids = (_column(members_file, identifiers, members, name) for name in (theirs, person))
+    compared = _compared(study, ids)
     lines = [
         f"{path}: {column.null_count} rows without '{name}', {_first(column.is_null())}"
         for path, name, column in (
             (groups_file, key, keys),
             (members_file, theirs, place),
-            (members_file, person, ids),
+            (members_file, person, compared),
         )
         if column.null_count
     ]
-    for path, name, column in ((groups_file, key, keys), (members_file, person, ids)):
+    for path, name, column in ((groups_file, key, keys), (members_file, person, compared)):
         again = _repeated(column)
         if again.any():
             lines.append(f"{path}: a value of '{name}' stands there twice, {_first(again)}")
@@ -75,7 +76,10 @@ def from_files(
         (row < 0, f"{members_file}: {{}} members of no group in {groups_file}"),
         ((sizes == 0)[rows], f"{groups_file}: {{}} groups without members"),
         ((sizes > declared.most)[rows], f"{groups_file}: {{}} groups of over {declared.most}"),
-        (np.array([len(p) > LONGEST_ID for p in persons]), f"{members_file}: {{}} ids too long"),
+        (
+            np.array([len(p) > LONGEST_ID for p in compared.to_pylist()]),
+            f"{members_file}: {{}} ids too long",
+        ),
     ):
         if wrong.any():
             lines.append(f"{words.format(wrong.sum())}, {_first(wrong)}")
@@ -113,6 +117,18 @@ def _column(
         return read(rows, name)
     except UserError as error:
         raise UserError(f"{path}: {line}" for line in error.lines) from None
+
+
+def _compared(study: Study, ids: pa.Array) -> pa.Array:
+    """Ids by the study's rule; null where nothing is left."""
+    if study.ids is None:
+        return ids
+    normal = study.ids.normal
+    return pa.array([normal(i) or None if i else None for i in ids.to_pylist()], pa.string())
+
+
+def _long(ids: pa.Array) -> NDArray[np.bool_]:
+    return np.array([len(one) > LONGEST_ID for one in ids.to_pylist()], bool)
 
 
 def _first(wrong: Any) -> str:

@@ -67,15 +67,19 @@ def deliver(setting: Setting, path: Path, how: Layout, *, quiet: bool = False) -
 def encoded(
     path: Path, study: Study, how: Layout, *, quiet: bool = False
 ) -> Iterator[list[tuple[str, bytes]]]:
-    """Reports of a table as (person, JSON) in batches, with a progress bar on a terminal."""
+    """Reports of a table as (id, JSON) in batches, with a progress bar on a terminal.
+
+    The id is the person's by the study's rule, so that all reports of one lie in one partition.
+    """
     encode = msgspec.json.encode
+    normal = str if study.ids is None else study.ids.normal
     # A wide table gives several reports a row; how many is known when it has been read.
     total = rows(path) if path.is_file() and how.attribute is None else None
     shown = True if quiet else None
     with tqdm(total=total, desc=path.name, unit=" rows", disable=shown, leave=False) as bar:
         for batch in reports(path, study, how):
             yield [
-                (person, encode({"person": person, "period": period, "values": values}))
+                (normal(person), encode({"person": person, "period": period, "values": values}))
                 for person, period, values in batch
             ]
             bar.update(len(batch))
@@ -106,7 +110,8 @@ def _known(
 ) -> tuple[dict[str, NDArray[np.uint8]], NDArray[np.int64]]:
     """The panel, and where its members are."""
     decoder, population = Decoder(study, bytes(32)), Population(study)
-    hashes, unheard = decoder.hashes(members), set(members)
+    ids = decoder.ids(members)
+    hashes, unheard = decoder.hashes(ids), set(ids)
     population.enrol(hashes[:, 0], hashes[:, 1])
     offset = 0
     for batch in encoded(path, study, how):

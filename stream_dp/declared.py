@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 from fractions import Fraction
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
@@ -41,9 +41,19 @@ def _probability(value: object) -> Fraction:
     return found
 
 
+def _flag(value: object) -> object:
+    """true, or nothing: false is not another declaration than none."""
+    if value is False or value is None:
+        return None
+    if value is not True:
+        raise ValueError("must be true or false")
+    return True
+
+
 _exact = PlainSerializer(str, return_type=str)
 Rho = Annotated[Fraction, BeforeValidator(_positive), _exact]
 Probability = Annotated[Fraction, BeforeValidator(_probability), _exact]
+Flag = Annotated[Literal[True] | None, BeforeValidator(_flag)]
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 Name = Annotated[str, Field(pattern=f"^{NAME}$")]
 Symbol = (

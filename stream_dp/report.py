@@ -52,6 +52,7 @@ class Decoder:
 
     def __init__(self, study: Study, key: bytes) -> None:
         self._key = key
+        self._rule = study.ids
         self._names = tuple(study.attributes)
         self._codes = [
             {**attribute.codes, None: NULL, msgspec.UNSET: _NONE}
@@ -75,13 +76,17 @@ class Decoder:
         )
         self._decode = msgspec.json.Decoder(report).decode
 
-    def hashes(self, persons: Sequence[str]) -> NDArray[np.uint64]:
-        """(n, 2): the high and low halves of each id's 128-bit keyed BLAKE2b hash."""
+    def ids(self, persons: Sequence[str]) -> Sequence[str]:
+        """Ids by the study's rule, under which several spellings are one person."""
+        return persons if self._rule is None else [self._rule.normal(p) for p in persons]
+
+    def hashes(self, ids: Sequence[str]) -> NDArray[np.uint64]:
+        """(n, 2): the high and low halves of the 128-bit keyed BLAKE2b hash of each id by `ids`."""
         start = hashlib.blake2b(key=self._key, digest_size=16).copy
         digests = []
-        for person in persons:
+        for one in ids:
             state = start()
-            state.update(person.encode())
+            state.update(one.encode())
             digests.append(state.digest())
         flat = np.frombuffer(b"".join(digests), ">u8").astype(np.uint64)
         return flat.reshape(-1, 2)
@@ -119,9 +124,9 @@ class Decoder:
     ) -> tuple[Cells, list[Rejected]]:
         """Reports with only known attributes and plain values, column by column."""
         count = len(reports)
-        persons = [
-            r.person if r.person.__class__ is str else text_of(r.person) or "" for r in reports
-        ]
+        persons = self.ids(
+            [r.person if r.person.__class__ is str else text_of(r.person) or "" for r in reports]
+        )
         get = self._periods.get
         period = np.fromiter((get(r.period, 0) for r in reports), np.int64, count)
         sound = np.fromiter((0 < len(p) <= LONGEST_ID for p in persons), bool, count)
@@ -179,8 +184,8 @@ class Decoder:
             return EMPTY, Tally({"unreadable": 1})
         if not isinstance(values, dict) or not values:
             return EMPTY, Tally({"unreadable": 1})
-        name = text_of(person)
-        if name is None or not 0 < len(name) <= LONGEST_ID:
+        (name,) = self.ids([text_of(person) or ""])
+        if not 0 < len(name) <= LONGEST_ID:
             return EMPTY, Tally({"person": len(values)})
         number = 0 if text_of(period) is None else self._periods.get(period, 0)
         if number <= closed:

@@ -12,12 +12,13 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, Field
 
 from .alphabet import ABSENT, Alphabet, matching
-from .declared import Declared, Name, Probability, Rho, Symbol
+from .declared import Declared, Flag, Name, Probability, Rho, Symbol
 from .errors import UserError
 from .grouped import Batch, Groups
+from .ids import Ids
 from .period import Periods
 
 MOST_BINS = 1 << 20
@@ -34,15 +35,6 @@ class Carry(Declared):
     first: Symbol
 
 
-def _flag(value: object) -> object:
-    """true, or nothing: false is not another declaration than none."""
-    if value is False or value is None:
-        return None
-    if value is not True:
-        raise ValueError("must be true or false")
-    return True
-
-
 class Attribute(Declared):
     """One question: its possible values, and what stands for a missing answer.
 
@@ -51,7 +43,7 @@ class Attribute(Declared):
 
     values: Annotated[tuple[Symbol, ...], Field(min_length=1, max_length=MOST_SYMBOLS)]
     missing: Symbol | Carry
-    fixed: Annotated[Literal[True] | None, BeforeValidator(_flag)] = None
+    fixed: Flag = None
 
     @cached_property
     def symbols(self) -> tuple[Symbol, ...]:
@@ -207,11 +199,17 @@ class Head(Declared):
     delta: Probability
 
 
+def _some(ids: Ids | None) -> Ids | None:
+    """A rule that says nothing is not another declaration than none."""
+    return None if ids == Ids() else ids
+
+
 class Study(Head):
     """A whole declaration. `studyfile.parse` checks one; the public log holds it as JSON."""
 
     periods: Periods
     population: Population = Population()
+    ids: Annotated[Ids | None, AfterValidator(_some)] = None
     attributes: dict[Name, Attribute]
     releases: tuple[Release, ...]
     groups: Groups | None = None

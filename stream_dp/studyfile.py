@@ -15,6 +15,7 @@ from .crosscheck import faults
 from .declared import NAME
 from .errors import UserError
 from .grouped import KINDS, Batch, Groups
+from .ids import Ids
 from .period import Periods
 from .strata import KEYS, Waves, expanded
 from .study import (
@@ -159,8 +160,8 @@ def _parts(raw: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     for key in sorted(raw.keys() - set(known)):
         problems.append(f"{key}: unknown section; known are {', '.join(known)}")
     head = dict(raw["study"]) if isinstance(raw.get("study"), dict) else {}
-    for key, model in (("periods", Periods), ("population", Population)):
-        sub = head.pop(key, {} if key == "population" else None)
+    for key, model in (("periods", Periods), ("population", Population), ("ids", Ids)):
+        sub = head.pop(key, None if key == "periods" else {})
         if sub is None:
             problems.append(f"study.{key}: is required")
         else:
@@ -238,7 +239,7 @@ def _fields(head: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         sample = {"name": "x", "unit": "x", "neighbours": "add_remove", "rho": 1, "delta": "1/2"}
         sound = {key: head[key] for key in head.keys() & Head.model_fields.keys() - wrong}
         checked = Head.model_validate({**sample, **sound})
-        known = f"known here are {', '.join((*Head.model_fields, 'periods', 'population'))}"
+        known = f"known here are {', '.join((*Head.model_fields, 'periods', 'population', 'ids'))}"
         lines = [
             f"{line.split(': unknown key')[0]}: unknown key; {known}"
             if ": unknown key" in line

@@ -55,6 +55,13 @@ def roster(log: Log, study: Study, bound: str | None) -> Roster | None:
             " to them stay as they are over the whole history: restore the confidential log"
         )
     found.codes(study)
+    if study.ids is not None:
+        again = len(found.persons) - len({study.ids.normal(person) for person in found.persons})
+        if again:
+            raise UserError(
+                f"groups: by the rule of study.ids, {again} members are somebody who is there"
+                " already; send another table"
+            )
     if study.size is not None and len(found.persons) > study.size:
         raise UserError("groups: more members than study.population.size; send another table")
     return found
@@ -74,7 +81,7 @@ def inputs(
     closes: genesis and the entries that close a period.
     """
     last, decoder = closes[-1], Decoder(study, bytes.fromhex(closes[0].message.head["key"]))
-    hashes = None if groups is None else decoder.hashes(groups.persons)
+    hashes = None if groups is None else decoder.hashes(decoder.ids(groups.persons))
     start, population = _latest_snapshot(study, closes, snapshots)
     if start.number == 0 and hashes is not None:
         population.enrol(hashes[:, 0], hashes[:, 1])

@@ -1,0 +1,167 @@
+"""The rule of ids: several spellings are one person, for everybody who sends them."""
+
+import json
+import sys
+import unicodedata
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_dp.errors import UserError
+from stream_dp.ids import Ids
+from stream_dp.log.base import Stored
+from stream_dp.population import Population
+from stream_dp.report import Decoder
+from stream_dp.study import Study
+from stream_dp.studyfile import parse
+
+ALL = {"trim": True, "case": "fold", "unicode": "NFC"}
+RULES = [
+    Ids(trim=trim, case=case, unicode=form)
+    for trim, case, form in product((None, True), (None, "fold"), (None, "NFC", "NFKC"))
+]
+
+
+LETTERS = (chr(c) for c in range(sys.maxunicode + 1) if not 0xD800 <= c < 0xE000)
+CHANGED = [
+    x for x in LETTERS if unicodedata.normalize("NFKC", x) != x or x.casefold() != x or x.isspace()
+]
+
+
+def declared(**head):
+    return {
+        "study": {
+            "name": "ids",
+            "unit": "person",
+            "neighbours": "replace_one",
+            "rho": 1,
+            "delta": "1/1000000",
+            "periods": {"first": "2021-01", "every": "month", "count": 2},
+            "population": {"size": 10},
+            **head,
+        },
+        "attributes": {"poverty": {"values": [0, 1], "missing": 0}},
+        "releases": [{"name": "w", "kind": "window", "attribute": "poverty", "width": 1, "rho": 1}],
+    }
+
+
+PLAIN = parse(declared())
+# The same person, as one table, another one and a producer of its own may write her.
+ANA = [
+    "Ána ",
+    "ána",
+    "ÁNA",
+    "\u00a0ána\t",
+    *(unicodedata.normalize("NFD", x) for x in ("Ána", "ána")),
+]
+
+
+def folded(study, persons, odd=False):
+    """The population after a report of each. odd: with an undeclared attribute too."""
+    values = {"poverty": 1} | ({"age": 3} if odd else {})
+    decoder, population = Decoder(study, bytes(32)), Population(study)
+    records = [
+        Stored(0, i, 0, None, json.dumps(report).encode(), ())
+        for i, report in enumerate(
+            {"person": p, "period": "2021-01", "values": values} for p in persons
+        )
+    ]
+    population.fold(*decoder.decode(records, 0))
+    return population, population.close()
+
+
+@pytest.mark.parametrize("odd", [False, True])
+def test_spellings_of_an_id_are_one_person(odd):
+    population, closed = folded(parse(declared(ids=ALL)), [*ANA, "bea"], odd)
+    assert closed.symbols["poverty"].sum() == 2
+    assert population.accounting.superseded == len(ANA) - 1
+    _, closed = folded(PLAIN, [*ANA, "bea"], odd)
+    assert closed.symbols["poverty"].sum() == len(ANA) + 1
+
+
+@pytest.mark.parametrize(
+    ("rule", "same", "other"),
+    [
+        ({"trim": True}, ("Ann ", " Ann"), "ann"),
+        ({"case": "fold"}, ("Ann", "aNN"), "ann "),
+        ({"unicode": "NFC"}, ("\u00e9", "e\u0301"), "E\u0301"),
+        ({"unicode": "NFKC"}, ("\uff17", "7"), "07"),
+    ],
+)
+def test_each_part_of_the_rule_alone(rule, same, other):
+    normal = Ids(**rule).normal
+    assert normal(same[0]) == normal(same[1]) != normal(other)
+    decoder = Decoder(parse(declared(ids=rule)), bytes(32))
+    one, two, three = decoder.hashes(decoder.ids([*same, other])).tolist()
+    assert one == two != three
+
+
+def test_leading_zeros_and_numbers_stay():
+    normal = Ids(**ALL).normal
+    assert [normal(x) for x in ("007", " 7 ", "1e3")] == ["007", "7", "1e3"]
+
+
+@pytest.mark.parametrize("person", [" ", "\u00a0\n", "x" * 257, ""])
+def test_an_id_that_is_empty_or_too_long_by_the_rule_is_rejected(person):
+    for odd in (False, True):
+        population, _ = folded(parse(declared(ids=ALL)), [person], odd)
+        assert set(population.accounting.rejected) == {"person"}
+    population, _ = folded(parse(declared(ids=ALL)), ["x" * 256 + " "])
+    assert not population.accounting.rejected
+
+
+@pytest.mark.parametrize("rule", RULES, ids=repr)
+def test_every_character_has_one_normal_form(rule):
+    for letter in CHANGED:
+        assert rule.normal(rule.normal(letter)) == rule.normal(letter), hex(ord(letter))
+
+
+# Letters whose case, accents and marks change one another.
+tricky = st.sampled_from(
+    "AaßẞſKİıΣσςΐΐΰᾳᾼǰŉﬃﷺ ͅ\u0301\u0308\u0307\u0323\u0345\u0390\u1fd3 \u00a0\u2003"
+)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=repr)
+@given(st.text(tricky | st.characters(exclude_categories=["Cs"]), max_size=12))
+def test_the_rule_is_idempotent(rule, text):
+    once = rule.normal(text)
+    assert rule.normal(once) == once
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=5), max_size=5))
+def test_without_a_rule_ids_are_compared_as_they_are(persons):
+    decoder = Decoder(PLAIN, bytes(range(32)))
+    assert decoder.ids(persons) is persons
+    assert len(np.unique(decoder.hashes(persons), axis=0)) == len(set(persons))
+
+
+def test_a_study_without_a_rule_has_the_hash_that_it_always_had():
+    assert PLAIN.ids is None
+    assert b'"ids":' not in PLAIN.canonical()
+    assert PLAIN.hash == "da036a71459599d7b2965fa82650dd4536b14485c68cff2e0d944c1c0d0ea373"
+    for nothing in ({}, {"trim": False}):
+        assert parse(declared(ids=nothing)).hash == PLAIN.hash
+    ruled = [parse(declared(ids=rule)) for rule in (ALL, {"trim": True}, {"unicode": "NFKC"})]
+    assert len({PLAIN.hash, *(study.hash for study in ruled)}) == 4
+    for study in ruled:
+        assert Study.model_validate(json.loads(study.canonical())) == study
+
+
+@pytest.mark.parametrize(
+    ("rule", "line"),
+    [
+        (7, "study.ids: must be a table"),
+        ({"trim": 1}, "study.ids.trim: must be true or false"),
+        ({"case": "lower"}, "study.ids.case: input should be 'fold'"),
+        ({"unicode": "NFD"}, "study.ids.unicode: input should be 'NFC' or 'NFKC'"),
+        ({"lower": True}, "study.ids.lower: unknown key; known here are trim, case, unicode"),
+    ],
+)
+def test_wrong_rules_are_told(rule, line):
+    with pytest.raises(UserError) as fault:
+        parse(declared(ids=rule))
+    assert [told.lower() for told in fault.value.lines] == [line.lower()]
