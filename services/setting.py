@@ -8,7 +8,7 @@ from pathlib import Path
 
 from stream_dp.client import Public
 from stream_dp.errors import UserError
-from stream_dp.log import Log, open_log
+from stream_dp.log import Log, address, open_log
 from stream_dp.log.base import Missing
 from stream_dp.log.settings import from_environment
 from stream_dp.plan import Plan, plan
@@ -32,6 +32,14 @@ class Setting:
     @classmethod
     def load(cls, path: Path) -> Setting:
         study, run = load(path)
+        lines = []
+        for key, url in (("log", run.log), ("public", run.public)):
+            try:
+                address(url)
+            except UserError as error:
+                lines += [f"{path}: run.{key}: {line}" for line in error.lines]
+        if lines:
+            raise UserError(lines)
         if run.log == run.public:
             raise UserError(
                 f"{path}: run.public: is the same as run.log; analysts would read everything"

@@ -12,6 +12,19 @@ from .base import Log
 from .settings import connection
 
 
+def address(url: str) -> tuple[str, str | None]:
+    """A file and None, or servers and a prefix of topics. Raises UserError for anything else."""
+    scheme, _, rest = url.partition(":")
+    if scheme == "sqlite" and rest:
+        return rest, None
+    match = re.fullmatch(r"//([^/\s@]+)/([A-Za-z0-9._-]{1,100})", rest)
+    if scheme != "kafka" or match is None:
+        # What follows may hold a password.
+        named = f"{scheme}:..." if rest else scheme
+        raise UserError(f"log '{named}': write it as sqlite:FILE or kafka://host:port/prefix")
+    return match[1], match[2]
+
+
 def open_log(
     url: str,
     base: Path,
@@ -27,20 +40,17 @@ def open_log(
 
     kafka: librdkafka's settings. Raises UserError, LogError.
     """
-    scheme, _, rest = url.partition(":")
-    if scheme == "sqlite" and rest:
+    where, prefix = address(url)
+    if prefix is None:
         from .sqlite import SqliteLog
 
-        return SqliteLog(base / rest, public=public, readonly=readonly, timed=timed)
-    match = re.fullmatch(r"//([^/\s]+)/([A-Za-z0-9._-]{1,100})", rest)
-    if scheme != "kafka" or match is None:
-        raise UserError(f"log '{url}': write it as sqlite:FILE or kafka://host:port/prefix")
-    settings = connection(match[1], kafka or {}, insecure=insecure, base=base)
+        return SqliteLog(base / where, public=public, readonly=readonly, timed=timed)
+    settings = connection(where, kafka or {}, insecure=insecure, base=base)
     try:
         from .kafka import KafkaLog
     except ImportError:
         raise UserError("kafka: not installed; pip install 'stream-dp[kafka]'") from None
-    return KafkaLog(match[2], settings, replication=replication, timed=timed)
+    return KafkaLog(prefix, settings, replication=replication, timed=timed)
 
 
-__all__ = ["Log", "open_log"]
+__all__ = ["Log", "address", "open_log"]

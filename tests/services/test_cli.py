@@ -186,6 +186,31 @@ def test_faults_of_a_study_file_are_told(tmp_path, stream_dp, old, new, told):
     assert all(line.startswith(f"stream-dp: {path}: ") for line in err.splitlines())
 
 
+@pytest.mark.parametrize("key", ["log", "public"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgres://me:secret@host/db",
+        "kafka:host:9092/x",
+        "kafka://me:secret@host:9092/x",
+        "kafka://host:9092",
+        "sqlite:",
+        "file:x.db",
+        "secret.db",
+    ],
+)
+@pytest.mark.parametrize(
+    "words", [["check"], ["send", "reports.csv"], ["status"], ["evaluate", "x"]]
+)
+def test_a_log_of_another_kind_is_refused_by_every_command(tmp_path, stream_dp, key, url, words):
+    old = {"log": "sqlite:poverty.db", "public": "sqlite:public.db"}[key]
+    path = write(tmp_path, STUDY.replace(old, url))
+    told = stream_dp(words[0], path, *words[1:], code=2)
+    assert told.startswith(f"stream-dp: {path}: run.{key}: log '")
+    assert told.endswith("write it as sqlite:FILE or kafka://host:port/prefix\n")
+    assert "secret@" not in told
+
+
 def test_several_faults_are_told_at_once(tmp_path, stream_dp):
     path = write(tmp_path, STUDY.replace("width = 2", "width = 9").replace("size = 60", ""))
     assert len(stream_dp("check", path, code=2).splitlines()) == 2
