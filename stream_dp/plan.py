@@ -19,6 +19,8 @@ from .study import Release, Strategy, Study
 
 _MOST_DEVIATION = 10**6
 _MOST_ROWS = 2 * 10**8
+# Above these `check` warns: hardly anything is promised any more.
+_MOST_EPSILON, _MOST_DELTA = 10, Fraction(1, 1000)
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,24 @@ class Plan:
             if p.charges[period - 1]
         )
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is declared and promises little: one line each."""
+        study, lines = self.study, []
+        eps = epsilon(study.rho, study.delta)
+        if eps > _MOST_EPSILON:
+            lines.append(
+                f"study.rho: the whole budget is eps = {eps} at this delta, over {_MOST_EPSILON}:"
+                " what is promised to one person means little; lower it"
+            )
+        if study.delta > _MOST_DELTA:
+            lines.append(
+                f"study.delta: {float(study.delta):g} is over {float(_MOST_DELTA):g}: with about"
+                " that probability the eps is not kept; take far less than 1 in the number of"
+                " people, such as 1e-6"
+            )
+        return tuple(lines)
+
     def as_dict(self) -> dict[str, Any]:
         study = self.study
         return {
@@ -79,6 +99,7 @@ class Plan:
             "delta": str(study.delta),
             "epsilon_planned": str(epsilon(self.total, study.delta)),
             "epsilon_total": str(epsilon(study.rho, study.delta)),
+            "warnings": list(self.warnings),
         }
 
     def text(self) -> str:
@@ -104,6 +125,7 @@ class Plan:
             f"in (eps, delta) at delta = {float(study.delta):g}: eps = "
             f"{epsilon(self.total, study.delta)}; of the whole budget "
             f"{epsilon(study.rho, study.delta)}",
+            *(f"warning: {line}" for line in self.warnings),
         ]
         return "\n".join(lines)
 

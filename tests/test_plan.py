@@ -153,3 +153,36 @@ def test_noise_whose_draw_could_fail_is_refused_before_any_draw(kind, rho, told)
 def test_budgets_that_mean_nothing_are_refused(rho):
     with pytest.raises(UserError, match=r"study.rho: must lie between 1e-12 and 1e6"):
         make(rho=rho)
+
+
+def declared(rho, delta):
+    """A study that spends all of its rho on one release."""
+    release = {"name": "w", "kind": "window", "attribute": "poverty", "width": 1, "rho": rho}
+    study = make(rho=rho, releases=[release])
+    return plan(Study(**{n: getattr(study, n) for n in Study.model_fields} | {"delta": delta}))
+
+
+@pytest.mark.parametrize(
+    ("rho", "delta", "keys"),
+    [
+        ("1/2", "1e-6", []),
+        ("1.5", "1e-6", []),
+        ("2", "1e-6", ["study.rho"]),
+        ("1/2", "1/1000", []),
+        ("1/2", "0.0011", ["study.delta"]),
+        ("100", "1/2", ["study.rho", "study.delta"]),
+    ],
+)
+def test_a_plan_that_promises_little_says_so(rho, delta, keys):
+    made = declared(rho, delta)
+    assert [line.split(":")[0] for line in made.warnings] == keys
+    told = [line for line in made.text().splitlines() if line.startswith("warning: ")]
+    assert told == [f"warning: {line}" for line in made.warnings]
+    assert json.loads(json.dumps(made.as_dict()))["warnings"] == list(made.warnings)
+    assert (float(made.as_dict()["epsilon_total"]) > 10) == ("study.rho" in keys)
+
+
+def test_a_plan_never_says_that_eps_is_0():
+    made = declared("1e-6", "0.9")
+    assert made.as_dict()["epsilon_planned"] == made.as_dict()["epsilon_total"] == "0.000001"
+    assert "eps = 0.000001; of the whole budget 0.000001" in made.text()

@@ -11,6 +11,7 @@ from decimal import ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 
+_LEAST = Decimal("1e-6")
 _GOLDEN = Decimal("0.6180339887498949")
 
 
@@ -33,7 +34,7 @@ def selection_rho(sensitivity: int, variance: Fraction, picks: int = 1) -> Fract
 
 @lru_cache(maxsize=1024)
 def epsilon(rho: Fraction, delta: Fraction) -> Decimal:
-    """The eps of (eps, delta)-DP that rho-zCDP implies, rounded up to 6 decimals.
+    """The eps of (eps, delta)-DP that rho-zCDP implies, rounded up to 6 decimals; 0 for rho 0 only.
 
     Canonne, Kamath, Steinke 2020, Proposition 12 and Corollary 13: for every alpha > 1,
     eps = alpha rho + [ln(1/delta) + (alpha - 1) ln(1 - 1/alpha) - ln(alpha)] / (alpha - 1).
@@ -64,8 +65,8 @@ def epsilon(rho: Fraction, delta: Fraction) -> Decimal:
                 high = low + step
             else:
                 low = high - step
-        value = max(Decimal(0), bound((low + high) / 2))
-        return value.quantize(Decimal("1e-6"), rounding=ROUND_CEILING)
+        value = max(_LEAST, bound((low + high) / 2))
+        return value.quantize(_LEAST, rounding=ROUND_CEILING)
 
 
 def rho_within(most: Fraction, delta: Fraction) -> Fraction:

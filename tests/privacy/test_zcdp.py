@@ -107,6 +107,16 @@ def test_six_decimals_rounded_up():
     assert epsilon(Fraction(1, 2), MILLIONTH).as_tuple().exponent == -6
 
 
+@pytest.mark.parametrize("delta", ["1e-6", "0.01", "0.1", "0.999"])
+def test_no_cost_above_nothing_is_told_as_nothing(delta):
+    """A large delta alone may cover a small rho; 0 would be read as no risk at all."""
+    for rho in ("1e-12", "1e-9", "1e-6"):
+        found = epsilon(Fraction(rho), Fraction(delta))
+        assert found >= Decimal("1e-6")
+        assert str(found) == f"{found:f}"
+    assert epsilon(Fraction(0), Fraction(delta)) == 0
+
+
 def test_refusals():
     for delta in (Fraction(0), Fraction(1), Fraction(-1)):
         with pytest.raises(ValueError, match="delta"):
