@@ -90,6 +90,7 @@ def job_record(job: Job, study: Study, simulated: bool) -> Record:
         "type": "job",
         "period": job.period,
         "study_hash": study.hash,
+        "terms_hash": study.terms_hash,
         "simulated": simulated,
         **job.as_dict(),
     }

@@ -1,6 +1,7 @@
 """The study: everything that is declared before the first report is read, all of it public.
 
-Numbers are exact: rho is the fraction that was written. The hash covers all but `[run]`.
+Numbers are exact: rho is the fraction that was written. The hash covers all but `[run]`; once
+releases have begun, only the description may change, and the first one stays published.
 Study files are read, and their faults told, in `studyfile.py`.
 """
 
@@ -291,3 +292,14 @@ class Study(Head):
     @cached_property
     def hash(self) -> str:
         return hashlib.sha256(self.canonical()).hexdigest()
+
+    @cached_property
+    def terms_hash(self) -> str:
+        """The hash of all that may not change: of everything but the description."""
+        return self.described("").hash
+
+    def described(self, description: str) -> Study:
+        """The same study under another description."""
+        if description == self.description:
+            return self
+        return Study.model_validate({**json.loads(self.canonical()), "description": description})

@@ -9,7 +9,7 @@ exact records to be published, so that publishing, at once or after a crash, onl
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -23,6 +23,7 @@ from stream_dp.plan import Plan
 from stream_dp.privacy.ledger import Charge, Ledger
 from stream_dp.release import STUDY_TYPE, TOPIC
 from stream_dp.study import Study
+from stream_dp.studychange import changed_keys
 
 from ..joblog import Job
 
@@ -52,6 +53,13 @@ class Entry:
     def places(self) -> dict[str, str]:
         """Of the confidential log's file and the public one's, where it notes them."""
         return dict(self.message.head.get("places", {}))
+
+    @property
+    def declaration(self) -> dict[str, Any]:
+        """The study as genesis publishes it."""
+        manifest = self.public_records()[-1]
+        declared: dict[str, Any] = msgspec.json.decode(manifest.value or b"")["study"]
+        return declared
 
     @property
     def result_of(self) -> str | None:
@@ -283,15 +291,26 @@ def shown(entry: Entry, study: Study) -> tuple[Charge, ...]:
     return (Charge(batch.name, entry.number, batch.rho),)
 
 
+def as_declared(entries: Sequence[Entry], plan: Plan) -> Plan:
+    """The plan under the study's first declaration, whose description alone may differ from it.
+
+    Raises Inconsistent, which names the keys that have changed.
+    """
+    first = entries[0].declaration
+    study = plan.study.described(first.get("description", ""))
+    if study.hash != entries[0].message.head["study_hash"]:
+        keys = changed_keys(first, msgspec.json.decode(study.canonical()))
+        raise Inconsistent(
+            f"study: it has changed since its first record: {keys}; restore the study file, or"
+            " start a new study with a new log"
+        )
+    return plan if study is plan.study else replace(plan, study=study)
+
+
 def check(entries: Sequence[Entry], plan: Plan, reports: TopicInfo) -> Ledger:
     """That the journal is of this study, this input and this plan. Raises Inconsistent."""
-    study, first = plan.study, entries[0].message.head
-    if first["study_hash"] != study.hash:
-        raise Inconsistent(
-            f"study: it has changed since its first record (hash {study.hash[:16]}, the journal"
-            f" has {first['study_hash'][:16]}); restore the study file, or start a new study"
-            " with a new log"
-        )
+    as_declared(entries, plan)
+    first = entries[0].message.head
     if first["reports"]["identity"] != reports.identity:
         raise Inconsistent(
             "reports: this is another log than the one that the journal was begun on; run with"

@@ -111,15 +111,16 @@ class Releaser:
 
     def _run(self, until_idle: bool) -> bool:
         """What `run` does; raises StaleRole where the roles may be forgotten meanwhile."""
-        study, periods = self.plan.study, self.plan.study.periods
         self.facts.recovered = False
         with ExitStack() as stack:
             self._topics()
             writer = stack.enter_context(self.log.own("releaser", JOURNAL))
-            published = stack.enter_context(self.public.own("publisher", TOPIC))
-            publisher = self._publisher(published)
+            public = stack.enter_context(self.public.own("publisher", TOPIC))
             self.at("owned")
             entries, groups = self._begin(writer)
+            self._keep_description(entries)
+            study, periods = self.plan.study, self.plan.study.periods
+            publisher = self._publisher(public)
             ledger = journal.check(entries, self.plan, self.log.describe(REPORTS))
             done, waiting = recovery.unpublished(self.public, entries)
             self._place(writer, entries, bool(done))
@@ -182,6 +183,13 @@ class Releaser:
                 return False
             self.tell("the horizon is reached: every period is released")
             return True
+
+    def _keep_description(self, entries: list[Entry]) -> None:
+        """What is published goes on under the study's first description, and so its hash."""
+        plan = journal.as_declared(entries, self.plan)
+        if plan.study.description != self.plan.study.description:
+            self.tell("study.description has changed; the first one stays the published one")
+            self.plan, self.facts.study = plan, plan.study
 
     def _begun(
         self, entries: list[Entry], snapshots: Snapshots, members: Members, stack: ExitStack

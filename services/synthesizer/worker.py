@@ -103,7 +103,12 @@ class Worker:
     def _make(self, board: Board, job: Job, attempt: int) -> None:
         facts = board.facts[job.id]
         release = self.study.batch(job.release)
-        if facts["study_hash"] != self.study.hash or release is None:
+        # Older records have no hash that leaves the description out.
+        same = facts.get("terms_hash", facts["study_hash"]) in {
+            self.study.terms_hash,
+            self.study.hash,
+        }
+        if not same or release is None:
             raise UserError("the worker's study file is not the one that the job is of")
         if bool(facts["simulated"]) != self.source.simulated:
             raise UserError("a study with seeded noise and one without do not mix")

@@ -321,22 +321,31 @@ def test_another_number_of_partitions_in_the_study_file(
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
+    ("old", "new", "keys"),
     [
-        ("rho = 0.2", "rho = 0.25"),
-        ('name = "working"', 'name = "work-ing"'),
-        ("size = 32", "size = 33"),
-        ("delta = 1e-6", "delta = 1e-7"),
-        ('close = "marker"', SCHEDULE),
-        ("count = 5", "count = 6"),
+        ("rho = 0.2", "rho = 0.25", "releases.pairs.rho, releases.working.rho"),
+        ('name = "working"', 'name = "work-ing"', "releases.working, releases.work-ing"),
+        ("size = 32", "size = 33", "study.population.size"),
+        ("delta = 1e-6", "delta = 1e-7", "study.delta"),
+        (
+            'close = "marker"',
+            SCHEDULE,
+            "study.periods.close, study.periods.zone, study.periods.at, study.periods.grace,"
+            " study.periods.delay",
+        ),
+        ("count = 5", "count = 6", "study.periods.count"),
     ],
 )
 def test_a_study_that_has_changed(
-    place: Place, refused: Callable[..., str], old: str, new: str
+    place: Place, refused: Callable[..., str], old: str, new: str, keys: str
 ) -> None:
-    place.file.write_text(place.file.read_text().replace(old, new))
+    text = place.file.read_text().replace("[study]", '[study]\ndescription = "other words"')
+    place.file.write_text(text.replace(old, new))
     line = refused()
-    assert line.startswith("study: it has changed since its first record")
+    prefix, _, rest = line.partition("study: it has changed since its first record: ")
+    named, _, _ = rest.partition(";")
+    assert prefix == ""
+    assert set(keys.split(", ")) == set(named.split(", "))
     assert "restore the study file, or start a new study" in line
     assert refused("verify", str(place.file)).startswith("study: it has changed")
 
