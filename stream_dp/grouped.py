@@ -21,6 +21,7 @@ class GroupAttribute(Declared):
     """A public property of a group, such as its region, and its possible values."""
 
     values: Annotated[tuple[Symbol, ...], Field(min_length=1, max_length=1 << 15)]
+    """Its possible values, whole numbers or text."""
 
 
 class RoleColumn(Declared):
@@ -31,11 +32,17 @@ class RoleColumn(Declared):
     """
 
     column: Name
+    """The column of the table of members that says who is who."""
     head: Symbol
+    """Its value for a head; every group has exactly one."""
     spouse: Symbol
+    """Its value for the head's spouse; at most one in a group."""
     child: Symbol
+    """Its value for a child of head and spouse."""
     others: tuple[Symbol, ...] = ()
+    """Its other values, of people who are related to nobody."""
     children: Annotated[int, Field(ge=1, le=999, strict=True)]
+    """The most children that a group has."""
 
     @property
     def values(self) -> tuple[Symbol, ...]:
@@ -43,32 +50,41 @@ class RoleColumn(Declared):
 
 
 class Groups(Declared):
-    """unit: what a group is called, such as household; most: members of the largest."""
+    """The groups that people belong to; their table is sent once, before the study begins."""
 
     unit: Annotated[str, Field(min_length=1, max_length=64)]
+    """What a group is called, such as household."""
     most: Annotated[int, Field(ge=1, le=1000, strict=True)]
+    """How many members the largest group has."""
     attributes: dict[Name, GroupAttribute] = Field(default_factory=dict)
+    """`[groups.attributes.NAME]`: public properties of a group, such as its region."""
     roles: RoleColumn | None = None
+    """`[groups.roles]`: who is head, spouse and child, where relatives matter."""
 
 
 class Batch(Declared):
-    """A synthetic data set of groups with their members, made anew at some periods' closes.
-
-    attributes: of people, from their reports, each with the symbol that the person has at the
-    close by the attribute's missing rule; every, at: how many periods apart, or which periods;
-    rho: of each of its data sets. The rest is the method's own: rounds of picking badly answered
-    candidates, how many of them a round measures, rows of the mixture that is fitted; ways: how
-    many attributes a query is about; candidates: whole marginals, or single queries.
-    """
+    """A synthetic data set of groups with their members, made anew at some periods' closes."""
 
     name: Name
+    """The release's name; each stands once in a study."""
     kind: Kind
+    """The method that makes the data set."""
     attributes: Annotated[tuple[str, ...], Field(min_length=1, max_length=64)]
+    """Of people, from their reports: each person has the symbol that the attribute's missing rule
+    gives at the close."""
     rho: Rho
+    """The cost of each of its data sets, charged at the close that begins it."""
     every: Annotated[int, Field(ge=1, strict=True)] | None = None
+    """A data set every so many periods; either this or `at`."""
     at: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    """The periods whose closes begin a data set."""
     rounds: _Count = 20
+    """How often badly answered candidates are picked and measured, at most."""
     per_round: _Count = 1
+    """How many candidates a round picks and measures."""
     rows: _Count | None = None
+    """Rows of the mixture that is fitted (`hpd-fixed`, `hpd-gen`): 200 where it is not declared."""
     ways: Annotated[int, Field(ge=1, le=8, strict=True)] = 3
+    """How many attributes a query is about."""
     candidates: Literal["marginals", "queries"] = "marginals"
+    """What a round picks from: whole marginals, or single cells."""

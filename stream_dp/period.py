@@ -48,18 +48,19 @@ def seconds(text: str) -> int:
 
 
 class Schedule(BaseModel):
-    """Close by the calendar: `grace` after `at` (local time) on the day the period ends.
-
-    delay: from the close to publication. It must be longer than closing ever takes, or the moment
-    of publication follows the volume of reports.
-    """
+    """Close by the calendar: `grace` after `at` (local time) on the day the period ends."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     zone: str
+    """The time zone of `at`, such as `Europe/Lisbon`."""
     at: time = time(0)
+    """The local time of day, on the day after the period's last."""
     grace: str = "0s"
+    """How long after that reports may still come: `3d`, `12h`, `30m`, `10s`."""
     delay: str = "1h"
+    """From the close to publication. It must be longer than closing ever takes, or the moment of
+    publication follows the volume of reports."""
 
     @field_validator("zone")
     @classmethod
@@ -87,22 +88,26 @@ class Schedule(BaseModel):
 
 
 class Periods(BaseModel):
-    """The horizon: `count` periods from `first`, and the rule that closes them.
-
-    `close` is "marker" (an operator's word) or a Schedule (the calendar). delay: from a marker to
-    publication; None for at once, which follows the volume of reports.
-    """
+    """The horizon: `count` periods from `first`, and the rule that closes them."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     every: Every
+    """The length of a period; `step` stands for numbers without a calendar."""
     count: Annotated[int, Field(ge=1, le=10_000, strict=True)]
+    """How many periods the study has: its horizon."""
     first: str
+    """The first period, as ISO writes it (`2021-01-31`, `2021-W05`, `2021-01`, `2021-Q1`, `2021`),
+    or a number with `every = "step"`."""
     close: Annotated[
         Annotated[Literal["marker"], Tag("word")] | Annotated[Schedule, Tag("table")],
         Discriminator(lambda given: "word" if isinstance(given, str) else "table"),
     ] = "marker"
+    """`"marker"`: an operator closes a period with `stream-dp close`. `"schedule"`: the calendar
+    does, by the keys `zone`, `at`, `grace` and `delay` beside this one."""
     delay: str | None = None
+    """From a marker to publication, such as `"1h"`: longer than closing ever takes. Without it a
+    release goes out once all is read, so the moment follows the volume of reports."""
 
     @field_validator("first", mode="before")
     @classmethod

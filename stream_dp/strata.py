@@ -21,11 +21,16 @@ KEYS = ("strata", "waves")
 
 
 class Waves(BaseModel):
+    """One declaration for a release of each value of a fixed attribute, each with its periods."""
+
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
     by: Annotated[str, Field(strict=True)]
+    """The fixed attribute whose values are the waves."""
     every: Annotated[int, Field(ge=1, strict=True)]
+    """How many periods after one wave the next begins."""
     length: Annotated[int, Field(ge=1, strict=True)]
+    """How many periods a wave lasts."""
 
 
 def expanded(

@@ -33,18 +33,22 @@ class Carry(Declared):
     """A missing value repeats the person's last one; before any, it is `first`."""
 
     carry: Literal[True]
+    """Always `true`."""
     first: Symbol
+    """What stands for a person who has not answered yet: one of the values."""
 
 
 class Attribute(Declared):
-    """One question: its possible values, and what stands for a missing answer.
-
-    fixed: the first answer of a person holds for good, such as a region or a wave.
-    """
+    """One question: its possible values, and what stands for a missing answer."""
 
     values: Annotated[tuple[Symbol, ...], Field(min_length=1, max_length=MOST_SYMBOLS)]
+    """The possible answers, whole numbers or text. Any other answer is rejected."""
     missing: Symbol | Carry
+    """What a person counts as who gives no answer in a period: one of the values; `"absent"`, one
+    symbol more; or `{ carry = true, first = VALUE }`, the last answer again."""
     fixed: Flag = None
+    """`true`: a person's first answer holds for good, such as a region or a wave. Needs
+    `missing = "absent"`; other answers of the person are rejected."""
 
     @cached_property
     def symbols(self) -> tuple[Symbol, ...]:
@@ -93,21 +97,26 @@ Rows = Annotated[int, Field(ge=1, le=10**8, strict=True)]
 
 
 class _Release(Declared):
-    """What every release declares.
-
-    attribute: one, or several for their product; where: only people for whom a fixed attribute
-    has this value; first, last: the release's own periods, the study's by default; rows: a bound
-    on the number of synthetic rows, declared where the number of people is private.
-    """
+    """What every release declares."""
 
     name: Name
+    """The release's name, which analysts use; each stands once in a study."""
     attribute: str | Annotated[tuple[str, ...], Field(min_length=2, max_length=8)]
+    """The attribute that it is about, or a list of 2 to 8 of them for their product."""
     rho: Rho
+    """Its part of the budget, for all its periods together."""
     failure: Probability = Fraction(1, 20)
+    """The probability that the error bound in the plan leaves open; padding follows it too."""
     where: Annotated[dict[Name, Symbol], Field(min_length=1, max_length=1)] | None = None
+    """One stratum: only people for whom this fixed attribute has this value, such as
+    `{ region = "north" }`. Needs `rows`."""
     first: str | None = None
+    """The release's first period; by default the study's."""
     last: str | None = None
+    """The release's last period; by default the study's."""
     rows: Rows | None = None
+    """A declared bound on the people, and so on the synthetic rows, where their number is private:
+    under `add_remove` with `missing = "absent"`, and in strata."""
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -121,83 +130,110 @@ class _Release(Declared):
 
 
 class Window(_Release):
-    """A fixed-window release: every pattern of the last `width` periods.
-
-    strategy, padded: how it is measured, and whether rows are added to every pattern so that no
-    count falls below 0; chosen from theory where they are not declared.
-    """
+    """A fixed-window release: every pattern of the last `width` periods."""
 
     kind: Literal["window"]
+    """Which kind of release this is."""
     width: Annotated[int, Field(ge=1, strict=True)]
+    """How many periods a pattern has."""
     strategy: Strategy | None = None
+    """What is measured in later periods: the whole histogram again, or only the contrasts of how
+    each past goes on. Chosen from theory where it is not declared."""
     padded: bool | None = None
+    """`true`: rows are added to every pattern, so that no noisy count falls below 0; `false`:
+    noisy counts are projected onto what is possible. Chosen where it is not declared."""
 
 
 class Cumulative(_Release):
-    """A cumulative release: how many people have had the event in at least b periods.
-
-    counter: chosen from theory where it is not declared. size_share: the part of rho that
-    measures the number of people, where it is private: once at the first period, or, beside
-    `rows`, of all who have entered by each period.
-    """
+    """A cumulative release: how many people have had the event in at least b periods."""
 
     kind: Literal["cumulative"]
+    """Which kind of release this is."""
     event: Annotated[tuple[Symbol | str, ...], Field(min_length=1)]
+    """The values that count as the event; of a product a value such as `"poverty=1&job=no"`, or a
+    part of one, `"job=no"`."""
     counter: CounterName | None = None
+    """The stream counter that measures the totals. Chosen from theory where it is not declared."""
     size_share: Probability | None = None
+    """The part of `rho` that measures the number of people, where it is private: once at the first
+    period, or, beside `rows`, of all who have entered by each period."""
 
 
 class Joint(_Release):
-    """One panel for both: every pattern of the last `width` periods, and the totals of an event.
-
-    window_share: the part of rho that goes to the patterns, 11/20 where it is not declared.
-    """
+    """One panel for both: every pattern of the last `width` periods, and the totals of an event."""
 
     kind: Literal["joint"]
+    """Which kind of release this is."""
     width: Annotated[int, Field(ge=1, strict=True)]
+    """How many periods a pattern has."""
     event: Annotated[tuple[Symbol | str, ...], Field(min_length=1)]
+    """The values that count as the event, as in a cumulative release."""
     window_share: Probability | None = None
+    """The part of `rho` that goes to the patterns; the rest goes to the totals. 11/20 where it is
+    not declared."""
     strategy: Strategy | None = None
+    """How the patterns are measured, as in a window release."""
     counter: CounterName | None = None
+    """The stream counter of the totals, as in a cumulative release."""
 
 
 Release = Annotated[Window | Cumulative | Joint, Field(discriminator="kind")]
 
 
 class Run(Declared):
-    """Where this study runs. Not part of the hash; STREAM_DP_LOG and so on override it.
-
-    log, public: by default SQLite files that bear the study's name.
-    worker: whether `run` starts a worker of its own for batch releases; by default where the log
-    is a file, and not on Kafka.
-    """
+    """Where this study runs. Not part of the hash; STREAM_DP_LOG and so on override it."""
 
     log: str
+    """The confidential log: `sqlite:FILE` or `kafka://HOST:PORT,.../PREFIX`. By default
+    `sqlite:NAME.db` with the study's name."""
     public: str
+    """The public log, all that analysts need. By default `sqlite:NAME-public.db`."""
     snapshots: str | None = None
+    """The confidential folder, or fsspec URL, of the population's snapshots. By default a folder
+    that bears the study's name."""
     partitions: Annotated[int, Field(ge=1, le=1000)] = 1
+    """How many partitions the reports have; fixed once the study has begun."""
     replication: Annotated[int, Field(ge=1, le=10)] = 3
+    """On Kafka: on how many brokers each topic is kept. Fewer than 3 must be said."""
     insecure: bool = False
+    """On Kafka: `true` allows a broker without authentication."""
     kafka: dict[str, Any] = Field(default_factory=dict)
+    """librdkafka's own settings for the confidential cluster. A secret is `{ file = "PATH" }` or
+    `{ env = "NAME" }`."""
     kafka_public: dict[str, Any] | None = None
+    """The same for the public log, where it lies on a second cluster; otherwise `kafka` holds."""
     listen: str | None = None
+    """HOST:PORT of the confidential listener: `/healthz`, `/readyz` and `/metrics`."""
     listen_public: str | None = None
+    """HOST:PORT of the public listener: `/metrics` alone, an allow-list."""
     worker: bool | None = None
+    """Whether `run` starts a worker of its own for data sets of groups; by default where the log is
+    a file, and not on Kafka."""
 
 
 class Population(Declared):
+    """How many units there are, where that is public."""
+
     size: Annotated[int, Field(ge=1, le=10**9, strict=True)] | None = None
+    """The number of units, public. Required where the relation makes it public, refused under
+    `add_remove`; whoever is beyond it is turned away for good."""
 
 
 class Head(Declared):
     """The plain keys of [study]."""
 
     name: Name
+    """The study's name. It is published, and names the files of an embedded log."""
     description: str = ""
+    """A line about the study, published with it."""
     unit: Annotated[str, Field(min_length=1)]
+    """Who is protected: one of these, with everything it reports in all periods."""
     neighbours: Neighbours
+    """What may differ between two inputs that nobody can tell apart. There is no default."""
     rho: Rho
+    """The whole budget (zCDP); the releases must fit in it. A number, or a fraction as text."""
     delta: Probability
+    """For stating rho as (epsilon, delta)."""
 
 
 def _some(ids: Ids | None) -> Ids | None:
@@ -209,12 +245,20 @@ class Study(Head):
     """A whole declaration. `studyfile.parse` checks one; the public log holds it as JSON."""
 
     periods: Periods
+    """`[study.periods]`: the horizon, and when each period closes."""
     population: Population = Population()
+    """`[study.population]`: how many units there are, where that is public."""
     ids: Annotated[Ids | None, AfterValidator(_some)] = None
+    """`[study.ids]`: which spellings of an id are one person. Without it every spelling is a
+    person of its own."""
     attributes: dict[Name, Attribute]
+    """`[attributes.NAME]`: the questions that reports answer."""
     releases: tuple[Release, ...]
+    """`[[releases]]` of panels."""
     groups: Groups | None = None
+    """`[groups]`: the groups that people belong to, for data sets of groups with their members."""
     batches: tuple[Batch, ...] | None = None
+    """`[[releases]]` of data sets of groups with their members."""
 
     @property
     def size(self) -> int | None:
