@@ -1,0 +1,88 @@
+"""Metrics from the collectors of the two listeners; alerts from the rules that are shipped."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import yaml
+from prometheus_client.core import Metric
+from stream_dp.services.releaser.facts import Facts, Published
+from stream_dp.services.releaser.listen import ConfidentialMetrics, PublicMetrics
+
+from stream_dp.study import Study
+from stream_dp.studyfile import parse
+
+RULES = Path(__file__).parents[2] / "deploy" / "prometheus" / "alerts.yml"
+_SUFFIX = {"counter": "_total", "info": "_info"}
+
+
+def study() -> Study:
+    """One that has everything that a metric can be about: a schedule, and data sets of groups."""
+    return parse(
+        {
+            "study": {
+                "name": "homes",
+                "unit": "person",
+                "neighbours": "replace_in_place",
+                "rho": 1,
+                "delta": "1/1000000",
+                "periods": {
+                    "first": "2021-01",
+                    "every": "month",
+                    "count": 2,
+                    "close": "schedule",
+                    "zone": "UTC",
+                },
+                "population": {"size": 10},
+            },
+            "attributes": {"work": {"values": [0, 1], "missing": 0}},
+            "groups": {"unit": "household", "most": 4},
+            "releases": [
+                {
+                    "name": "households",
+                    "kind": "independent",
+                    "attributes": ["work"],
+                    "every": 1,
+                    "rho": "1/2",
+                }
+            ],
+        }
+    )
+
+
+def families() -> dict[str, list[Metric]]:
+    """By listener, everything that a releaser in full work exports."""
+    facts = Facts(study(), published=Published(0, Fraction(0), 0.0))
+    facts.released, facts.answered, facts.closed_accepted = 0, 0.0, 0
+    facts.job("households-1", "running")
+    return {
+        "public": list(PublicMetrics(facts).collect()),
+        "confidential": list(ConfidentialMetrics(facts).collect()),
+    }
+
+
+def markdown() -> str:
+    titles = {
+        "public": "Public: an allow-list of functions of what is published",
+        "confidential": "Confidential: beside the public ones, on `listen` alone",
+    }
+    parts = []
+    for listener, metrics in families().items():
+        lines = ["| metric | type | labels | meaning |", "|---|---|---|---|"]
+        for metric in metrics:
+            names = {label: None for sample in metric.samples for label in sample.labels}
+            labels = ", ".join(f"`{name}`" for name in names)
+            name = metric.name + _SUFFIX.get(metric.type, "")
+            lines.append(f"| `{name}` | {metric.type} | {labels} | {metric.documentation} |")
+        parts.append(f"## {titles[listener]}\n\n" + "\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def alerts() -> str:
+    (group,) = yaml.safe_load(RULES.read_text("utf-8"))["groups"]
+    lines = ["| alert | after | what it says |", "|---|---|---|"]
+    for rule in group["rules"]:
+        summary = " ".join(rule["annotations"]["summary"].split())
+        lines.append(f"| `{rule['alert']}` | {rule.get('for', 'at once')} | {summary} |")
+    return "\n".join(lines)

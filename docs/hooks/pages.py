@@ -1,0 +1,42 @@
+"""Pages of the documentation that are made from the code: a hook of MkDocs.
+
+A page says where: the line `<!-- generated: NAME -->` becomes what `MAKERS[NAME]` gives.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import commands
+import metrics
+import operating
+import python_api
+import reports
+import study_keys
+
+MAKERS: dict[str, Callable[[], str]] = {
+    "study file": study_keys.markdown,
+    "commands": commands.markdown,
+    "metrics": metrics.markdown,
+    "alerts": metrics.alerts,
+    "reasons": reports.reasons,
+    "operations": operating.markdown,
+    "python": python_api.markdown,
+}
+_MARK = re.compile(r"^<!-- generated: (.+) -->$", re.MULTILINE)
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Called by MkDocs with the source of every page. Raises KeyError for an unknown name."""
+    return _MARK.sub(lambda match: MAKERS[match[1]](), markdown)
+
+
+def on_files(files: Any, **_: Any) -> None:
+    """Called by MkDocs: every name of `MAKERS` must be asked for by a page."""
+    pages = [f for f in files if f.src_uri.endswith(".md")]
+    asked = {m for f in pages for m in _MARK.findall(Path(f.abs_src_path).read_text("utf-8"))}
+    if unused := MAKERS.keys() - asked:
+        raise ValueError(f"no page asks for {', '.join(sorted(unused))}")

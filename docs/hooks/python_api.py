@@ -1,0 +1,42 @@
+"""The objects that the page on Python shows, by heading; mkdocstrings reads their docstrings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stream_dp.answering import Estimate
+from stream_dp.batch.base import Memory
+from stream_dp.batch.domain import Column, Domain, Hierarchy
+from stream_dp.batch.tables import from_tables, to_tables
+from stream_dp.client import Public, Release
+from stream_dp.continual import Cumulative, FixedWindow, Joint
+from stream_dp.continual.base import Mechanism, Step
+from stream_dp.continual.counters import Counter
+from stream_dp.dataset import BatchCertificate, DataSet
+from stream_dp.errors import Inconsistent, UserError
+from stream_dp.log import open_log
+from stream_dp.panel import Panel
+from stream_dp.plan import Plan, plan
+from stream_dp.privacy.noise import Seeded, System
+from stream_dp.privacy.zcdp import epsilon, gaussian_rho
+from stream_dp.release import Certificate
+from stream_dp.study import Study
+from stream_dp.studyfile import load, parse
+
+OBJECTS: dict[str, tuple[Any, ...]] = {
+    "A public log": (open_log, Public, Release, Certificate, Panel, Estimate),
+    "Data sets of groups": (DataSet, BatchCertificate),
+    "A study and its plan": (load, parse, Study, plan, Plan),
+    "Continual mechanisms": (Mechanism, Step, FixedWindow, Cumulative, Joint, Counter),
+    "Batch synthesizers": (Domain, Column, Hierarchy, from_tables, to_tables, Memory),
+    "Noise and costs": (System, Seeded, gaussian_rho, epsilon),
+    "Errors": (UserError, Inconsistent),
+}
+
+
+def markdown() -> str:
+    parts = []
+    for heading, objects in OBJECTS.items():
+        names = [f"::: {each.__module__}.{each.__qualname__}" for each in objects]
+        parts.append("\n\n".join([f"## {heading}", *names]))
+    return "\n\n".join(parts)

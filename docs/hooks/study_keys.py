@@ -1,0 +1,165 @@
+"""Every key of a study file, from the models that read it.
+
+Types, limits and defaults are those of the models' JSON schema; the words are the string that
+stands below a field in the source.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import textwrap
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import BaseModel
+
+from stream_dp.grouped import Batch, GroupAttribute, Groups, RoleColumn
+from stream_dp.period import Periods, Schedule
+from stream_dp.strata import KEYS, Waves
+from stream_dp.study import (
+    Attribute,
+    Carry,
+    Cumulative,
+    Head,
+    Joint,
+    Population,
+    Run,
+    Study,
+    Window,
+)
+
+# By heading: the model, and words before its keys.
+SECTIONS: dict[str, tuple[type[BaseModel], str]] = {
+    "`[study]`": (Head, "Who is protected, under which relation, at what budget."),
+    "`[study.periods]`": (Periods, "The horizon, and what closes a period."),
+    '`[study.periods]` with `close = "schedule"`': (
+        Schedule,
+        "These keys stand beside `close`. A period closes `grace` after `at`, local time, on the"
+        " day after its last.",
+    ),
+    "`[study.population]`": (Population, "How many units there are, where that is public."),
+    "`[attributes.NAME]`": (Attribute, "A question: its possible answers. Declare at least one."),
+    "`missing = { ... }`": (Carry, "Carry forward: a missing answer repeats the person's last."),
+    '`[[releases]]` with `kind = "window"`': (Window, "Every pattern of the last periods."),
+    '`[[releases]]` with `kind = "cumulative"`': (
+        Cumulative,
+        "How many people have had the event in at least b periods.",
+    ),
+    '`[[releases]]` with `kind = "joint"`': (Joint, "One panel for patterns and totals."),
+    "`waves = { ... }`": (
+        Waves,
+        "Of a release of a panel: one release for each value of a fixed attribute, the i-th with"
+        " periods of its own.",
+    ),
+    "`[groups]`": (
+        Groups,
+        "The groups that people belong to. Who belongs to which comes from a table of its own.",
+    ),
+    "`[groups.attributes.NAME]`": (GroupAttribute, "A property of a group."),
+    "`[groups.roles]`": (RoleColumn, "Who is who in a group, where relatives matter."),
+    "`[[releases]]` of groups with their members": (
+        Batch,
+        "A synthetic data set of groups and their members, made anew at some periods.",
+    ),
+    "`[run]`": (
+        Run,
+        "Where the study runs. It may change during a study, is not part of the study's hash and"
+        " is not published. An environment variable `STREAM_DP_` with the key in capitals"
+        " overrides a key that is no table.",
+    ),
+}
+# Keys of a declaration that are read before the models see it.
+EXPANDED = {
+    "strata": "The name of a fixed attribute: the declaration stands for a release `NAME-VALUE` of"
+    " each of its values. The strata cost together what one of them costs. Needs `rows`.",
+    "waves": "A table, see below: a release `NAME-VALUE` of each value, with periods of its own.",
+}
+# What a study file may leave out although the model asks for it.
+_DEFAULTS = {(Run, "log"): "`sqlite:NAME.db`", (Run, "public"): "`sqlite:NAME-public.db`"}
+
+
+def words(model: type[BaseModel]) -> dict[str, str]:
+    """By field: the string below it in the source of its class, or of a base."""
+    texts: dict[str, str] = {}
+    for cls in reversed(model.__mro__):
+        if not issubclass(cls, BaseModel) or cls is BaseModel:
+            continue
+        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
+        assert isinstance(tree, ast.ClassDef)
+        for field, below in zip(tree.body, tree.body[1:], strict=False):
+            match field, below:
+                case (
+                    ast.AnnAssign(target=ast.Name(id=name)),
+                    ast.Expr(value=ast.Constant(value=str(text))),
+                ):
+                    texts[name] = " ".join(text.split())
+    return texts
+
+
+def models() -> set[str]:
+    """The names of all models that a study file or `[run]` can hold."""
+    return {
+        name
+        for model in (Study, Run)
+        for name in (model.__name__, *model.model_json_schema().get("$defs", {}))
+    }
+
+
+def markdown() -> str:
+    parts = []
+    for heading, (model, about) in SECTIONS.items():
+        rows = [*_rows(model)]
+        if model in (Window, Cumulative, Joint):
+            rows += [(f"`{key}`", "see text", "none", EXPANDED[key]) for key in KEYS]
+        lines = ["| key | value | default | meaning |", "|---|---|---|---|"]
+        lines += [f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |" for row in rows]
+        parts.append(f"## {heading}\n\n{about}\n\n" + "\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def _rows(model: type[BaseModel]) -> Iterator[tuple[str, str, str, str]]:
+    schema, meaning = model.model_json_schema(), words(model)
+    for name in model.model_fields:
+        key = schema["properties"][name]
+        if name in schema.get("required", ()):
+            default = _DEFAULTS.get((model, name), "required")
+        elif key.get("default") in (None, "", {}, []):
+            default = "none"
+        else:
+            default = f"`{json.dumps(key['default'])}`"
+        if "$ref" in key or "default" in key and isinstance(key["default"], dict):
+            default = "none"
+        yield f"`{name}`", _value(key), default, meaning[name]
+
+
+def _value(key: dict[str, Any]) -> str:
+    """What a key takes, in words, from its JSON schema."""
+    options = key.get("anyOf") or key.get("oneOf")
+    if options:
+        kinds = [_value(option) for option in options if option.get("type") != "null"]
+        if {"number", "fraction"} <= set(kinds):
+            kinds.remove("fraction")
+        return " or ".join(dict.fromkeys(kinds))
+    if "const" in key:
+        return f"`{json.dumps(key['const'])}`"
+    if "enum" in key:
+        return ", ".join(f"`{json.dumps(choice)}`" for choice in key["enum"])
+    if key.get("format") in ("fraction", "time"):
+        return {"fraction": "fraction", "time": "time of day"}[key["format"]]
+    match key.get("type"):
+        case "integer":
+            low, high = key.get("minimum"), key.get("maximum")
+            if low is None:
+                return "whole number"
+            return f"whole number, {low} to {high}" if high else f"whole number, from {low}"
+        case "array":
+            return f"list of {_value(key['items'])}"
+        case "boolean":
+            return "`true` or `false`"
+        case "string":
+            return "name" if "A-Za-z0-9" in key.get("pattern", "") else "text"
+        case "number":
+            return "number"
+    return "table"
