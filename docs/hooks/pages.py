@@ -27,6 +27,7 @@ MAKERS: dict[str, Callable[[], str]] = {
     "python": python_api.markdown,
 }
 _MARK = re.compile(r"^<!-- generated: (.+) -->$", re.MULTILINE)
+_FOREIGN = re.compile(r"<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)=.?(?:https?:)?//")
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
@@ -40,3 +41,10 @@ def on_files(files: Any, **_: Any) -> None:
     asked = {m for f in pages for m in _MARK.findall(Path(f.abs_src_path).read_text("utf-8"))}
     if unused := MAKERS.keys() - asked:
         raise ValueError(f"no page asks for {', '.join(sorted(unused))}")
+
+
+def on_post_page(output: str, page: Any, **_: Any) -> None:
+    """Called by MkDocs with every page as it is written. Raises ValueError where a page would load
+    anything from another host."""
+    if _FOREIGN.search(output):
+        raise ValueError(f"{page.file.src_uri}: loads something from another host")

@@ -125,12 +125,10 @@ def _rows(model: type[BaseModel]) -> Iterator[tuple[str, str, str, str]]:
         key = schema["properties"][name]
         if name in schema.get("required", ()):
             default = _DEFAULTS.get((model, name), "required")
-        elif key.get("default") in (None, "", {}, []):
+        elif key.get("default") in (None, "", []) or isinstance(key["default"], dict):
             default = "none"
         else:
             default = f"`{json.dumps(key['default'])}`"
-        if "$ref" in key or "default" in key and isinstance(key["default"], dict):
-            default = "none"
         yield f"`{name}`", _value(key), default, meaning[name]
 
 

@@ -1,0 +1,28 @@
+"""A public log in Arrow: python read_public_log.py sqlite:work-public.db
+
+Every table has `.to_pandas()` where pandas is installed.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import closing
+from pathlib import Path
+
+from stream_dp.client import Public
+from stream_dp.log import open_log
+
+with closing(open_log(sys.argv[1], Path(), public=True, readonly=True)) as log:
+    public = Public(log)
+
+for line in public.verify():
+    print(line)
+for release in public.study.releases:
+    last = public.of(release.name)[-1]
+    print(f"\n{release.name}, {last.certificate.period}: {last.certificate.guarantee}")
+    print(last.estimates.slice(0, 4).to_pylist())  # unbiased answers of this release
+    print(public.panel(release.name).table().slice(0, 3).to_pylist())  # artificial people
+    query = public.queries(release.name)[0]
+    best = public.estimate(release.name, query)  # from everything that was measured
+    low, high = best.interval
+    print(f"{query}: {best.value:.4f}, 95% interval {low:.4f} to {high:.4f}")

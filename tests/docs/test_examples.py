@@ -1,0 +1,84 @@
+"""Every example and notebook runs as it is shipped."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+
+from stream_dp.client import Public
+from stream_dp.log import open_log
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
+
+
+def run(*command, folder):
+    env = {name: value for name, value in os.environ.items() if not name.startswith("STREAM_DP_")}
+    env |= {"MPLBACKEND": "Agg", "PYTHONPATH": str(EXAMPLES), "PYTHONWARNINGS": "error"}
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def python(name, *arguments, folder):
+    return run(sys.executable, str(EXAMPLES / name), *arguments, folder=folder)
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory):
+    """The folder and the public log of the example that runs a study."""
+    folder = tmp_path_factory.mktemp("example")
+    return folder, python("run_a_study.py", ".", folder=folder).splitlines()[-1]
+
+
+def test_a_study_runs_and_its_public_log_is_read(released):
+    folder, url = released
+    printed = python("read_public_log.py", url, folder=folder)
+    assert "patterns: 3 releases, every panel a prefix of the next" in printed
+    assert "95% interval" in printed
+
+
+@pytest.mark.parametrize("name", ["mechanism_on_an_array.py", "households.py"])
+def test_a_script_of_its_own_runs(name, tmp_path):
+    assert python(name, folder=tmp_path)
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_has_no_outputs_and_runs(path, tmp_path):
+    notebook = json.loads(path.read_text("utf-8"))
+    assert notebook["nbformat"] == 4
+    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert code
+    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in code)
+    run(sys.executable, "-c", "\n".join("".join(c["source"]) for c in code), folder=tmp_path)
+
+
+def _r_reads_parquet():
+    if shutil.which("Rscript") is None:
+        return False
+    asked = 'quit(status = !any(c("nanoparquet", "arrow") %in% rownames(installed.packages())))'
+    return subprocess.run(["Rscript", "-e", asked], check=False).returncode == 0
+
+
+def test_an_exported_panel_is_read_in_r(released, tmp_path):
+    if not _r_reads_parquet():
+        pytest.skip("R with nanoparquet or arrow is not installed")
+    folder, url = released
+    with closing(open_log(url, folder, public=True, readonly=True)) as log:
+        table = Public(log).panel("patterns").table()
+    pyarrow.parquet.write_table(table, tmp_path / "panel.parquet")
+    script = str(EXAMPLES / "read_export.R")
+    printed = run("Rscript", script, str(tmp_path / "panel.parquet"), folder=tmp_path)
+    assert "2000 artificial people, 4 periods" in printed
+
+
+def test_every_example_is_listed():
+    listed = (EXAMPLES / "README.md").read_text("utf-8")
+    files = {p.name for p in EXAMPLES.iterdir() if p.is_file()} - {"README.md"}
+    assert [name for name in files if f"`{name}" not in listed] == []
