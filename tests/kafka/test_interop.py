@@ -60,9 +60,9 @@ replication = 1
 insecure = true
 """
 
-# A whole reader, as the README has it.
-README = Path(__file__).parents[2] / "README.md"
-READER = re.search(r"```python\n(.*?)```", README.read_text("utf-8"), re.DOTALL)[1]
+# A whole reader, as the page on the public format has it.
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "public-format.md"
+READER = re.search(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)[1]
 
 # Two answers, the share with poverty = 1 for three months and ever, as the releases themselves
 # estimate them; the panels.

@@ -1,0 +1,81 @@
+"""Pages that are not built point to what is there, and say what the package says."""
+
+import ast
+import re
+from importlib.metadata import version
+from pathlib import Path
+
+import pages
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+OUTSIDE = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "examples/README.md"]
+HOUSE = ROOT / "docs" / "explanation" / "architecture.md"
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_links_lead_to_files(name):
+    """MkDocs checks those of `docs/`."""
+    path = ROOT / name
+    for link in re.findall(r"\]\(([^)#]+)[^)]*\)", path.read_text("utf-8")):
+        assert "://" not in link
+        assert (path.parent / link).is_file(), link
+
+
+def test_the_readme_is_short_and_leads_to_every_page_of_its_own():
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert len(readme.splitlines()) <= 150
+    made_from_code = {"study-file", "commands", "metrics", "python", "dead-letters", "operations"}
+    for path in (ROOT / "docs").rglob("*.md"):
+        name = path.relative_to(ROOT).as_posix()
+        assert f"({name})" in readme or path.stem in made_from_code | {"index"}, name
+
+
+def test_contributing_is_read_in_a_minute():
+    assert len((ROOT / "CONTRIBUTING.md").read_text("utf-8").splitlines()) <= 40
+
+
+def test_the_architecture_names_what_is_there():
+    paths = set(re.findall(r"`((?:stream_dp|services|deploy|tests)/[\w./]*)`", HOUSE.read_text()))
+    assert len(paths) > 20
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+def test_every_file_of_the_library_has_a_row_in_the_architecture():
+    text = HOUSE.read_text("utf-8").partition("## Where is it?")[0]
+    for path in sorted((ROOT / "stream_dp").iterdir()):
+        if path.is_symlink() or path.name in {"__init__.py", "errors.py", "py.typed"}:
+            continue
+        if path.suffix == ".py" or (path / "__init__.py").is_file():
+            assert f"`stream_dp/{path.name}{'/' if path.is_dir() else ''}`" in text, path.name
+
+
+def test_twelve_questions_have_an_answer():
+    rows = HOUSE.read_text("utf-8").partition("| question | file |\n|---|---|\n")[2].splitlines()
+    assert len([row for row in rows if row.startswith("| ")]) == 12
+
+
+def test_the_citation_is_of_this_version():
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    assert str(cited["version"]) == version("stream-dp")
+    assert cited["authors"] == [{"name": "The stream-dp authors"}]
+
+
+def test_a_page_that_loads_from_another_host_is_refused():
+    class Page:
+        class file:
+            src_uri = "index.md"
+
+    pages.on_post_page('<a href="https://a.example">x</a><script src="assets/a.js">', Page)
+    for line in ('<script src="https://a.example/a.js">', "<link rel=x href=//a.example/a.css>"):
+        with pytest.raises(ValueError, match="another host"):
+            pages.on_post_page(line, Page)
+
+
+def test_python_in_pages_parses():
+    for path in (ROOT / "docs").rglob("*.md"):
+        for code in re.findall(
+            r"^```python[^\n]*\n(.*?)^```", path.read_text("utf-8"), re.M | re.S
+        ):
+            ast.parse(code)
