@@ -11,7 +11,7 @@ import inspect
 import json
 import textwrap
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel
 
@@ -76,6 +76,8 @@ EXPANDED = {
     " each of its values. The strata cost together what one of them costs. Needs `rows`.",
     "waves": "A table, see below: a release `NAME-VALUE` of each value, with periods of its own.",
 }
+# Keys of a study that are sections of their own.
+_TABLES = {"periods", "population", "attributes", "releases", "groups", "batches"}
 # What a study file may leave out although the model asks for it.
 _DEFAULTS = {(Run, "log"): "`sqlite:NAME.db`", (Run, "public"): "`sqlite:NAME-public.db`"}
 
@@ -98,6 +100,31 @@ def words(model: type[BaseModel]) -> dict[str, str]:
     return texts
 
 
+def inline(study: type[BaseModel] = Study) -> dict[str, type[BaseModel]]:
+    """By key, the models of inline tables that stand among the plain keys of `[study]`."""
+    keys = study.model_fields.keys() - Head.model_fields.keys() - _TABLES
+    return {key: _model(study.model_fields[key].annotation) for key in sorted(keys)}
+
+
+def _model(annotation: Any) -> type[BaseModel]:
+    """The one model in an annotation such as `Ids | None`."""
+    kinds = (annotation, *get_args(annotation))
+    (model,) = (k for k in kinds if isinstance(k, type) and issubclass(k, BaseModel))
+    return model
+
+
+def sections() -> dict[str, tuple[type[BaseModel], str]]:
+    """`SECTIONS`, and one for each inline table with its model's first sentence."""
+    more = {
+        f"`[study]` with `{key} = {{ ... }}`": (
+            model,
+            inspect.cleandoc(model.__doc__ or "").split(". ")[0].rstrip(".") + ".",
+        )
+        for key, model in inline().items()
+    }
+    return SECTIONS | more
+
+
 def models() -> set[str]:
     """The names of all models that a study file or `[run]` can hold."""
     return {
@@ -109,8 +136,10 @@ def models() -> set[str]:
 
 def markdown() -> str:
     parts = []
-    for heading, (model, about) in SECTIONS.items():
+    for heading, (model, about) in sections().items():
         rows = [*_rows(model)]
+        if model is Head:
+            rows += [row for row in _rows(Study) if row[0].strip("`") in inline()]
         if model in (Window, Cumulative, Joint):
             rows += [(f"`{key}`", "see text", "none", EXPANDED[key]) for key in KEYS]
         lines = ["| key | value | default | meaning |", "|---|---|---|---|"]
