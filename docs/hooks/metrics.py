@@ -81,8 +81,10 @@ def markdown() -> str:
 
 def alerts() -> str:
     (group,) = yaml.safe_load(RULES.read_text("utf-8"))["groups"]
-    lines = ["| alert | after | what it says |", "|---|---|---|"]
+    lines = ["| alert | severity | after | what it says |", "|---|---|---|---|"]
     for rule in group["rules"]:
+        severity = rule.get("labels", {}).get("severity", "")
         summary = " ".join(rule["annotations"]["summary"].split())
-        lines.append(f"| `{rule['alert']}` | {rule.get('for', 'at once')} | {summary} |")
+        after = rule.get("for", "at once")
+        lines.append(f"| `{rule['alert']}` | {severity} | {after} | {summary} |")
     return "\n".join(lines)
