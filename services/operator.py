@@ -18,6 +18,7 @@ from typing import Any
 from stream_dp.errors import Inconsistent, UserError, unwritable
 from stream_dp.log.base import Log, Missing
 from stream_dp.log.message import iso
+from stream_dp.privacy.ledger import Ledger
 from stream_dp.release import TOPIC
 
 from .cli import JOB_FAILED, Output, say
@@ -142,14 +143,20 @@ def status(options: argparse.Namespace) -> Output:
     setting = Setting.load(options.study)
     made, study = setting.plan, setting.study
     labels = study.periods.labels
+    entries: list[journal.Entry] = []
+    ledger: Ledger | None = None
+    given: bool | None = False
+    strange: str | None = None
     try:
         with closing(setting.log(readonly=True)) as log:
-            entries = journal.read(log)
+            with suppress(Missing):  # before the first run, when reports and closes may be there
+                entries = journal.read(log)
             ledger = journal.check(entries, made, log.describe(REPORTS)) if entries else None
-            given = close_given(log, entries, _LOOK) if study.periods.close == "marker" else None
+            if study.periods.close == "marker":
+                given = close_given(log, entries, _LOOK)
             strange = _strange(setting, entries, log)
     except Missing:
-        entries, ledger, given, strange = [], None, False, None
+        pass
     if not entries:
         setting.check_unpublished()
     last = journal.closes(entries)[-1] if entries else None
