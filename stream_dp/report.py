@@ -100,12 +100,13 @@ class Decoder:
         places: list[int] = []
         odd: list[int] = []
         decode = self._decode
-        for place, (_, _, _, key, value, headers) in enumerate(records):
+        for place, record in enumerate(records):
+            value, headers = record.value, record.headers
             try:
-                length = size(key, value, headers) if headers else len(value) + len(key or b"")  # type: ignore[arg-type]
-                if headers is None or length > LARGEST:
-                    odd.append(place)
-                    continue
+                if headers != () or record.key or len(value) > LARGEST:  # type: ignore[arg-type]
+                    if headers is None or size(record.key, value, headers) > LARGEST:
+                        odd.append(place)
+                        continue
                 reports.append(decode(value))  # type: ignore[arg-type]
                 places.append(place)
             except (msgspec.DecodeError, TypeError, ValueError, RecursionError):

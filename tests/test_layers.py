@@ -190,7 +190,11 @@ def test_nothing_but_the_commands_imports_evaluation():
 
 EXTRAS = {
     "matplotlib": ("stream_dp.evaluation.figures", "stream_dp.services"),
-    "confluent_kafka": ("stream_dp.log.kafka", "stream_dp.log.topics"),
+    "confluent_kafka": (
+        "stream_dp.log.kafka",
+        "stream_dp.log.topics",
+        "stream_dp.log.unreadable",
+    ),
     "jax": ("stream_dp.batch", "stream_dp.services"),
 }
 
