@@ -103,10 +103,12 @@ class Decoder:
         for place, record in enumerate(records):
             value, headers = record.value, record.headers
             try:
-                if headers != () or record.key or len(value) > LARGEST:  # type: ignore[arg-type]
-                    if headers is None or size(record.key, value, headers) > LARGEST:
-                        odd.append(place)
-                        continue
+                # Where there is neither a key nor a header, the value is all of its size.
+                if (headers != () or record.key or len(value) > LARGEST) and (  # type: ignore[arg-type]
+                    headers is None or size(record.key, value, headers) > LARGEST
+                ):
+                    odd.append(place)
+                    continue
                 reports.append(decode(value))  # type: ignore[arg-type]
                 places.append(place)
             except (msgspec.DecodeError, TypeError, ValueError, RecursionError):
