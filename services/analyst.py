@@ -72,6 +72,7 @@ def export(options: argparse.Namespace) -> Output:
         return export_groups(public, options.release, options.period, out)
     if out.suffix not in {".parquet", ".csv"}:
         raise UserError(f"{out}: write it as .parquet or .csv")
+    bias = public.at(options.release, options.period).certificate.panel_bias
     panel = public.panel(options.release, options.period)
     tables = panel.tables()
     first_rows = next(tables)
@@ -81,7 +82,11 @@ def export(options: argparse.Namespace) -> Output:
             file.write_table(table)
     first, last = panel.periods[0], panel.periods[-1]
     data = {"out": str(out), "rows": panel.rows, "periods": list(panel.periods)}
-    return Output(data, f"{out}: {panel.rows} synthetic rows, {first} to {last}")
+    text = [f"{out}: {panel.rows} synthetic rows, {first} to {last}"]
+    if bias is not None:
+        data["panel_bias"] = bias
+        text.append(f"panel bias: {bias}")
+    return Output(data, "\n".join(text))
 
 
 def estimate(options: argparse.Namespace) -> Output:

@@ -13,7 +13,7 @@ from .errors import UserError
 from .grouped import Batch
 from .privacy.ledger import BudgetExceeded, Charge, Ledger, composed
 from .privacy.zcdp import epsilon
-from .release import invariants_words, relation_words
+from .release import bias_words, invariants_words, relation_words
 from .study import Cumulative as DeclaredCumulative
 from .study import Release, Strategy, Study
 
@@ -187,6 +187,7 @@ def _planned(study: Study, release: Release) -> Planned:
         "padding_rows_per_pattern": found.padding,
         "error_bound": found.error_bound,
         "error_bound_holds": f"everywhere, with probability {float(1 - release.failure):g}",
+        "panel_bias": bias_words(study, release, found),
     }
     if not isinstance(found, Cumulative):
         window = found.window if isinstance(found, Joint) else found

@@ -83,7 +83,10 @@ SEEDED_NOISE = "SEEDED SIMULATION: repeatable, NOT PRIVATE"
 
 
 class Certificate(BaseModel):
-    """What a release guarantees, and how it was made. rho: of this release at this period."""
+    """What a release guarantees, and how it was made. rho: of this release at this period.
+
+    panel_bias: how the panel's own answers are biased, in words; not in releases of older versions.
+    """
 
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
@@ -116,6 +119,7 @@ class Certificate(BaseModel):
     noise: Text
     notes: Annotated[dict[str, int], BeforeValidator(_small)]
     code_version: Text
+    panel_bias: Text | None = None
 
 
 def relation_words(study: Study) -> str:
@@ -141,6 +145,15 @@ def invariants_words(study: Study) -> str:
         f" attributes, over the whole history. Of these only the number of {unit}s is published"
         " exactly"
     )
+
+
+def bias_words(study: Study, declared: Release, mechanism: AnyMechanism) -> str:
+    """How the panel's own answers are biased, in one line."""
+    late = (
+        f"; no {study.unit} that first reports after the first release has a row, so the number of"
+        " rows is a noisy one of the first release"
+    )
+    return f"{mechanism.bias}{late * study.grows(declared)}; use 'estimate'"
 
 
 def certificate(
@@ -184,6 +197,7 @@ def certificate(
         noise=SEEDED_NOISE if simulated else SYSTEM_NOISE,
         notes=step.notes,
         code_version=__version__,
+        panel_bias=bias_words(study, declared, mechanism),
     )
 
 

@@ -134,7 +134,12 @@ def decide(
             study, line.declared, line.mechanism, number, step, cost, ledger.spent, simulated
         )
         index += 1
-        sent = message(index, previous, words.model_dump(mode="json"), parts(step, words.columns))
+        sent = message(
+            index,
+            previous,
+            words.model_dump(mode="json", exclude_none=True),
+            parts(step, words.columns),
+        )
         previous = sent.hash
         hashes.append(sent.hash)
         public += _records(study, sent, line.declared, number)

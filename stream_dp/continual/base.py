@@ -95,7 +95,7 @@ class Mechanism(Protocol[S]):
 
     values: of the panel's symbols; padding: rows added to every count; worst_variance: the
     largest noise variance of a released number; error_bound: no released number is off by more,
-    but for the declared failure probability.
+    but for the declared failure probability; bias: of the panel's own answers, in words.
     """
 
     @property
@@ -108,6 +108,8 @@ class Mechanism(Protocol[S]):
     def worst_variance(self) -> Fraction: ...
     @property
     def error_bound(self) -> float: ...
+    @property
+    def bias(self) -> str: ...
     @property
     def charges(self) -> tuple[Fraction, ...]: ...
     def demand(self, t: int) -> Demand: ...

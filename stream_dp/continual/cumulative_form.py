@@ -244,6 +244,19 @@ class CumulativeForm:
         return half + math.sqrt(2 * self._worst_sum * math.log(2 * cells / self.failure))
 
     @property
+    def bias(self) -> str:
+        """How the panel's own answers are biased, in words."""
+        who = " and those who have entered" * self.present
+        capped = self.rows is not None and not self.present
+        capped = capped and (self.neighbours == "add_remove" or self.moves)
+        return (
+            f"sums{who} are made to rise with time and fall with b: one that is held back is off to"
+            f" one side, all of them by at most {self.error_bound:.0f} but for the declared failure"
+            + "; its rows are a cap on the people, so shares of them are too small"
+            * capped
+        )
+
+    @property
     def rmse(self) -> float:
         """Root mean square over all cells of the unbiased S_b at t, b = 1..T (theory)."""
         sums = [lane.counter.gains.sum() * exact_variance(lane.variance) for lane in self.lanes]

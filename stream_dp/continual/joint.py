@@ -30,7 +30,7 @@ from .base import Counts, Demand, Estimates, Measurements, Step, shuffled
 from .cumulative import Cumulative
 from .cumulative import State as Totals
 from .reconcile import reconcile
-from .splits import consistent, nonnegative, rounded, within
+from .splits import consistent, nonnegative, present, projected, rounded
 from .window import FixedWindow
 from .window import State as Windows
 
@@ -129,6 +129,11 @@ class Joint:
         """Neither class of estimates is off by more, each with probability 1 - beta."""
         return max(self.window.error_bound, self.totals.error_bound)
 
+    @property
+    def bias(self) -> str:
+        """How the panel's own answers are biased, in words."""
+        return f"patterns and sums are reconciled; {self.window.bias}"
+
     @cached_property
     def charges(self) -> tuple[Fraction, ...]:
         k, sums = self.window.width, self.totals.charges
@@ -172,7 +177,9 @@ class Joint:
             column, tails, moved = self._first(seen.answers, sums, t, draw.coins)
             totals = np.isin(column, self.events).sum(axis=1)
         else:
-            column, tails, moved = self._extend(state, seen.answers, sums, draw.coins)
+            column, tails, moved = self._extend(
+                state, seen.answers, sums, self.window.drifting(seen.estimates), draw.coins
+            )
             totals = state.totals.totals + np.isin(column, self.events).sum(axis=1)
         after = State(
             replace(windows, tails=tails),
@@ -247,12 +254,17 @@ class Joint:
         assert window.rows is not None
         assert window.contrasts.unseen is not None
         targets = np.zeros(window.bins, np.int64)
-        targets[window.measured] = within(near, window.rows, coins)
+        targets[window.measured] = projected(near, min(max(total, 0), window.rows), coins)
         targets[window.contrasts.unseen] = window.rows - targets.sum()
         return targets
 
     def _extend(
-        self, state: State, answers: Counts, sums: Floats, coins: np.random.Generator
+        self,
+        state: State,
+        answers: Counts,
+        sums: Floats,
+        people: int | None,
+        coins: np.random.Generator,
     ) -> tuple[NDArray[np.uint8], NDArray[np.int64], dict[str, int]]:
         """One new symbol for every row, the tails after it, and how far the targets moved."""
         window, t, events = self.window, state.period + 1, list(self.events)
@@ -261,7 +273,7 @@ class Joint:
         overlaps, levels = window.contrasts.overlaps, t
         cells = tails * levels + totals
         room = np.bincount(cells, minlength=overlaps * levels).reshape(overlaps, levels)
-        _, targets = window.later_targets(room.sum(axis=1), answers, coins)
+        _, targets = window.later_targets(room.sum(axis=1), answers, coins, people)
         rows = targets[:, events].sum(axis=1)
         before = state.totals.sums
         columns = sums - before[1 : t + 1]
@@ -306,6 +318,14 @@ class Joint:
             nonnegative(consistent(targets[:, own], sizes[:, i], coins), coins)
             for i, own in enumerate((others, list(self.events)))
         ]
+        absent = self.window.absent
+        if absent is not None and len(others) > 1:
+            # Other symbols make up for the event first: as many are present as the targets say.
+            wanted = targets[:, others]
+            here = [i for i, x in enumerate(others) if x != absent]
+            sums = sizes[:, 0] - targets[:, absent]
+            wanted[:, here] = consistent(wanted[:, here], sums, coins)
+            parts[0] = present(wanted, others.index(absent), int(sums.sum()), coins)
         order, _ = shuffled(groups, 2 * overlaps, coins)
         column = np.empty(tails.shape[0], np.int64)
         symbols = np.tile(np.array([*others, *self.events]), overlaps)

@@ -77,6 +77,42 @@ def projected(cells: Counts, total: int, coins: np.random.Generator) -> Counts:
     return result
 
 
+def bounded(cells: Counts, limits: Counts, total: int, coins: np.random.Generator) -> Counts:
+    """The nearest counts (n,) from 0 to their limits that sum to `total`, or as near to it as
+    limits allow (Euclidean, remainders at random)."""
+    total = min(max(total, 0), int(limits.sum()))
+
+    def lowered(shift: int) -> Counts:
+        found: Counts = np.clip(cells - shift, 0, limits)
+        return found
+
+    # At `low` all are at their limits, at `high` all at 0.
+    low, high = int((cells - limits).min(initial=0)), int(cells.max(initial=0))
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if lowered(middle).sum() >= total else (low, middle)
+    result = lowered(low)
+    spare = np.flatnonzero(lowered(low + 1) < result)
+    result[coins.permutation(spare)[: int(result.sum()) - total]] -= 1
+    return result
+
+
+def present(wanted: Counts, absent: int, total: int, coins: np.random.Generator) -> Counts:
+    """Counts (overlaps, q) at or above 0 with the sums of the rows, `total` of them present.
+
+    First how many of each overlap's rows are present: the nearest numbers that its rows allow and
+    that sum to the total. Then their symbols, projected to that. So no cell that is raised to 0 is
+    paid by absences, which would let too many rows be present.
+    """
+    others = [x for x in range(wanted.shape[1]) if x != absent]
+    rows, cells = wanted.sum(axis=1), wanted[:, others]
+    here = bounded(cells.sum(axis=1), rows, total, coins)
+    targets = np.zeros_like(wanted)
+    targets[:, others] = nonnegative(consistent(cells, here, coins), coins)
+    targets[:, absent] = rows - here
+    return targets
+
+
 def within(cells: Counts, most: int | None, coins: np.random.Generator) -> Counts:
     """The nearest counts (n,) at or above 0 that sum to at most `most` (Euclidean)."""
     clipped: Counts = np.maximum(cells, 0)

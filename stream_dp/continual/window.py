@@ -23,7 +23,7 @@ from ..privacy.noise import Draw
 from ..study import Study, Window
 from .base import Counts, Estimates, Measurements, Step, fits, pack, shuffled, unpack
 from .contrasts import Floats, backward
-from .splits import consistent, nonnegative, projected, rounded, within
+from .splits import consistent, nonnegative, present, projected, rounded, within
 from .window_form import WindowForm
 
 STATE_VERSION = 1
@@ -102,7 +102,9 @@ class FixedWindow(WindowForm):
             columns = window_symbols(codes, self.q, self.width)
         else:
             order, starts = shuffled(state.tails, self.contrasts.overlaps, draw.coins)
-            wanted, targets = self.later_targets(np.diff(starts), seen.answers, draw.coins)
+            wanted, targets = self.later_targets(
+                np.diff(starts), seen.answers, draw.coins, self.drifting(seen.estimates)
+            )
             column = np.empty(state.tails.shape[0], np.int64)
             symbols = np.tile(np.arange(self.q), self.contrasts.overlaps)
             column[order] = np.repeat(symbols, targets.ravel())
@@ -120,7 +122,7 @@ class FixedWindow(WindowForm):
         cap = None if self.rows is None else self.rows + self.padding * self.bins
         unseen = self.contrasts.unseen
         if unseen is not None and cap is not None:
-            return _leaving(cells, self.measured, unseen, cap, self.bins, coins)
+            return _seen(cells, self.measured, unseen, cap, self.bins, coins)
         if self.neighbours != "add_remove":
             if self.rows is not None and not self.padded:
                 cells = consistent(cells[None], np.array([self.rows]), coins)[0]
@@ -132,13 +134,20 @@ class FixedWindow(WindowForm):
         return cells, projected(cells, total if cap is None else min(total, cap), coins)
 
     def later_targets(
-        self, totals: Counts, answers: Counts, coins: np.random.Generator
+        self,
+        totals: Counts,
+        answers: Counts,
+        coins: np.random.Generator,
+        people: int | None = None,
     ) -> tuple[Counts, Counts]:
         """t > k: how many rows of each overlap want each symbol, and get it, (overlaps, q) each.
 
         totals: (overlaps,) the rows that end in it. Step 3 of the algorithm: the nearest numbers
         with these sums, rounded at random. Contrasts leave the sums open to begin with. Where the
         overlap of absences is not measured as a whole, one more absence gets what is left.
+
+        people: how many are present by the estimates, where the panel's number may drift away
+        from it. Half of the gap is closed at each step: all of it would follow the noise.
         """
         if self.strategy == "contrasts":
             inside, direct = self.contrasts.parts(answers)
@@ -148,13 +157,26 @@ class FixedWindow(WindowForm):
             noisy[self.measured] = answers
             direct = noisy[self.contrasts.direct]
             wanted = consistent(noisy.reshape(-1, self.q), totals, coins)
-        targets = nonnegative(wanted, coins)
-        if self.absent is not None:
-            gone, cells = self.contrasts.gone, direct + self.padding
-            places = self.contrasts.direct % self.q
-            row = _leaving(cells, places, self.absent, int(totals[gone]), self.q, coins)
-            wanted[gone], targets[gone] = row
-        return wanted, targets
+        if self.absent is None:
+            return wanted, nonnegative(wanted, coins)
+        gone, places = self.contrasts.gone, self.contrasts.direct % self.q
+        wanted[gone] = 0
+        wanted[gone, places] = direct + self.padding
+        wanted[gone, self.absent] = totals[gone] - wanted[gone].sum()
+        here = int(totals.sum() - wanted[:, self.absent].sum())
+        here = here if people is None else (here + people) // 2
+        return wanted, present(wanted, self.absent, here, coins)
+
+    def drifting(self, estimates: Estimates) -> int | None:
+        """How many rows are to be present by the estimates, in an open population of contrasts.
+
+        These take the rows of an overlap as they are, so what an earlier step let in too many goes
+        on, but for a part 1/q. Histograms measure the number anew, and need no estimates.
+        """
+        if self.absent is None or self.strategy != "contrasts":
+            return None
+        here = self.measured % self.q != self.absent
+        return round(float(estimates.values[here].sum())) + self.padding * int(here.sum())
 
     def _told(self, state: State, t: int, answers: Counts) -> Floats:
         """The unbiased histogram at t, (q^k,); 0 for the pattern that is not measured."""
@@ -191,16 +213,18 @@ class FixedWindow(WindowForm):
         return State(period, tails, held["estimates"].view(np.float64) if later else None)
 
 
-def _leaving(
-    cells: Counts, places: Counts, rest: int, total: int, size: int, coins: np.random.Generator
+def _seen(
+    cells: Counts, places: Counts, rest: int, most: int, size: int, coins: np.random.Generator
 ) -> tuple[Counts, Counts]:
-    """`size` counts that sum to `total`: cells at places, and what they leave at `rest`.
+    """`size` counts that sum to `most`: cells at places, and what they leave at `rest`.
 
-    As they are wanted, and with nothing below 0.
+    As they are wanted, and with nothing below 0: the cells are projected to their own noisy sum,
+    as far as there are rows, so that those raised to 0 are paid by other cells, not by the rest.
     """
     wanted, targets = np.zeros((2, size), np.int64)
-    wanted[places], targets[places] = cells, within(cells, total, coins)
-    wanted[rest], targets[rest] = total - wanted.sum(), total - targets.sum()
+    wanted[places], wanted[rest] = cells, most - cells.sum()
+    total = min(max(int(cells.sum()), 0), most)
+    targets[places], targets[rest] = projected(cells, total, coins), most - total
     return wanted, targets
 
 

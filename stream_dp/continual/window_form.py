@@ -235,6 +235,29 @@ class WindowForm:
         return math.ceil(self._spread * math.sqrt(2 * self._log(self.bins * self.releases)))
 
     @property
+    def raised(self) -> float:
+        """Rows that a pattern which nobody has gets on average, where noise below 0 is raised to
+        it: the mean of the positive part of a Gaussian, and less where others share what is
+        raised."""
+        return math.sqrt(float(self.worst_variance) / (2 * math.pi))
+
+    @property
+    def bias(self) -> str:
+        """How the panel's own answers are biased, in words."""
+        if not self.padded:
+            return (
+                "counts below 0 are raised to 0 and others lowered: small counts are too large (a"
+                f" pattern that nobody has gets up to about {self.raised:.0f} rows on average),"
+                " large ones too small"
+            )
+        added = self.padding * self.bins
+        part = "" if self.rows is None else f", {added / (self.rows + added):.0%} of all"
+        return (
+            f"padded by {self.padding} rows for each of {self.bins} patterns ({added} rows{part}):"
+            " shares computed from it are biased towards uniform"
+        )
+
+    @property
     def error_bound(self) -> float:
         """lambda of Theorem 3.2: no bin at any t is off by more, with probability 1 - beta.
 

@@ -101,7 +101,9 @@ def test_targets_are_reached_and_what_is_wanted_has_the_panel_s_sums(run):
             assert abs(histogram.sum() - targets.sum()) == 0
         else:
             totals = np.bincount(before.codes(width - 1), minlength=q ** (width - 1))
-            wanted, targets = mechanism.later_targets(totals, answers, np.random.default_rng(1))
+            people = mechanism.drifting(step.estimates)
+            coins = np.random.default_rng(1)
+            wanted, targets = mechanism.later_targets(totals, answers, coins, people)
             assert np.array_equal(wanted.sum(axis=1), totals)
             assert np.array_equal(targets.sum(axis=1), totals)
             assert np.array_equal(histogram.reshape(-1, q).sum(axis=1), totals)
