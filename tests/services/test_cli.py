@@ -514,8 +514,10 @@ def test_export(source, stream_dp, as_json, tmp_path, period, columns):
     table = pyarrow.parquet.read_table(tmp_path / "panel.parquet")
     assert table.column_names == ["row", *MONTHS[:columns]]
     assert f"{table.num_rows} synthetic rows, 2021-01 to {MONTHS[columns - 1]}" in out
+    assert out.splitlines()[-1].startswith("panel bias: ")
     held = as_json("export", source, "pairs", tmp_path / "panel.csv", *options)
     assert held["rows"] == table.num_rows
+    assert held["panel_bias"].endswith("use 'estimate'")
     with (tmp_path / "panel.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [int(r["2021-01"]) for r in rows] == table["2021-01"].to_pylist()
