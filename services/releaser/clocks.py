@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from stream_dp.log.message import iso
 
 TOLERANCE = 60.0  # seconds
-_AGAIN = 10.0  # between two questions to a log that does not agree
+_AGAIN = 10.0  # seconds at most between two questions to a log that does not agree
 
 
 def steady() -> float:
@@ -58,13 +58,13 @@ class Clocks:
         return ""
 
     def _asked(self, log: Callable[[], float], moment: float, now: float, passed: float) -> str:
-        if self._refused is not None and 0 < passed - self._refused[0] < _AGAIN:
+        if self._refused is not None and passed < self._refused[0]:
             return self._refused[1]
         there, reason = log(), ""
         if there < moment:
             far = f", and it is {_far(there - now)} of this machine's" * (now - there > TOLERANCE)
             reason = f"once the log's clock says {iso(moment)}{far}"
-        self._refused = (passed, reason) if reason else None
+        self._refused = (passed + min(_AGAIN, moment - there), reason) if reason else None
         return reason
 
 
