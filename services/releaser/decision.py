@@ -148,6 +148,7 @@ def decide(
         number,
         taken.cut,
         taken.marks,
+        taken.marked,
         plan.charges(number),
         taken.snapshot,
         taken.accounting,
@@ -155,7 +156,6 @@ def decide(
         {line.declared.name: line.mechanism.dump(line.state) for line in after},
         public,
         hashes,
-        taken.marked,
     )
     return Tail(Entry(entry), index, previous, ledger), tuple(after)
 

@@ -170,6 +170,7 @@ def close(
     number: int,
     cut: Positions,
     marks: Mapping[int, int],
+    marked: Mapping[int, int],
     charges: Sequence[Charge],
     snapshot: tuple[str, str],
     accounting: dict[str, Any],
@@ -177,7 +178,6 @@ def close(
     states: Mapping[str, bytes],
     public: Sequence[Record],
     hashes: Sequence[str],
-    marked: Mapping[int, int],
 ) -> Message:
     """The entry that closes a period, after the entry `before`."""
     held = {
