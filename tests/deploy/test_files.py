@@ -90,6 +90,16 @@ def test_units_give_commands_that_exist(name: str) -> None:
     assert options.command.__name__ == arguments[0]
 
 
+def test_python_is_never_started_with_the_current_folder_on_its_path() -> None:
+    """What lies in a state folder is no module."""
+    text = (DEPLOY / "compose.yaml").read_text()
+    starts = re.findall(r"- python\n\s+- (\S+)", text)
+    assert starts == ["-P"]
+    for path in (*DEPLOY.glob("*.service"), *DEPLOY.glob("*.sh"), DEPLOY / "Containerfile"):
+        started = re.findall(r"python3? (-\S+) (\S+)", path.read_text())
+        assert started in ([], [("-m", "venv")]), path
+
+
 @pytest.mark.skipif(which("systemd-analyze") is None, reason="systemd is not there")
 def test_units_are_understood(tmp_path: Path) -> None:
     """Where the program is not, that is all there is to say."""

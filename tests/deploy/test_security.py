@@ -37,7 +37,7 @@ from confluent_kafka.admin import (
 )
 from deploy.secured import HERE, PRIVATE, PUBLIC, USERS, Secured
 
-from stream_dp.log.base import Unavailable
+from stream_dp.log.base import LogError, Unavailable
 from stream_dp.log.kafka import KafkaLog
 
 STUDY = """
@@ -319,7 +319,7 @@ def refused(world: World, path: str, command: list[str], **environment: str) -> 
     name, *more = command
     said = world.run(name, path, *more, **environment)
     assert (said.code, said.out, said.error.count("\n")) == (2, "", 1), said
-    assert said.seconds < 10
+    assert said.seconds < 25  # most of it a loaded machine's: see the test after these
     start, _, line = said.error.rstrip("\n").partition("kafka: no connection: ")
     assert start in {"stream-dp: ", "stream-dp: public log: "}
     return line
@@ -344,40 +344,38 @@ def test_every_command_says_soon_that_it_is_not_let_in(
     assert "invalid credentials" in line
 
 
-def sasl(protocol: str, mechanism: str, world: World) -> str:
-    """The same settings with another protocol or mechanism."""
-    text = FROM_ENVIRONMENT.replace("SASL_PLAINTEXT", protocol)
-    authority = f'"ssl.ca.location" = "{world.broker.secrets}/authority.pem"'
-    return f"[run.kafka]{text.replace('SCRAM-SHA-512', mechanism)}{authority}"
-
-
 @pytest.mark.parametrize(
     ("protocol", "mechanism", "port", "line"),
     [
-        ("SASL_PLAINTEXT", "PLAIN", "sasl", "Unsupported SASL mechanism"),
-        ("SASL_PLAINTEXT", "SCRAM-SHA-256", "sasl", "Unsupported SASL mechanism"),
-        ("SASL_SSL", "SCRAM-SHA-512", "sasl", "speaks no TLS"),
-        ("SASL_SSL", "SCRAM-SHA-512", "tls", "SSL alert"),
+        ("ssl", "", "sasl", "(speaks no TLS|PLAINTEXT broker listener)"),
+        ("plaintext", "", "sasl", "speaks to nobody who does not authenticate"),
+        ("plaintext", "", "tls", "speaks TLS, and security.protocol is 'plaintext'"),
+        ("sasl_plaintext", "PLAIN", "sasl", "Unsupported SASL mechanism"),
+        ("sasl_plaintext", "SCRAM-SHA-256", "sasl", "Unsupported SASL mechanism"),
+        ("sasl_plaintext", "SCRAM-SHA-512", "sasl", "invalid credentials"),
+        ("sasl_plaintext", "SCRAM-SHA-512", "tls", "speaks TLS"),
+        ("sasl_ssl", "SCRAM-SHA-512", "sasl", "(speaks no TLS|PLAINTEXT broker listener)"),
+        ("sasl_ssl", "SCRAM-SHA-512", "tls", "SSL alert"),
     ],
 )
-def test_a_wrong_mechanism_or_protocol(
-    world: World, released: str, protocol: str, mechanism: str, port: str, line: str
+def test_settings_that_do_not_fit_are_told_within_ten_seconds(
+    world: World, protocol: str, mechanism: str, port: str, line: str
 ) -> None:
-    settings = sasl(protocol, mechanism, world)
-    path = world.study("mechanism.toml", settings, getattr(world.broker, port))
-    password = world.broker.secret("releaser")
-    said = refused(world, path, ["status"], KAFKA_USER="releaser", KAFKA_PASSWORD=password)
-    assert line in said
-
-
-@pytest.mark.parametrize(
-    ("port", "line"), [("sasl", "speaks to nobody who does not authenticate"), ("tls", "TLS")]
-)
-def test_no_security_against_a_port_that_wants_it(
-    world: World, released: str, port: str, line: str
-) -> None:
-    path = world.study("insecure.toml", "insecure = true", getattr(world.broker, port))
-    assert line in refused(world, path, ["releases"])
+    settings = {
+        "bootstrap.servers": f"127.0.0.1:{getattr(world.broker, port)}",
+        "security.protocol": protocol,
+    }
+    if "ssl" in protocol:
+        settings["ssl.ca.location"] = f"{world.broker.secrets}/authority.pem"
+    if mechanism:
+        settings |= SASL | {"sasl.mechanism": mechanism}
+    began = time.monotonic()
+    with closing(KafkaLog("x", settings)) as log:
+        with pytest.raises(LogError, match=f"^kafka: no connection: .*{line}") as refusal:
+            log.describe("reports")
+        assert time.monotonic() - began < 10
+    assert type(refusal.value) is LogError
+    assert "\n" not in str(refusal.value)
 
 
 def test_a_broker_that_closes_every_connection_may_come_back(

@@ -7,6 +7,8 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
+import time
 import venv
 from pathlib import Path
 
@@ -116,6 +118,22 @@ def test_a_worker_s_last_words_are_the_reason(
     assert not homes.run(worker=["-c", says])
     done = run(Path(sys.executable), tmp_path, "-m", "stream_dp.services.cli", "jobs", homes.file)
     assert done.stdout.endswith("failed: the worker ended with exit code 2: no? place\n")
+
+
+def test_a_worker_that_starts_again_says_why(tmp_path: Path) -> None:
+    homes = Homes(tmp_path).prepare()
+    says = "import sys; print('stream-dp: homes.db: no room', file=sys.stderr); sys.exit(5)"
+    told: list[str] = []
+    with homes.releaser(worker=["-c", says], tell=told.append) as releaser:
+        thread = threading.Thread(target=releaser.run)
+        thread.start()
+        again = "the worker ended with exit code 5: homes.db: no room; it is started again, every"
+        deadline = time.monotonic() + 30
+        while not any(line.startswith(again) for line in told) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        releaser.stop.set()
+        thread.join(30)
+    assert sum(line.startswith(again) for line in told) == 1
 
 
 @pytest.mark.parametrize(
