@@ -11,13 +11,16 @@ _ROUNDS = 8
 
 
 class Ids(Declared):
-    """The rule of a study. trim: without blanks at both ends; case: 'fold' takes capital and small
-    letters for the same, by Unicode's case folding (so 'ß' is 'ss'); unicode: the normal form
-    (Unicode Standard Annex 15) of accents and, for NFKC, of compatible characters."""
+    """Which spellings of an id are one person. Without a rule every spelling is a person."""
 
     trim: Flag = None
+    """`true`: blanks at both ends do not count."""
     case: Literal["fold"] | None = None
+    """`"fold"`: capital and small letters are the same, by Unicode's case folding (so 'ß' is
+    'ss')."""
     unicode: Literal["NFC", "NFKC"] | None = None
+    """The normal form (Unicode Standard Annex 15) of accents and, for NFKC, of compatible
+    characters."""
 
     def normal(self, text: str) -> str:
         """The id that stands for all spellings of it; its own normal form."""
