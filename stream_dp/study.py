@@ -229,7 +229,9 @@ class Head(Declared):
     unit: Annotated[str, Field(min_length=1)]
     """Who is protected: one of these, with everything it reports in all periods."""
     neighbours: Neighbours
-    """What may differ between two inputs that nobody can tell apart. There is no default."""
+    """What may differ between two inputs that nobody can tell apart: a unit's whole history is
+    there or not (`add_remove`), or is another one (`replace_one`), or its own answers are others
+    and its group stays (`replace_in_place`). There is no default."""
     rho: Rho
     """The whole budget (zCDP); the releases must fit in it. A number, or a fraction as text."""
     delta: Probability

@@ -143,7 +143,7 @@ def markdown() -> str:
         if model in (Window, Cumulative, Joint):
             rows += [(f"`{key}`", "see text", "none", EXPANDED[key]) for key in KEYS]
         lines = ["| key | value | default | meaning |", "|---|---|---|---|"]
-        lines += [f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |" for row in rows]
+        lines += [f"| {' | '.join(row)} |" for row in rows]
         parts.append(f"## {heading}\n\n{about}\n\n" + "\n".join(lines))
     return "\n\n".join(parts)
 

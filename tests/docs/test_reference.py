@@ -60,6 +60,7 @@ def test_words_are_those_of_the_class_that_declares_the_field_last():
 
 def test_limits_and_defaults_are_those_of_the_models():
     tables = study_keys.markdown()
+    assert all(row.count("|") == 5 for row in tables.splitlines() if row.startswith("| "))
     assert "| `count` | whole number, 1 to 10000 | required |" in tables
     assert '| `failure` | number | `"1/20"` |' in tables
     assert "| `log` | text | `sqlite:NAME.db` |" in tables
