@@ -147,10 +147,10 @@ def leak_in_a_header(patch: pytest.MonkeyPatch) -> None:
     close = journal.close
 
     def leaking(before: Any, number: int, cut: Any, *rest: Any) -> Any:
-        *middle, public, hashes, marked = rest
+        *middle, public, hashes = rest
         seen = ("seen", str(cut[0]).encode())
         public = [replace(r, headers=(*r.headers, seen)) for r in public]
-        return close(before, number, cut, *middle, public, hashes, marked)
+        return close(before, number, cut, *middle, public, hashes)
 
     patch.setattr(journal, "close", leaking)
 
