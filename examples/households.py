@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from stream_dp.batch.base import Memory
-from stream_dp.batch.domain import Column, Domain
+from stream_dp.batch.data.domain import Column, Domain
+from stream_dp.batch.data.tables import from_tables, to_tables
 from stream_dp.batch.kinds import synthesizer
-from stream_dp.batch.tables import from_tables, to_tables
-from stream_dp.grouped import Batch
 from stream_dp.privacy.noise import System
+from stream_dp.study.groups import Batch
 
 dice = np.random.default_rng(1)  # of the simulated tables
 region = dice.choice(["north", "south"], 500)

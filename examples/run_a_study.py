@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
+
 from stream_dp.services.cli import main
 
 STUDY = """

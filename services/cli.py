@@ -133,14 +133,14 @@ def _discard(stream: TextIO) -> None:
 
 
 class _Later:
-    """A command's function, MODULE.NAME in this package; the module is imported with the call."""
+    """A command's function, MODULE.NAME in `commands`; the module is imported with the call."""
 
     def __init__(self, target: str) -> None:
         self.target = target
         self.__name__ = target.partition(".")[2]
 
     def __call__(self, options: argparse.Namespace) -> Output:
-        module = import_module(f"stream_dp.services.{self.target.partition('.')[0]}")
+        module = import_module(f"stream_dp.services.commands.{self.target.partition('.')[0]}")
         output: Output = getattr(module, self.__name__)(options)
         return output
 
@@ -173,7 +173,7 @@ def _parser() -> argparse.ArgumentParser:
     added = command("topics", "operator.topics", "make the topics, or check those there are")
     added.add_argument("study", type=Path, metavar="STUDY.toml")
 
-    added = command("send", "sending.send", "send tables of reports")
+    added = command("send", "send.send", "send tables of reports")
     added.add_argument("study", type=Path, metavar="STUDY.toml")
     added.add_argument("files", type=Path, nargs="+", metavar="FILE")
     _layout(added)
@@ -238,7 +238,7 @@ def _parser() -> argparse.ArgumentParser:
     added.add_argument("--head", metavar="HASH", help="a hash that was kept elsewhere")
 
     words = "repeat the mechanisms on known data: errors against the truth (confidential)"
-    added = command("evaluate", "evaluating.evaluate", words)
+    added = command("evaluate", "evaluate.evaluate", words)
     added.add_argument("study", type=Path, metavar="STUDY.toml")
     added.add_argument("truth", type=Path, metavar="TRUTH")
     words = "runs of each mechanism; 200 by default, 5 of batch releases"

@@ -11,21 +11,21 @@ from functools import cached_property
 
 import numpy as np
 
-from .alphabet import ABSENT
-from .answering import LEVEL, Estimate, answered, question
-from .dataset import DataSet
 from .errors import UserError
-from .estimator import Stream
+from .estimate.answer import LEVEL, Estimate, answered, question
+from .estimate.estimator import Stream
+from .estimate.measurements import Message as Measurements
+from .estimate.measurements import whole
+from .estimate.query import TotalQuery
 from .log.base import Damaged, Log, LogError, Missing, Unavailable
 from .log.message import Message, messages
-from .measured import Message as Measurements
-from .measured import whole
 from .panel import Panel
 from .privacy.ledger import BudgetExceeded, Charge, Ledger
-from .published import Keep, Release, certified, declaration, everything, refused
-from .query import TotalQuery
-from .release import TOPIC, read_panel
+from .release.data_sets import DataSet
+from .release.panels import TOPIC, read_panel
+from .release.published import Keep, Release, certified, declaration, everything, refused
 from .study import Cumulative, Window
+from .study.alphabet import ABSENT
 
 __all__ = ["LEVEL", "Estimate", "Public", "Release"]
 

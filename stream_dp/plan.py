@@ -10,12 +10,12 @@ from typing import Any
 from .batch.kinds import title
 from .continual import AnyMechanism, Cumulative, FixedWindow, Joint, mechanism
 from .errors import UserError
-from .grouped import Batch
 from .privacy.ledger import BudgetExceeded, Charge, Ledger, composed
 from .privacy.zcdp import epsilon
-from .release import bias_words, invariants_words, relation_words
+from .release.panels import bias_words, invariants_words, relation_words
 from .study import Cumulative as DeclaredCumulative
 from .study import Release, Strategy, Study
+from .study.groups import Batch
 
 _MOST_DEVIATION = 10**6
 _MOST_ROWS = 2 * 10**8

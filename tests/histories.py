@@ -7,13 +7,13 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import null_space
 
-from stream_dp import estimator
 from stream_dp.continual import mechanism
-from stream_dp.estimator import Best, Stream
-from stream_dp.measured import Message, whole
+from stream_dp.estimate import estimator
+from stream_dp.estimate.estimator import Best, Stream
+from stream_dp.estimate.measurements import Message, whole
+from stream_dp.estimate.query import TotalQuery, parse
 from stream_dp.panel import window_codes
 from stream_dp.privacy.noise import Draw
-from stream_dp.query import TotalQuery, parse
 from stream_dp.studyfile import parse as parse_study
 
 SIZE = 500

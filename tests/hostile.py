@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 import shelves
 
-from stream_dp import dataset
 from stream_dp.log.base import MOST_BYTES, Record
 from stream_dp.log.message import START, Message, canonical, message, records
 from stream_dp.privacy.noise import Seeded
+from stream_dp.release import data_sets as dataset
 from stream_dp.study import Study
 from stream_dp.studyfile import parse
 

@@ -6,12 +6,12 @@ import numpy as np
 
 from stream_dp.client import Public
 from stream_dp.continual import mechanism
-from stream_dp.evaluation.totals import rises
+from stream_dp.evaluation.panels.totals import rises
 from stream_dp.log.base import Batch, Stored, TopicInfo
 from stream_dp.log.message import START, message, records
 from stream_dp.panel import window_codes
 from stream_dp.privacy.noise import Seeded
-from stream_dp.release import STUDY_TYPE, certificate, parts
+from stream_dp.release.panels import STUDY_TYPE, certificate, parts
 
 
 class Shelf:

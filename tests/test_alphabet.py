@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_dp.alphabet import ABSENT, Alphabet, matching
 from stream_dp.errors import UserError
-from stream_dp.query import parse
+from stream_dp.estimate.query import parse
+from stream_dp.study.alphabet import ABSENT, Alphabet, matching
 
 values = st.lists(
     st.integers(-3, 99) | st.text("abé ;'\"", min_size=1, max_size=4),

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from shelves import Silent, public, published, shelf
 
-from stream_dp import estimator
 from stream_dp.client import Public
 from stream_dp.errors import UserError
+from stream_dp.estimate import estimator
 from stream_dp.privacy.noise import Seeded
 from stream_dp.studyfile import parse
 

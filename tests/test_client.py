@@ -13,12 +13,12 @@ from shelves import Shelf, Silent, shelf
 
 from stream_dp.client import Public
 from stream_dp.errors import Inconsistent, UserError
+from stream_dp.estimate.query import parse as parse_query
 from stream_dp.log.base import Damaged, LogError, Missing, Unavailable
 from stream_dp.log.message import START, canonical, message
 from stream_dp.panel import window_codes
 from stream_dp.privacy.noise import Seeded
-from stream_dp.query import parse as parse_query
-from stream_dp.release import STUDY_TYPE
+from stream_dp.release.panels import STUDY_TYPE
 from stream_dp.studyfile import parse
 
 PEOPLE, HORIZON, Q = 300, 4, 3

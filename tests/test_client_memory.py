@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import shelves
-from stream_dp.services.cli import main
 
 from stream_dp.client import Public
 from stream_dp.log.message import MOST_PART, records
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.privacy.noise import Seeded
+from stream_dp.services.cli import main
 from stream_dp.studyfile import parse
 
 PEOPLE, PERIODS = 100_000, 40

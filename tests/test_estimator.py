@@ -13,11 +13,11 @@ from histories import OPEN, SIZE, Case, joint, study_of, totals, window
 from scipy.linalg import null_space
 from scipy.sparse import csr_array
 
-from stream_dp import estimator
 from stream_dp.errors import Inconsistent, UserError
-from stream_dp.estimator import Own, people, ratio
-from stream_dp.least_squares import LeastSquares
-from stream_dp.measured import Message, whole
+from stream_dp.estimate import estimator
+from stream_dp.estimate.estimator import Own, people, ratio
+from stream_dp.estimate.least_squares import LeastSquares
+from stream_dp.estimate.measurements import Message, whole
 
 CASES = {
     "histogram": (study_of([window(2, strategy="histogram")]), 1),

@@ -7,8 +7,8 @@ import pytest
 from histories import joint, study_of, totals, window
 
 from stream_dp.continual import mechanism
-from stream_dp.estimator import Best, Own, Stream
-from stream_dp.measured import Message, whole
+from stream_dp.estimate.estimator import Best, Own, Stream
+from stream_dp.estimate.measurements import Message, whole
 from stream_dp.privacy.noise import exact_variance
 
 

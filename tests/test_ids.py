@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_dp.errors import UserError
-from stream_dp.ids import Ids
 from stream_dp.log.base import Stored
 from stream_dp.population import Population
-from stream_dp.report import Decoder
+from stream_dp.population.reports import Decoder
 from stream_dp.study import Study
+from stream_dp.study.ids import Ids
 from stream_dp.studyfile import parse
 
 ALL = {"trim": True, "case": "fold", "unicode": "NFC"}

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from stream_dp.period import Periods, Schedule, seconds
+from stream_dp.study.periods import Periods, Schedule, seconds
 
 HOUR = 3600
 

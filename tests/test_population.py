@@ -6,10 +6,10 @@ import json
 import numpy as np
 import pytest
 
-from stream_dp.cells import NULL, Cells
 from stream_dp.errors import Inconsistent
 from stream_dp.panel import window_codes
 from stream_dp.population import Population
+from stream_dp.population.cells import NULL, Cells
 from stream_dp.studyfile import parse
 
 

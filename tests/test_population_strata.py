@@ -15,7 +15,7 @@ from layered import KEY, STUDIES, Model, streams
 
 from stream_dp.log.base import Stored
 from stream_dp.population import Population
-from stream_dp.report import Decoder
+from stream_dp.population.reports import Decoder
 
 
 def saved(population):

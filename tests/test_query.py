@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_dp.errors import UserError
-from stream_dp.query import TotalQuery, WindowQuery, parse
+from stream_dp.estimate.query import TotalQuery, WindowQuery, parse
 
 BINARY = (0, 1)
 MIXED = (0, "in part", "it's", "absent")

@@ -17,7 +17,7 @@ from stream_dp.log.base import MOST_BYTES
 from stream_dp.log.message import MOST_PART, START, message, parts_of, records
 from stream_dp.privacy.noise import Seeded, exact_variance
 from stream_dp.privacy.zcdp import epsilon
-from stream_dp.release import (
+from stream_dp.release.panels import (
     SEEDED_NOISE,
     SYSTEM_NOISE,
     Certificate,

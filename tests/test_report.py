@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from stream_dp.cells import EMPTY, NULL, Cells
 from stream_dp.log.base import Stored
-from stream_dp.report import REASONS, Decoder
+from stream_dp.population.cells import EMPTY, NULL, Cells
+from stream_dp.population.reports import REASONS, Decoder
 from stream_dp.studyfile import parse
 
 

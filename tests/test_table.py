@@ -6,10 +6,10 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from stream_dp import table
 from stream_dp.errors import UserError
+from stream_dp.population import tables as table
+from stream_dp.population.tables import Layout, reports, rows
 from stream_dp.studyfile import parse
-from stream_dp.table import Layout, reports, rows
 
 STUDY = parse(
     {

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import yaml
 from prometheus_client.core import Metric
+
 from stream_dp.services.releaser.facts import Facts, Published
 from stream_dp.services.releaser.listen import ConfidentialMetrics, PublicMetrics
-
 from stream_dp.study import Study
 from stream_dp.studyfile import parse
 

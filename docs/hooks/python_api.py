@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from stream_dp.answering import Estimate
 from stream_dp.batch.base import Memory
-from stream_dp.batch.domain import Column, Domain, Hierarchy
-from stream_dp.batch.tables import from_tables, to_tables
+from stream_dp.batch.data.domain import Column, Domain, Hierarchy
+from stream_dp.batch.data.tables import from_tables, to_tables
 from stream_dp.client import Public, Release
 from stream_dp.continual import Cumulative, FixedWindow, Joint
 from stream_dp.continual.base import Mechanism, Step
 from stream_dp.continual.counters import Counter
-from stream_dp.dataset import BatchCertificate, DataSet
 from stream_dp.errors import Inconsistent, UserError
+from stream_dp.estimate.answer import Estimate
 from stream_dp.log import open_log
 from stream_dp.panel import Panel
 from stream_dp.plan import Plan, plan
 from stream_dp.privacy.noise import Seeded, System
 from stream_dp.privacy.zcdp import epsilon, gaussian_rho
-from stream_dp.release import Certificate
+from stream_dp.release.data_sets import BatchCertificate, DataSet
+from stream_dp.release.panels import Certificate
 from stream_dp.study import Study
 from stream_dp.studyfile import load, parse
 

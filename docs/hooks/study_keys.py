@@ -15,9 +15,6 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
-from stream_dp.grouped import Batch, GroupAttribute, Groups, RoleColumn
-from stream_dp.period import Periods, Schedule
-from stream_dp.strata import KEYS, Waves
 from stream_dp.study import (
     Attribute,
     Carry,
@@ -29,6 +26,9 @@ from stream_dp.study import (
     Study,
     Window,
 )
+from stream_dp.study.groups import Batch, GroupAttribute, Groups, RoleColumn
+from stream_dp.study.periods import Periods, Schedule
+from stream_dp.studyfile.strata import KEYS, Waves
 
 # By heading: the model, and words before its keys.
 SECTIONS: dict[str, tuple[type[BaseModel], str]] = {

@@ -15,12 +15,12 @@ from stream_dp.plan import Plan
 from stream_dp.population import Closed
 from stream_dp.privacy.ledger import Ledger
 from stream_dp.privacy.noise import Draw, Source
-from stream_dp.release import RELEASE_TYPE, TOPIC, certificate, parts, read_columns
+from stream_dp.release.panels import RELEASE_TYPE, TOPIC, certificate, parts, read_columns
 from stream_dp.study import Release, Study
 
-from ..joblog import Job
-from . import journal
-from .journal import Entry
+from .. import journal
+from ..jobs.records import Job
+from ..journal import Entry
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
-from stream_dp.report import REASONS
+from stream_dp.population.reports import REASONS
 from stream_dp.study import Study
 
-from ..progress import Told
+from ..jobs.progress import Told
 
 SILENCE = 15.0  # seconds without an answer of the log after which a releaser is not ready
 

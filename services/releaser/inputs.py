@@ -12,7 +12,6 @@ from collections import Counter as Tally
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
-from stream_dp.cells import Cells
 from stream_dp.errors import Inconsistent
 from stream_dp.log.base import (
     BATCH_BYTES,
@@ -27,10 +26,11 @@ from stream_dp.log.base import (
     size,
 )
 from stream_dp.population import Population
-from stream_dp.report import REASONS, Decoder, Reason
+from stream_dp.population.cells import Cells
+from stream_dp.population.reports import REASONS, Decoder, Reason
 
+from ..journal import DEAD_LETTERS, REPORTS, Entry, closes
 from .facts import SILENCE, Facts
-from .journal import DEAD_LETTERS, REPORTS, Entry, closes
 
 MARKER = "stream-dp-close"
 SOURCE = "stream-dp-source"  # the header that names the file that a report came from

@@ -16,19 +16,19 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from stream_dp.batch import kinds
-from stream_dp.dataset import columns as columns_of
-from stream_dp.dataset import tables
 from stream_dp.errors import UserError
 from stream_dp.log.base import Log
 from stream_dp.population import Closed
+from stream_dp.release.data_sets import columns as columns_of
+from stream_dp.release.data_sets import tables
 from stream_dp.study import Study
 
-from ..joblog import Board, File, Job, Result, failure_record, job_id, job_record
+from ..jobs.records import Board, File, Job, Result, failure_record, job_id, job_record
+from ..journal import Entry, outstanding
+from ..snapshots import Snapshots
 from .child import Child
 from .decision import Tail
 from .facts import Facts
-from .journal import Entry, outstanding
-from .snapshots import Snapshots
 
 AGAIN = 5  # the exit code of a worker that found no log, and may find it later
 _EVERY = 0.5  # seconds between two looks at the topics

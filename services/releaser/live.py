@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from stream_dp.log.base import Writer
 from stream_dp.study import Study
 
-from ..joblog import Job, Result
-from . import journal, results
+from .. import journal
+from ..jobs.records import Job, Result
+from . import results
 from .decision import Tail
 from .jobs import Jobs
 from .publishing import Publisher

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from stream_dp.log.base import Writer
-from stream_dp.period import seconds
 from stream_dp.privacy.ledger import Ledger
 from stream_dp.study import Study
+from stream_dp.study.periods import seconds
 
+from ..journal import Entry, shown
 from .clocks import Clocks
 from .facts import Facts
-from .journal import Entry, shown
 
 
 @dataclass

@@ -8,17 +8,17 @@ from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.base import Log, OutOfRange
 from stream_dp.log.message import messages
 from stream_dp.population import Population
-from stream_dp.release import TOPIC
-from stream_dp.report import Decoder
+from stream_dp.population.reports import Decoder
+from stream_dp.release.panels import TOPIC
 from stream_dp.study import Study
 
-from ..roster import Roster, read
-from . import journal
+from .. import journal
+from ..groups.roster import Roster, read
+from ..journal import REPORTS, Entry
+from ..snapshots import Snapshots
 from .facts import Facts
 from .inputs import Inputs
 from .jobs import Members
-from .journal import REPORTS, Entry
-from .snapshots import Snapshots
 
 
 def unpublished(public: Log, entries: Sequence[Entry]) -> tuple[list[Entry], list[Entry]]:

@@ -19,21 +19,22 @@ from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.base import Log, Positions, Writer
 from stream_dp.plan import Plan
 from stream_dp.privacy.noise import Source, System, secret
-from stream_dp.release import TOPIC
+from stream_dp.release.panels import TOPIC
 from stream_dp.study import Study
 
-from ..joblog import TOPICS as JOB_TOPICS
-from ..roster import Roster
-from . import decision, journal, place, recovery
+from .. import journal, place
+from ..groups.roster import Roster
+from ..jobs.records import TOPICS as JOB_TOPICS
+from ..journal import CLOCK, DEAD_LETTERS, JOURNAL, REPORTS, Entry
+from ..snapshots import Snapshots
+from . import decision, recovery
 from .child import Child
 from .clocks import Clocks, steady
 from .facts import Facts
 from .inputs import Inputs
 from .jobs import Jobs, Members
-from .journal import CLOCK, DEAD_LETTERS, JOURNAL, REPORTS, Entry
 from .live import Live, StaleRole
 from .publishing import Publisher
-from .snapshots import Snapshots
 
 _POLL, _SOON = 0.5, 0.1
 

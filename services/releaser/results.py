@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-from stream_dp.dataset import BATCH_TYPE, certificate, checked, columns, valid
 from stream_dp.errors import UserError
 from stream_dp.log.message import MOST_PART, message, records
-from stream_dp.release import TOPIC
+from stream_dp.release.data_sets import BATCH_TYPE, certificate, checked, columns, valid
+from stream_dp.release.panels import TOPIC
 from stream_dp.study import Study
 
-from ..joblog import Job, Result
-from . import journal
+from .. import journal
+from ..jobs.records import Job, Result
+from ..journal import Entry
 from .decision import Tail
-from .journal import Entry
 
 _ROOM = 65_536  # of a journal record, beside the public record that it holds
 

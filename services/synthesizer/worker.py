@@ -22,16 +22,17 @@ from numpy.typing import NDArray
 
 from stream_dp.batch import kinds
 from stream_dp.batch.base import domain_of
-from stream_dp.batch.domain import Hierarchy
-from stream_dp.dataset import KEY, columns, measurements, parts, tables
+from stream_dp.batch.data.domain import Hierarchy
 from stream_dp.errors import UserError
 from stream_dp.log.base import Log, LogError, Missing
 from stream_dp.privacy.noise import Source, System, secret
+from stream_dp.release.data_sets import columns, measurements, parts, tables
 from stream_dp.study import Study
+from stream_dp.study.groups import KEY
 
-from ..joblog import Board, File, Job, failure_record, result_records, told_record
-from ..progress import Told
-from ..releaser.snapshots import Snapshots
+from ..jobs.progress import Told
+from ..jobs.records import Board, File, Job, failure_record, result_records, told_record
+from ..snapshots import Snapshots
 from .transcript import Transcript
 
 _POLL = 1.0

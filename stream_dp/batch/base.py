@@ -16,13 +16,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..grouped import Batch, Groups
-from ..privacy.noise import Source, exact_variance
-from ..study import Study
-from .domain import Column, Domain, Hierarchy, Roles
-from .tables import KEY
+from stream_dp.privacy.noise import Source, exact_variance
+from stream_dp.study import Study
+from stream_dp.study.groups import Batch, Groups
 
-__all__ = ["KEY", "Fitted", "Measured", "Progress", "Synthesizer", "Transcript", "domain_of"]
+from .data.domain import Column, Domain, Hierarchy, Roles
+
+__all__ = ["Fitted", "Measured", "Progress", "Synthesizer", "Transcript", "domain_of"]
 
 
 class Transcript(Protocol):

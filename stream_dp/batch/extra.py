@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from ..errors import UserError
+from stream_dp.errors import UserError
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # read when JAX starts a device
 

@@ -17,13 +17,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ..grouped import Batch
-from ..privacy.noise import Source
+from stream_dp.privacy.noise import Source
+from stream_dp.study.groups import Batch
+
 from .base import Measured, Progress, Transcript
-from .domain import Domain, Hierarchy
+from .data.domain import Domain, Hierarchy
 from .kinds import title
-from .queries import GROUP, PERSON, Marginal
-from .sensitivity import of_marginal
+from .workload.queries import GROUP, PERSON, Marginal
+from .workload.sensitivity import of_marginal
 
 Counts = NDArray[np.int64]
 

@@ -11,7 +11,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import cast
 
-from ..errors import UserError
+from stream_dp.errors import UserError
+
 from .base import Synthesizer
 
 
@@ -26,9 +27,9 @@ class Kind:
 
 KINDS = {
     "independent": Kind("independent", "independent attributes from noisy marginals", jax=False),
-    "mwem": Kind("mwem", "multiplicative weights over groups and members (MWEM)", jax=False),
-    "hpd-fixed": Kind("mixture", "hierarchical product distributions, fixed (HPD-Fixed)"),
-    "hpd-gen": Kind("mixture", "hierarchical product distributions, generated (HPD-Gen)"),
+    "mwem": Kind("mwem.mwem", "multiplicative weights over groups and members (MWEM)", jax=False),
+    "hpd-fixed": Kind("hpd.synthesizer", "hierarchical product distributions, fixed (HPD-Fixed)"),
+    "hpd-gen": Kind("hpd.synthesizer", "hierarchical product distributions, generated (HPD-Gen)"),
 }
 
 

@@ -31,13 +31,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import UserError
-from ..privacy.noise import Source, exact_variance
-from ..privacy.zcdp import gaussian_rho, selection_rho
-from . import exact
+from stream_dp.errors import UserError
+from stream_dp.privacy.noise import Source, exact_variance
+from stream_dp.privacy.zcdp import gaussian_rho, selection_rho
+
 from .base import Measured, Progress, Transcript
-from .domain import Hierarchy, Wide
-from .workload import Workload
+from .data.domain import Hierarchy, Wide
+from .workload import counts as exact
+from .workload.candidates import Workload
 
 SELECTION, OPENING = Fraction(1, 10), Fraction(1, 5)
 

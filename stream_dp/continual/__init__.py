@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ..study import Cumulative as DeclaredCumulative
-from ..study import Joint as DeclaredJoint
-from ..study import Release, Study
+from stream_dp.study import Cumulative as DeclaredCumulative
+from stream_dp.study import Joint as DeclaredJoint
+from stream_dp.study import Release, Study
+
 from .base import Mechanism, Step
 from .cumulative import Cumulative
 from .joint import Joint

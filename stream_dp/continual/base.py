@@ -16,9 +16,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import Inconsistent
-from ..panel import Panel, Symbols
-from ..privacy.noise import Draw, exact_variance
+from stream_dp.errors import Inconsistent
+from stream_dp.panel import Panel, Symbols
+from stream_dp.privacy.noise import Draw, exact_variance
 
 Counts = NDArray[np.int64]
 Demand = Sequence[tuple[Fraction, int]]

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
-from ..study import CounterName, Neighbours
+from stream_dp.study import CounterName, Neighbours
+
 from .counters import Counter, honaker, tree
 from .factorizations import gamma2, normalised, sqrt, unbounded, unbounded_column2
 from .paths import MOST_PREFIXES, path_costs, shares, with_entry

@@ -34,8 +34,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
-from ..panel import window_symbols
-from ..privacy.noise import exact_variance
+from stream_dp.panel import window_symbols
+from stream_dp.privacy.noise import exact_variance
+
 from .base import Counts, Demand
 
 Floats = NDArray[np.float64]

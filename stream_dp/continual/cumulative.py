@@ -18,11 +18,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import Inconsistent
-from ..panel import Panel, Symbols
-from ..privacy.noise import Draw, exact_variance
-from ..study import Cumulative as Declared
-from ..study import Study
+from stream_dp.errors import Inconsistent
+from stream_dp.panel import Panel, Symbols
+from stream_dp.privacy.noise import Draw, exact_variance
+from stream_dp.study import Cumulative as Declared
+from stream_dp.study import Study
+
 from .base import Counts, Estimates, Measurements, Step, fits, pack, shuffled, unpack
 from .counters import Floats
 from .cumulative_form import CumulativeForm, Lane

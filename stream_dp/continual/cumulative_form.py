@@ -21,9 +21,10 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from ..errors import UserError
-from ..privacy.noise import exact_variance
-from ..study import CounterName, Neighbours
+from stream_dp.errors import UserError
+from stream_dp.privacy.noise import exact_variance
+from stream_dp.study import CounterName, Neighbours
+
 from .base import Demand
 from .budgets import Budget, budget
 from .counters import ONCE, Counter

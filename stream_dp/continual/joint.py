@@ -22,10 +22,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ..panel import Panel, window_symbols
-from ..privacy.noise import Draw
-from ..study import Joint as Declared
-from ..study import Study
+from stream_dp.panel import Panel, window_symbols
+from stream_dp.privacy.noise import Draw
+from stream_dp.study import Joint as Declared
+from stream_dp.study import Study
+
 from .base import Counts, Demand, Estimates, Measurements, Step, shuffled
 from .cumulative import Cumulative
 from .cumulative import State as Totals

@@ -14,7 +14,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from ..study import Neighbours
+from stream_dp.study import Neighbours
+
 from .counters import Counter, IntMatrix
 
 # Charges follow the exact cost of every prefix up to this horizon: work grows with T^4.

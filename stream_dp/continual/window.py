@@ -18,9 +18,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..panel import Panel, window_symbols
-from ..privacy.noise import Draw
-from ..study import Study, Window
+from stream_dp.panel import Panel, window_symbols
+from stream_dp.privacy.noise import Draw
+from stream_dp.study import Study, Window
+
 from .base import Counts, Estimates, Measurements, Step, fits, pack, shuffled, unpack
 from .contrasts import Floats, backward
 from .splits import consistent, nonnegative, present, projected, rounded, within

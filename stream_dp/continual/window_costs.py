@@ -26,7 +26,7 @@ import math
 from fractions import Fraction
 from typing import NamedTuple
 
-from ..study import Neighbours
+from stream_dp.study import Neighbours
 
 
 class Agreement(NamedTuple):

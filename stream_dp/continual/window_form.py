@@ -23,10 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, eye_array
 
-from ..errors import UserError
-from ..panel import window_symbols
-from ..privacy.noise import exact_variance
-from ..study import NO_CONTRASTS, Neighbours, Strategy
+from stream_dp.errors import UserError
+from stream_dp.panel import window_symbols
+from stream_dp.privacy.noise import exact_variance
+from stream_dp.study import Neighbours, Strategy
+from stream_dp.study.model import NO_CONTRASTS
+
 from .base import Counts, Demand
 from .contrasts import Contrasts, Floats
 from .window_costs import prefix_costs

@@ -16,8 +16,9 @@ from contextlib import contextmanager
 import numpy as np
 from tqdm import tqdm
 
-from ..errors import UserError
-from .trial import Plan, Trial
+from stream_dp.errors import UserError
+
+from .panels.trial import Plan, Trial
 
 CHUNK = 10
 _SAFE_PATH = "PYTHONSAFEPATH"

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from ..panel import Symbols, window_codes
+from stream_dp.panel import Symbols, window_codes
 
 MONTHS = 12
 HOUSEHOLDS = 23_374

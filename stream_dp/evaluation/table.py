@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .report import Errors, Evaluation
+    from .panels.report import Errors, Evaluation
 
 WARNING = (
     "CONFIDENTIAL: computed from true data, not protected by any noise. "

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import UserError
+from stream_dp.errors import UserError
+
 from .base import Log
 from .settings import connection
 

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from ..errors import Inconsistent
+from stream_dp.errors import Inconsistent
+
 from .base import Headers, Log, Record
 
 # Room for headers and framing under the log's limit for a record.

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import UserError
+from stream_dp.errors import UserError
 
 FILE_VARIABLE = "STREAM_DP_KAFKA_SETTINGS"
 _RESERVED = {

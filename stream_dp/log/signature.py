@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from ..privacy.noise import secret
+from stream_dp.privacy.noise import secret
+
 from .topics import ANSWER, client, failure
 
 _UNSEEN = {KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED}

@@ -22,8 +22,9 @@ from typing import Any
 
 import msgspec
 
-from ..errors import unwritable
-from ..privacy.noise import secret
+from stream_dp.errors import unwritable
+from stream_dp.privacy.noise import secret
+
 from .base import (
     BATCH_BYTES,
     MOST_BYTES,

@@ -17,7 +17,8 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec
 
-from ..errors import UserError
+from stream_dp.errors import UserError
+
 from .base import LogError, Missing, Positions, TopicInfo, Unavailable
 from .probe import mismatch
 

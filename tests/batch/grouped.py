@@ -3,8 +3,16 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from stream_dp.batch.domain import Column, Domain, Hierarchy, Roles
-from stream_dp.batch.queries import FREE, GROUP, HAS_CHILD, HAS_PARENT, PERSON, SPOUSE, Queries
+from stream_dp.batch.data.domain import Column, Domain, Hierarchy, Roles
+from stream_dp.batch.workload.queries import (
+    FREE,
+    GROUP,
+    HAS_CHILD,
+    HAS_PARENT,
+    PERSON,
+    SPOUSE,
+    Queries,
+)
 
 HEAD, SPOUSE_ROLE, CHILD, OTHER = "head", "spouse", "child", "other"
 ROLES = Roles("role", HEAD, SPOUSE_ROLE, CHILD, 3)

@@ -4,9 +4,9 @@ from itertools import product
 
 import numpy as np
 
-from stream_dp.batch.domain import Column, Domain, Roles
-from stream_dp.batch.layout import layout_of
-from stream_dp.batch.queries import GROUP, SPOUSE, Queries
+from stream_dp.batch.data.domain import Column, Domain, Roles
+from stream_dp.batch.hpd.layout import layout_of
+from stream_dp.batch.workload.queries import GROUP, SPOUSE, Queries
 
 
 def columns(prefix, *sizes):

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stream_dp.batch.domain import Column, Domain, Hierarchy
-from stream_dp.batch.workload import default_marginals, of_marginals, of_queries, one_way
+from stream_dp.batch.data.domain import Column, Domain, Hierarchy
+from stream_dp.batch.workload.candidates import default_marginals, of_marginals, of_queries, one_way
 from stream_dp.privacy.noise import Draw
 
 DOMAIN = Domain(

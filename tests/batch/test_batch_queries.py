@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_dp.batch import exact
-from stream_dp.batch.domain import Column, Domain, Hierarchy
-from stream_dp.batch.queries import (
+from stream_dp.batch.data.domain import Column, Domain, Hierarchy
+from stream_dp.batch.workload import counts as exact
+from stream_dp.batch.workload.queries import (
     FREE,
     GROUP,
     HAS_CHILD,

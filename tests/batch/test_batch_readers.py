@@ -8,9 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from stream_dp.batch.domain import Bins, Column, Domain
-from stream_dp.batch.exact import answers, table
-from stream_dp.batch.queries import (
+from stream_dp.batch.data.domain import Bins, Column, Domain
+from stream_dp.batch.data.readers import read, read_pums
+from stream_dp.batch.workload.counts import answers, table
+from stream_dp.batch.workload.queries import (
     GROUP,
     HAS_CHILD,
     HAS_PARENT,
@@ -20,7 +21,6 @@ from stream_dp.batch.queries import (
     Queries,
     every_marginal,
 )
-from stream_dp.batch.readers import read, read_pums
 from stream_dp.errors import UserError
 
 SURVEY = Path(__file__).parents[3] / "shared" / "data" / "households"

@@ -10,9 +10,9 @@ from grouped import CHILD, HEAD, OTHER, SPOUSE_ROLE
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from stream_dp.batch.domain import Column, Domain, Hierarchy, Roles
-from stream_dp.batch.exact import table
-from stream_dp.batch.queries import (
+from stream_dp.batch.data.domain import Column, Domain, Hierarchy, Roles
+from stream_dp.batch.workload.counts import table
+from stream_dp.batch.workload.queries import (
     GROUP,
     HAS_CHILD,
     HAS_PARENT,
@@ -21,8 +21,9 @@ from stream_dp.batch.queries import (
     Marginal,
     every_marginal,
 )
-from stream_dp.batch.sensitivity import check_relation, of_count, of_errors, of_marginal
+from stream_dp.batch.workload.sensitivity import of_count, of_errors, of_marginal
 from stream_dp.errors import UserError
+from stream_dp.study.groups import check_relation
 
 ROLES = (HEAD, SPOUSE_ROLE, CHILD, OTHER)
 LEVELS = (GROUP, PERSON, SPOUSE, HAS_CHILD, HAS_PARENT)

@@ -7,8 +7,8 @@ import pytest
 from households import DOMAINS, compositions, random_logits
 from scipy import stats
 
-from stream_dp.batch.draw import draw
-from stream_dp.batch.layout import layout_of
+from stream_dp.batch.hpd.draw import draw
+from stream_dp.batch.hpd.layout import layout_of
 
 
 def softmax(logits):

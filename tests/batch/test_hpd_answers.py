@@ -18,10 +18,10 @@ from households import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_dp.batch import answers as formulas
-from stream_dp.batch.draw import draw
-from stream_dp.batch.layout import NOTHING, Layout, Types, encode, pack
-from stream_dp.batch.queries import GROUP
+from stream_dp.batch.hpd import answers as formulas
+from stream_dp.batch.hpd.draw import draw
+from stream_dp.batch.hpd.layout import NOTHING, Layout, Types, encode, pack
+from stream_dp.batch.workload.queries import GROUP
 
 OTHERS = LAYOUTS["others"]
 CLASSES = [(name, level) for name in LAYOUTS for level in levels(LAYOUTS[name])]

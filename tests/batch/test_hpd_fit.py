@@ -14,13 +14,13 @@ from households import DOMAINS, counted, expected, random_queries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_dp.batch import exact
-from stream_dp.batch import fit as fitting
-from stream_dp.batch.answers import loss_and_gradient
-from stream_dp.batch.domain import Column, Domain
-from stream_dp.batch.hpd import HPD
-from stream_dp.batch.layout import layout_of, pack
-from stream_dp.batch.queries import GROUP, Queries
+from stream_dp.batch.data.domain import Column, Domain
+from stream_dp.batch.hpd import fit as fitting
+from stream_dp.batch.hpd.answers import loss_and_gradient
+from stream_dp.batch.hpd.layout import layout_of, pack
+from stream_dp.batch.hpd.mixture import HPD
+from stream_dp.batch.workload import counts as exact
+from stream_dp.batch.workload.queries import GROUP, Queries
 
 GROUPS, PEOPLE = 1000, 2500
 gradient_of = jax.jit(loss_and_gradient, static_argnums=0)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from stream_dp.batch.base import Memory
-from stream_dp.batch.domain import Column, Domain, Hierarchy
+from stream_dp.batch.data.domain import Column, Domain, Hierarchy
 from stream_dp.batch.independent import fit, marginals, variance
-from stream_dp.grouped import Batch
 from stream_dp.privacy.noise import Draw, System
+from stream_dp.study.groups import Batch
 
 DOMAIN = Domain(
     (Column("region", ("n", "s")),), (Column("a", (0, 1, 2)), Column("b", ("x", "y"))), 3

@@ -9,8 +9,8 @@ import small
 from small import Never, Silent, Still
 
 from stream_dp.batch.base import Memory
-from stream_dp.batch.exact import answers
 from stream_dp.batch.loop import Plan, run
+from stream_dp.batch.workload.counts import answers
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import Seeded, System
 

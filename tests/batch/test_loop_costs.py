@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from small import Still
 
 from stream_dp.batch.base import Memory
-from stream_dp.batch.domain import Hierarchy
-from stream_dp.batch.exact import answers
+from stream_dp.batch.data.domain import Hierarchy
 from stream_dp.batch.loop import Plan, run
-from stream_dp.batch.workload import default_marginals, of_marginals, of_queries, one_way
+from stream_dp.batch.workload.candidates import default_marginals, of_marginals, of_queries, one_way
+from stream_dp.batch.workload.counts import answers
 from stream_dp.privacy.noise import Seeded, System, top
 from stream_dp.privacy.zcdp import epsilon, gaussian_rho, rho_within, selection_rho
 

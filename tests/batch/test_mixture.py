@@ -8,17 +8,18 @@ import small
 from grouped import HEAD
 from small import Never, Silent
 
-from stream_dp.batch import kinds, mixture
+from stream_dp.batch import kinds
 from stream_dp.batch.base import Memory
-from stream_dp.batch.domain import Column, Domain, Hierarchy, Roles
-from stream_dp.batch.exact import answers
-from stream_dp.batch.hpd import HPD
+from stream_dp.batch.data.domain import Column, Domain, Hierarchy, Roles
+from stream_dp.batch.hpd import synthesizer as mixture
+from stream_dp.batch.hpd.mixture import HPD
 from stream_dp.batch.loop import Plan, run
-from stream_dp.batch.queries import SPOUSE
-from stream_dp.batch.workload import declared, default_marginals, of_marginals
+from stream_dp.batch.workload.candidates import declared, default_marginals, of_marginals
+from stream_dp.batch.workload.counts import answers
+from stream_dp.batch.workload.queries import SPOUSE
 from stream_dp.errors import UserError
-from stream_dp.grouped import Batch
 from stream_dp.privacy.noise import Seeded, System
+from stream_dp.study.groups import Batch
 
 TRUTH = small.hierarchy(groups=2000)
 SETTINGS = {
@@ -71,7 +72,7 @@ def test_privacy_noise_is_not_of_numpy_or_jax(monkeypatch):
 
     monkeypatch.setattr(Seeded, "draw", none)
     monkeypatch.setattr(Seeded, "top", none)
-    monkeypatch.setattr("stream_dp.batch.mixture.HPD.sample", none)
+    monkeypatch.setattr("stream_dp.batch.hpd.mixture.synthesizer.HPD.sample", none)
     monkeypatch.setattr(np.random, "default_rng", none)
     monkeypatch.setattr("jax.random.gumbel", none)
     made = mixture.fit(TRUTH, release("hpd-fixed"), System(), Memory(), lambda *told: None)

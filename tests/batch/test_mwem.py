@@ -9,16 +9,16 @@ import pytest
 import small
 from grouped import ALIKE, CHILD, HEAD, OTHER, RELATED, SPOUSE_ROLE, count
 
-from stream_dp.batch import grouptypes, mwem
 from stream_dp.batch.base import Memory
-from stream_dp.batch.domain import Column, Domain, Hierarchy, Roles
-from stream_dp.batch.exact import answers
+from stream_dp.batch.data.domain import Column, Domain, Hierarchy, Roles
 from stream_dp.batch.loop import Plan, run
-from stream_dp.batch.queries import GROUP, every_marginal
-from stream_dp.batch.workload import of_marginals
+from stream_dp.batch.mwem import grouptypes, mwem
+from stream_dp.batch.workload.candidates import of_marginals
+from stream_dp.batch.workload.counts import answers
+from stream_dp.batch.workload.queries import GROUP, every_marginal
 from stream_dp.errors import UserError
-from stream_dp.grouped import Batch
 from stream_dp.privacy.noise import Seeded
+from stream_dp.study.groups import Batch
 
 ROLES = Roles("role", HEAD, SPOUSE_ROLE, CHILD, 1)
 KIN = Domain((), (Column("role", (CHILD, HEAD, OTHER, SPOUSE_ROLE)), Column("a", (0, 1))), 3, ROLES)

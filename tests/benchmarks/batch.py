@@ -26,7 +26,7 @@ GUESS = {"answers": 5e-9, "numpy": 3e-8, "gradient": 2e-8}  # seconds a query, r
 
 
 def domain(form: str) -> Any:
-    from stream_dp.batch.domain import Column, Domain, Roles
+    from stream_dp.batch.data.domain import Column, Domain, Roles
 
     def columns(prefix: str, *sizes: int) -> tuple[Column, ...]:
         return tuple(Column(f"{prefix}{i}", tuple(range(n))) for i, n in enumerate(sizes))
@@ -48,7 +48,7 @@ def timed(work: Callable[[], Any]) -> float:
 
 def plain(model: Any, params: Any, encoded: Any) -> Any:
     """Answers of members alike, as the paper writes them, 64 queries at a time."""
-    from stream_dp.batch.fit import all_logits
+    from stream_dp.batch.hpd.fit import all_logits
 
     layout, logits = model.layout, all_logits(model.layout, params)
     rows = model.rows
@@ -77,8 +77,8 @@ def plain(model: Any, params: Any, encoded: Any) -> Any:
 
 
 def cell(form: str, queries: int, rows: int) -> dict[str, float | None]:
-    from stream_dp.batch.hpd import HPD
-    from stream_dp.batch.queries import every_marginal, sampled
+    from stream_dp.batch.hpd.mixture import HPD
+    from stream_dp.batch.workload.queries import every_marginal, sampled
 
     base, made = peak(), HPD(domain(form), 10**5, 25 * 10**4, rows)
     levels = range(5) if form == "households" else range(2)

@@ -20,14 +20,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stream_dp.services.sending import truth
-
 from stream_dp.evaluation import simulate
-from stream_dp.evaluation.compare import Comparison, Contest, Form, compare
+from stream_dp.evaluation.panels.compare import Comparison, Contest, Form, compare
 from stream_dp.panel import Symbols
+from stream_dp.population.tables import Layout
+from stream_dp.services.commands.send import truth
 from stream_dp.study import Study
 from stream_dp.studyfile import parse
-from stream_dp.table import Layout
 
 PANELS = Path(__file__).parents[3] / "shared" / "data" / "panels"
 STATES = 6

@@ -28,12 +28,12 @@ from pathlib import Path
 
 import numpy as np
 
-from stream_dp.batch.domain import Bins, Column, Domain, Hierarchy, Roles
-from stream_dp.batch.readers import read, read_pums
-from stream_dp.evaluation.households import evaluate
-from stream_dp.evaluation.quality import table
-from stream_dp.grouped import Batch
+from stream_dp.batch.data.domain import Bins, Column, Domain, Hierarchy, Roles
+from stream_dp.batch.data.readers import read, read_pums
+from stream_dp.evaluation.data_sets.households import evaluate
+from stream_dp.evaluation.data_sets.quality import table
 from stream_dp.privacy.zcdp import rho_within
+from stream_dp.study.groups import Batch
 
 DATA = Path(__file__).parents[3] / "shared/data/households"
 FILES = DATA / "survey_households.csv", DATA / "survey_persons.csv"

@@ -81,9 +81,8 @@ def study(people: int) -> Any:
 
 def fill(address: str, prefix: str, people: int) -> None:
     """Send every person's report of every month, then the markers."""
-    from stream_dp.services.releaser.inputs import marker
-
     from stream_dp.log.base import Record
+    from stream_dp.services.releaser.inputs import marker
 
     log = log_at(address, prefix)
     log.create({REPORTS: PARTITIONS})
@@ -109,11 +108,10 @@ def remove(address: str, topic: str) -> None:
 
 
 def ours(address: str, prefix: str, people: int) -> None:
+    from stream_dp.population import Population
+    from stream_dp.population.reports import Decoder
     from stream_dp.services.releaser.facts import Facts
     from stream_dp.services.releaser.inputs import Inputs
-
-    from stream_dp.population import Population
-    from stream_dp.report import Decoder
 
     declared = study(people)
     with measured():

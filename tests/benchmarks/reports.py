@@ -18,11 +18,11 @@ from fractions import Fraction
 import numpy as np
 
 from stream_dp.log.base import Stored
-from stream_dp.period import Periods
 from stream_dp.population import Population
-from stream_dp.report import Decoder
+from stream_dp.population.reports import Decoder
 from stream_dp.study import Attribute, Cumulative, Study, Window
 from stream_dp.study import Population as Declared
+from stream_dp.study.periods import Periods
 
 BATCH = 10_000
 

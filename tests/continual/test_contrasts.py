@@ -10,8 +10,8 @@ from walks import hand_made, released, window_counts
 
 from stream_dp.continual import FixedWindow
 from stream_dp.continual.contrasts import backward, forward
+from stream_dp.estimate.query import parse
 from stream_dp.privacy.noise import exact_variance
-from stream_dp.query import parse
 
 FORMS = [(q, k, absent) for q in (2, 3) for k in (1, 2, 3) for absent in (None, 0, q - 1)]
 FORMS += [(4, 2, None), (4, 2, 1), (2, 5, 1)]

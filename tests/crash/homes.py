@@ -22,14 +22,6 @@ import numpy as np
 import pytest
 from crash.small import rows, secrets_fixed
 from numpy.typing import NDArray
-from stream_dp.services.joblog import RESULTS, TRANSCRIPTS
-from stream_dp.services.releaser import journal
-from stream_dp.services.releaser.inputs import marker
-from stream_dp.services.releaser.journal import JOURNAL, REPORTS, Entry
-from stream_dp.services.releaser.releaser import Releaser
-from stream_dp.services.roster import Roster, deliver
-from stream_dp.services.setting import Setting
-from stream_dp.services.synthesizer.worker import Worker
 
 from stream_dp.batch import kinds
 from stream_dp.batch.base import Measured
@@ -39,7 +31,15 @@ from stream_dp.log.base import Record
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.plan import plan
 from stream_dp.privacy.noise import Draw, System, secret
-from stream_dp.release import TOPIC
+from stream_dp.release.panels import TOPIC
+from stream_dp.services import journal
+from stream_dp.services.deployment import Setting
+from stream_dp.services.groups.roster import Roster, deliver
+from stream_dp.services.jobs.records import RESULTS, TRANSCRIPTS
+from stream_dp.services.journal import JOURNAL, REPORTS, Entry
+from stream_dp.services.releaser.inputs import marker
+from stream_dp.services.releaser.releaser import Releaser
+from stream_dp.services.synthesizer.worker import Worker
 
 PERIODS = 3
 LABELS = [f"2021-{month:02d}" for month in range(1, PERIODS + 1)]

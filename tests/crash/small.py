@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from stream_dp.services.releaser import journal
-from stream_dp.services.releaser.inputs import marker, reasons_of
-from stream_dp.services.releaser.journal import DEAD_LETTERS, JOURNAL, REPORTS, Entry
-from stream_dp.services.releaser.releaser import Releaser
-from stream_dp.services.releaser.snapshots import Snapshots
 
 from stream_dp.log.base import Record
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.plan import plan
 from stream_dp.privacy.noise import Draw
-from stream_dp.release import TOPIC, read_estimates
+from stream_dp.release.panels import TOPIC, read_estimates
+from stream_dp.services import journal
+from stream_dp.services.journal import DEAD_LETTERS, JOURNAL, REPORTS, Entry
+from stream_dp.services.releaser.inputs import marker, reasons_of
+from stream_dp.services.releaser.releaser import Releaser
+from stream_dp.services.snapshots import Snapshots
 from stream_dp.studyfile import load
 
 PERIODS, PARTITIONS, SIZE = 5, 2, 32

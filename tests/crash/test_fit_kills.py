@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from crash.homes import LABELS, TEXT, Homes, edit, handed_in, results
 from crash.victim import in_memory
-from stream_dp.services.joblog import RESULTS
+
+from stream_dp.services.jobs.records import RESULTS
 from stream_dp.services.releaser.inputs import marker
 
 pytest.importorskip("jax")

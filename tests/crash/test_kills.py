@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 from crash.small import PERIODS, Place, decided, script
 from crash.victim import Victim, check, die, in_memory
-from stream_dp.services.releaser.releaser import Releaser
 
 from stream_dp.log.sqlite import SqliteLog
+from stream_dp.services.releaser.releaser import Releaser
 
 STEPS = (
     "owned",

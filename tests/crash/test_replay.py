@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 
 from stream_dp.log.base import Record, Stored
 from stream_dp.population import Population
-from stream_dp.report import Decoder
+from stream_dp.population.reports import Decoder
 from stream_dp.studyfile import load
 
 
@@ -198,7 +198,7 @@ def test_any_batches_make_the_same_state(
 ) -> None:
     """Also with merging of what waits at many moments, or never."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("stream_dp.cells._COMPACT", compact)
+        patch.setattr("stream_dp.population.cells._COMPACT", compact)
         assert _state(sizes, first) == _state([1_000], 0)
 
 

@@ -16,17 +16,17 @@ from crash.homes import NEVER, Homes
 from crash.small import Noiseless
 from crash.victim import in_memory
 from layered import Model
-from stream_dp.services.cli import main
-from stream_dp.services.releaser import journal
-from stream_dp.services.releaser.inputs import marker, reasons_of
-from stream_dp.services.releaser.journal import DEAD_LETTERS, REPORTS
 
+from stream_dp.estimate.query import TotalQuery, parse
 from stream_dp.log.base import Record
 from stream_dp.log.message import parts_of
 from stream_dp.plan import plan
-from stream_dp.query import TotalQuery, parse
-from stream_dp.release import TOPIC, read_estimates
-from stream_dp.report import Decoder
+from stream_dp.population.reports import Decoder
+from stream_dp.release.panels import TOPIC, read_estimates
+from stream_dp.services import journal
+from stream_dp.services.cli import main
+from stream_dp.services.journal import DEAD_LETTERS, REPORTS
+from stream_dp.services.releaser.inputs import marker, reasons_of
 from stream_dp.study import Study
 
 PERIODS, PEOPLE = 10, 60

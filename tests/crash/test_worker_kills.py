@@ -22,7 +22,8 @@ from crash.homes import (
     results,
 )
 from crash.victim import in_memory
-from stream_dp.services.joblog import JOBS
+
+from stream_dp.services.jobs.records import JOBS
 
 WORKER = ("job", "round", "recorded", "progress", "fitted", "result", "result-part")
 RELEASER = (

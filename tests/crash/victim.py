@@ -19,12 +19,12 @@ from typing import Any
 import msgspec
 import pytest
 from crash.small import Noiseless, Place, decided, secrets_fixed
-from stream_dp.services.releaser import journal
-from stream_dp.services.releaser.releaser import Releaser
 
 from stream_dp.client import Public
 from stream_dp.plan import plan
-from stream_dp.release import TOPIC
+from stream_dp.release.panels import TOPIC
+from stream_dp.services import journal
+from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.studyfile import load
 
 MOST_SECONDS = 60

@@ -15,13 +15,13 @@ from shutil import which
 import pytest
 from crash.homes import TEXT as HOMES
 from crash.small import SCHEDULE
+
+from stream_dp.log.topics import ANSWER
+from stream_dp.release.panels import TOPIC
 from stream_dp.services import cli
 from stream_dp.services.releaser.facts import Facts
 from stream_dp.services.releaser.listen import ConfidentialMetrics, PublicMetrics
 from stream_dp.services.releaser.releaser import topics
-
-from stream_dp.log.topics import ANSWER
-from stream_dp.release import TOPIC
 from stream_dp.study import Run
 from stream_dp.studyfile import load
 

@@ -9,15 +9,15 @@ import metrics
 import pyarrow as pa
 import pytest
 import study_keys
-from stream_dp.services import cli
-from stream_dp.services.releaser.inputs import MARKER
 
 from stream_dp.client import Public
 from stream_dp.log import open_log
 from stream_dp.log.base import Record, Stored
-from stream_dp.report import Decoder
-from stream_dp.strata import KEYS
+from stream_dp.population.reports import Decoder
+from stream_dp.services import cli
+from stream_dp.services.releaser.inputs import MARKER
 from stream_dp.studyfile import parse
+from stream_dp.studyfile.strata import KEYS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -11,9 +11,9 @@ import pytest
 from small_study import PAPER, coming_and_going, study, together, truth
 
 from stream_dp.continual import Cumulative
-from stream_dp.evaluation.compare import Comparison, compare
-from stream_dp.evaluation.paper import Trees
-from stream_dp.evaluation.variants import variants
+from stream_dp.evaluation.panels.compare import Comparison, compare
+from stream_dp.evaluation.panels.paper import Trees
+from stream_dp.evaluation.panels.variants import variants
 
 REPETITIONS = 60
 WINDOW = ["paper: histogram, padded", "histogram, projected"]

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from small_study import study, together, truth
 
-from stream_dp.evaluation import figures, repeat
-from stream_dp.evaluation.repeat import Sweep
-from stream_dp.evaluation.report import Evaluation
+from stream_dp.evaluation.panels import figures, repeat
+from stream_dp.evaluation.panels.repeat import Sweep
+from stream_dp.evaluation.panels.report import Evaluation
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def test_a_joint_release_has_the_figures_of_both() -> None:
 
 def test_matplotlib_is_loaded_only_to_draw() -> None:
     code = (
-        "import sys, stream_dp.evaluation.figures, stream_dp.evaluation.repeat\n"
+        "import sys, stream_dp.evaluation.panels.figures, stream_dp.evaluation.panels.repeat\n"
         "assert 'matplotlib' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

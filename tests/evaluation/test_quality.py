@@ -13,19 +13,26 @@ from batch.small import DOMAIN, Never, Silent
 from batch.small import hierarchy as small
 from numpy.typing import NDArray
 
-from stream_dp.batch import mwem
 from stream_dp.batch.base import Memory
-from stream_dp.batch.domain import Column, Domain, Hierarchy, Roles
-from stream_dp.batch.exact import answers
+from stream_dp.batch.data.domain import Column, Domain, Hierarchy, Roles
+from stream_dp.batch.hpd.synthesizer import Settings
 from stream_dp.batch.loop import SELECTION, Adaptive, Answers, Plan
-from stream_dp.batch.mixture import Settings
-from stream_dp.batch.queries import GROUP, PERSON, SPOUSE, Marginal, Queries, every_marginal
-from stream_dp.batch.sensitivity import of_marginal
-from stream_dp.batch.workload import default_marginals, of_marginals
-from stream_dp.evaluation import baselines, households, quality
-from stream_dp.evaluation.quality import Judge, Quality
-from stream_dp.grouped import Batch
+from stream_dp.batch.mwem import mwem
+from stream_dp.batch.workload.candidates import default_marginals, of_marginals
+from stream_dp.batch.workload.counts import answers
+from stream_dp.batch.workload.queries import (
+    GROUP,
+    PERSON,
+    SPOUSE,
+    Marginal,
+    Queries,
+    every_marginal,
+)
+from stream_dp.batch.workload.sensitivity import of_marginal
+from stream_dp.evaluation.data_sets import baselines, households, quality
+from stream_dp.evaluation.data_sets.quality import Judge, Quality
 from stream_dp.privacy.noise import Draw, Seeded
+from stream_dp.study.groups import Batch
 
 TINY = Domain((Column("region", ("n", "s")),), (Column("a", (0, 1)),), 2)
 QUICK = Settings(rows=4, hidden=None, steps=2, rate=0.1)

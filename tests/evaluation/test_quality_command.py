@@ -14,13 +14,16 @@ import pyarrow.parquet
 import pytest
 from crash.homes import LABELS, PERIODS, TEXT, Homes, reports, roster
 from crash.victim import in_memory
-from stream_dp.services import cli, evaluating
-from stream_dp.services.sending import joined
 
 from stream_dp.batch import kinds
-from stream_dp.evaluation import households, quality_figures, repeat
-from stream_dp.evaluation.quality import Quality, Report
-from stream_dp.table import Layout
+from stream_dp.evaluation.data_sets import figures as quality_figures
+from stream_dp.evaluation.data_sets import households
+from stream_dp.evaluation.data_sets.quality import Quality, Report
+from stream_dp.evaluation.panels import repeat
+from stream_dp.population.tables import Layout
+from stream_dp.services import cli
+from stream_dp.services.commands import evaluate as evaluating
+from stream_dp.services.commands.send import joined
 
 PAIRS = TEXT[TEXT.index('[[releases]]\nname = "pairs"') : TEXT.index('[[releases]]\nname = "hous')]
 ALONE = TEXT.replace(PAIRS, "")

@@ -14,12 +14,12 @@ from small_study import PAPER, coming_and_going, study, together, truth
 
 from stream_dp.continual import Cumulative, FixedWindow, mechanism
 from stream_dp.errors import UserError
-from stream_dp.evaluation import repeat, report
-from stream_dp.evaluation.plans import plan
-from stream_dp.evaluation.report import Evaluation
+from stream_dp.estimate.query import WindowQuery, parse
+from stream_dp.evaluation.panels import repeat, report
+from stream_dp.evaluation.panels.plans import plan
+from stream_dp.evaluation.panels.report import Evaluation
 from stream_dp.panel import Panel
 from stream_dp.privacy.noise import Seeded
-from stream_dp.query import WindowQuery, parse
 
 REPETITIONS = 300
 

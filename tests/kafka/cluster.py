@@ -24,7 +24,7 @@ import matrix
 from broker import _PROPERTIES, FOLDER, Broker, _free
 from confluent_kafka.admin import AdminClient
 
-from stream_dp.release import TOPIC
+from stream_dp.release.panels import TOPIC
 
 NODES = 3
 _MORE = """\

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 from crash.small import Noiseless, decided, raw, secrets_fixed
-from stream_dp.services.operator import releaser
-from stream_dp.services.releaser import journal
-from stream_dp.services.releaser.inputs import marker, reasons_of
-from stream_dp.services.releaser.journal import DEAD_LETTERS, REPORTS, Entry
-from stream_dp.services.setting import Setting
 
 from stream_dp.log.base import Log, Record, Stored
+from stream_dp.services import journal
+from stream_dp.services.commands.operator import releaser
+from stream_dp.services.deployment import Setting
+from stream_dp.services.journal import DEAD_LETTERS, REPORTS, Entry
+from stream_dp.services.releaser.inputs import marker, reasons_of
 
 PEOPLE = [f"person-{i:02d}" for i in range(30)]
 MARKER = 'close = "marker"'

@@ -31,11 +31,6 @@ from typing import Any
 import msgspec
 import numpy as np
 from confluent_kafka.admin import AdminClient
-from stream_dp.services.releaser import journal
-from stream_dp.services.releaser.inputs import marker, reasons_of
-from stream_dp.services.releaser.journal import DEAD_LETTERS, REPORTS
-from stream_dp.services.releaser.releaser import Releaser
-from stream_dp.services.releaser.snapshots import Snapshots
 
 from stream_dp.client import Public
 from stream_dp.log.base import Log, Record, Stored
@@ -44,6 +39,11 @@ from stream_dp.log.sqlite import SqliteLog
 from stream_dp.log.topics import client
 from stream_dp.plan import plan
 from stream_dp.privacy.noise import Draw
+from stream_dp.services import journal
+from stream_dp.services.journal import DEAD_LETTERS, REPORTS
+from stream_dp.services.releaser.inputs import marker, reasons_of
+from stream_dp.services.releaser.releaser import Releaser
+from stream_dp.services.snapshots import Snapshots
 from stream_dp.study import Study
 from stream_dp.studyfile import parse
 

@@ -31,11 +31,11 @@ for folder in (TESTS, TESTS.parent / "deploy" / "kafka", TESTS / "kafka"):
 
 from broker import FOLDER, Broker  # noqa: E402
 from days import Days, everything  # noqa: E402
-from stream_dp.services.cli import main as command  # noqa: E402
-from stream_dp.services.releaser.journal import DEAD_LETTERS, JOURNAL  # noqa: E402
 from watch import Seen, Watch  # noqa: E402
 
-from stream_dp.release import TOPIC  # noqa: E402
+from stream_dp.release.panels import TOPIC  # noqa: E402
+from stream_dp.services.cli import main as command  # noqa: E402
+from stream_dp.services.journal import DEAD_LETTERS, JOURNAL  # noqa: E402
 
 STEPS = (
     "owned",

@@ -26,14 +26,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import confluent_kafka
 import pytest
-import stream_dp.services.operator as operator
-import stream_dp.services.releaser.journal
 from crash.small import Noiseless, secrets_fixed
-from stream_dp.services.cli import main
-from stream_dp.services.releaser.journal import Entry
-from stream_dp.services.releaser.releaser import Releaser
 
 import stream_dp.log.kafka
+import stream_dp.services.commands.operator as operator
+import stream_dp.services.journal
+from stream_dp.services.cli import main
+from stream_dp.services.journal import Entry
+from stream_dp.services.releaser.releaser import Releaser
 
 MOST_SECONDS = 240
 # What a transaction is about, by the step before it.
@@ -92,14 +92,14 @@ class Life:
 
 def _publish_first(process: Releaser) -> None:
     """One transaction for the journal and the public topic: an aborted draw can be read."""
-    own, journal_records = process.log.own, stream_dp.services.releaser.journal.journal_records
+    own, journal_records = process.log.own, stream_dp.services.journal.journal_records
     decided = []
 
     def noted(entry: Any, study: Any) -> Any:
         decided.append(Entry(entry))
         return journal_records(entry, study)
 
-    stream_dp.services.releaser.journal.journal_records = noted
+    stream_dp.services.journal.journal_records = noted
 
     @contextmanager
     def both(name: str, topic: str | None = None) -> Iterator[Any]:

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 from days import Days
-from stream_dp.services.releaser.clocks import Clocks
 from test_counts import PERIODS, SCHEDULE, at_the_close, moments
 
-from stream_dp.release import TOPIC
+from stream_dp.release.panels import TOPIC
+from stream_dp.services.releaser.clocks import Clocks
 
 __all__ = ["moments"]
 

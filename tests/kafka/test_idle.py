@@ -11,9 +11,9 @@ import broker as brokers
 import pytest
 from broker import FOLDER, Broker
 from days import Days
-from stream_dp.services.releaser import live
 
 from stream_dp.log.base import Unknown
+from stream_dp.services.releaser import live
 
 FORGETS = """\
 transactional.id.expiration.ms=2000

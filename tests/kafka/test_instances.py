@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 from days import Days
 from matrix import PAUSE, SHORT, Life, Nursery
-from stream_dp.services.cli import main
 from watch import Watch
+
+from stream_dp.services.cli import main
 
 PERIODS = 3
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pyarrow.csv
 import pytest
-from stream_dp.services import cli
 
-from stream_dp import release
 from stream_dp.log.kafka import KafkaLog
+from stream_dp.release import panels as release
+from stream_dp.services import cli
 
 PEOPLE, LABELS = 600, ["2021-01", "2021-02", "2021-03", "2021-04"]
 

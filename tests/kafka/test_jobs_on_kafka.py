@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 from crash.homes import EVERY, PERIODS, Noted, in_rounds, reports, roster
-from stream_dp.services.joblog import TRANSCRIPTS, following
-from stream_dp.services.releaser import journal
-from stream_dp.services.releaser.inputs import marker
-from stream_dp.services.releaser.journal import REPORTS
-from stream_dp.services.releaser.releaser import Releaser
-from stream_dp.services.roster import deliver, read
-from stream_dp.services.setting import Setting
-from stream_dp.services.synthesizer.worker import Worker
 
 from stream_dp.client import Public
 from stream_dp.errors import UserError
 from stream_dp.log.base import Fenced
+from stream_dp.services import journal
+from stream_dp.services.deployment import Setting
+from stream_dp.services.groups.roster import deliver, read
+from stream_dp.services.jobs.records import TRANSCRIPTS, following
+from stream_dp.services.journal import REPORTS
+from stream_dp.services.releaser.inputs import marker
+from stream_dp.services.releaser.releaser import Releaser
+from stream_dp.services.synthesizer.worker import Worker
 
 
 @pytest.fixture

@@ -16,13 +16,13 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 from days import Days, everything
-from stream_dp.services.cli import main
-from stream_dp.services.releaser.journal import DEAD_LETTERS, JOURNAL, REPORTS
 
 from stream_dp.log.base import Log, Record, Stored
 from stream_dp.log.kafka import KafkaLog
 from stream_dp.privacy.noise import System
-from stream_dp.release import TOPIC
+from stream_dp.release.panels import TOPIC
+from stream_dp.services.cli import main
+from stream_dp.services.journal import DEAD_LETTERS, JOURNAL, REPORTS
 
 CLOSED = 3
 

@@ -16,11 +16,11 @@ from broker import FOLDER, Broker
 from confluent_kafka import KafkaError, KafkaException
 from days import Days
 from probes import ask, until
-from stream_dp.services.operator import releaser
-from stream_dp.services.releaser.facts import SILENCE
-from stream_dp.services.releaser.listen import listening
 
 from stream_dp.log.topics import Topics
+from stream_dp.services.commands.operator import releaser
+from stream_dp.services.releaser.facts import SILENCE
+from stream_dp.services.releaser.listen import listening
 
 SCHEDULE = 'close = "schedule"\nzone = "UTC"\nat = 06:00:00\ngrace = "1h"\ndelay = "1h"'
 

@@ -12,9 +12,9 @@ from broker import FOLDER, Broker
 from confluent_kafka.admin import AdminClient
 from days import Days, everything
 from matrix import Nursery
-from stream_dp.services.cli import main
 
-from stream_dp.release import TOPIC
+from stream_dp.release.panels import TOPIC
+from stream_dp.services.cli import main
 
 PERIODS = 3
 

@@ -14,7 +14,6 @@ pytest.register_assert_rewrite("contract")
 
 from broker import FOLDER, Broker  # noqa: E402
 from contract import LogContract, by_partition, drain, sent, values  # noqa: E402
-from stream_dp.services.cli import main  # noqa: E402
 
 from stream_dp.errors import UserError  # noqa: E402
 from stream_dp.log import open_log  # noqa: E402
@@ -28,6 +27,7 @@ from stream_dp.log.base import (  # noqa: E402
 )
 from stream_dp.log.kafka import KafkaLog  # noqa: E402
 from stream_dp.log.message import START, message, messages, records, split  # noqa: E402
+from stream_dp.services.cli import main  # noqa: E402
 
 
 @pytest.fixture

@@ -17,14 +17,7 @@ from contract import LogContract, drain, sent, values  # noqa: E402
 
 from stream_dp.errors import UserError  # noqa: E402
 from stream_dp.log import open_log  # noqa: E402
-from stream_dp.log.base import (  # noqa: E402
-    Busy,
-    Damaged,
-    LogError,
-    Record,
-    Unavailable,
-    Unknown,
-)
+from stream_dp.log.base import Busy, Damaged, LogError, Record, Unavailable, Unknown  # noqa: E402
 from stream_dp.log.sqlite import SqliteLog  # noqa: E402
 
 

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from crash.small import Clock, Place, secrets_fixed
 from numpy.typing import NDArray
-from stream_dp.services.cli import main
 
 from stream_dp.continual import Cumulative, FixedWindow, Joint, Step
 from stream_dp.log.base import Record
 from stream_dp.privacy.noise import Draw
+from stream_dp.services.cli import main
 
 Vector = NDArray[np.int64]
 START = 1_609_459_200.0

@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 from crash.small import LABELS, PERIODS, Place, markers, raw, report, script
 from crash.victim import in_memory
-from stream_dp.services.releaser import decision
 
 from stream_dp.client import Public
 from stream_dp.errors import Inconsistent
 from stream_dp.log.base import Record
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.privacy.noise import System
+from stream_dp.services.releaser import decision
 
 NOBODY = 65534
 TOKEN = "token"

@@ -11,13 +11,13 @@ import pytest
 from crash.homes import LABELS, PERIODS, TEXT, Homes, report, reports, roster
 from crash.small import secrets_fixed
 from crash.victim import in_memory
-from stream_dp.services.cli import main
-from stream_dp.services.joblog import TRANSCRIPTS
-from stream_dp.services.releaser.inputs import marker
-from stream_dp.services.roster import deliver
 
 from stream_dp.log.base import Record
 from stream_dp.log.sqlite import SqliteLog
+from stream_dp.services.cli import main
+from stream_dp.services.groups.roster import deliver
+from stream_dp.services.jobs.records import TRANSCRIPTS
+from stream_dp.services.releaser.inputs import marker
 
 ALONE = TEXT[: TEXT.index('[[releases]]\nname = "pairs"')] + TEXT[
     TEXT.index('[[releases]]\nname = "households"') :

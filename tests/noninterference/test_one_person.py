@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from stream_dp.log.base import Stored
 from stream_dp.population import Population
-from stream_dp.report import Decoder
+from stream_dp.population.reports import Decoder
 from stream_dp.study import Study
 from stream_dp.studyfile import load
 

@@ -15,7 +15,7 @@ from layered import KEY, PERIODS, STUDIES
 
 from stream_dp.log.base import Stored
 from stream_dp.population import Population
-from stream_dp.report import Decoder
+from stream_dp.population.reports import Decoder
 from stream_dp.study import Study
 
 X = "x"

@@ -12,11 +12,11 @@ import pytest
 from crash.small import LABELS, MARKER, PEOPLE, SCHEDULE, declaration, raw, report, script
 from crash.victim import in_memory
 from noninterference.coupled import Coupled, Vector, coupled, of, public_side, run
-from stream_dp.services.releaser import journal
 
 from stream_dp.continual import Cumulative, FixedWindow, Step
 from stream_dp.log.base import Record
 from stream_dp.privacy.noise import Draw
+from stream_dp.services import journal
 
 Batches = list[list[Record]]
 X = PEOPLE[3]

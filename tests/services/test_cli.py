@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pyarrow.parquet
 import pytest
-from stream_dp.services import cli
 
+from stream_dp.services import cli
 from stream_dp.study import Run
 
 STUDY = """
@@ -638,7 +638,7 @@ def test_the_confidential_log_is_no_public_log(finished, stream_dp):
 
 @pytest.fixture
 def _one_process(monkeypatch):
-    monkeypatch.setattr("stream_dp.evaluation.repeat._cores", lambda: 1)
+    monkeypatch.setattr("stream_dp.evaluation.panels.repeat._cores", lambda: 1)
 
 
 @pytest.mark.usefixtures("_one_process")

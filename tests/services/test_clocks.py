@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from crash.small import LABELS, SCHEDULE, Clock, Place, declaration, report
 from crash.victim import in_memory
-from stream_dp.services.releaser.clocks import TOLERANCE, Clocks
-from stream_dp.services.releaser.clocks import steady as machine
 from test_releaser import CLOSES, moment
 
-from stream_dp.release import TOPIC
+from stream_dp.release.panels import TOPIC
+from stream_dp.services.releaser.clocks import TOLERANCE, Clocks
+from stream_dp.services.releaser.clocks import steady as machine
 
 DAY = 86_400.0
 

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+
 from stream_dp.services import cli
 
 STUDY = """
@@ -35,7 +36,7 @@ def words(tmp_path, monkeypatch):
     (tmp_path / "study.toml").write_text(STUDY)
     lines = [f"{i},{i % 2},{i % 3 // 2},{i % 5 // 4}" for i in range(60)]
     (tmp_path / "truth.csv").write_text("\n".join(["person,1,2,3", *lines]) + "\n")
-    monkeypatch.setattr("stream_dp.evaluation.compare.cores", lambda: 1)
+    monkeypatch.setattr("stream_dp.evaluation.panels.compare.cores", lambda: 1)
     given = ["evaluate", tmp_path / "study.toml", tmp_path / "truth.csv"]
     return [str(word) for word in (*given, "--attribute", "poverty", "--repetitions", "3")]
 

@@ -12,12 +12,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from stream_dp.services import cli, demo
 
 from stream_dp.client import Public
 from stream_dp.evaluation import simulate
 from stream_dp.log import open_log
 from stream_dp.panel import Symbols
+from stream_dp.services import cli
+from stream_dp.services.commands import demo
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ def test_figures_have_words_and_ids_of_their_own(shown: Shown) -> None:
 
 
 def test_page_repeats_to_the_byte(shown: Shown) -> None:
-    from stream_dp.services.page import page
+    from stream_dp.services.demo.page import page
 
     drawn = page(shown.public, shown.truth)
     assert drawn == (shown.out / "index.html").read_text("utf-8")

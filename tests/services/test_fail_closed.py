@@ -14,9 +14,6 @@ import msgspec
 import pytest
 from crash.small import SCHEDULE, Noiseless, Place, markers, script
 from crash.victim import in_memory
-from stream_dp.services.cli import main
-from stream_dp.services.releaser import journal
-from stream_dp.services.releaser.journal import JOURNAL, REPORTS, Entry
 
 from stream_dp.continual.base import Packed
 from stream_dp.continual.cumulative import STATE_VERSION as totals
@@ -24,7 +21,10 @@ from stream_dp.continual.window import STATE_VERSION as windows
 from stream_dp.errors import Inconsistent
 from stream_dp.log.message import Message, message
 from stream_dp.privacy.noise import System
-from stream_dp.release import TOPIC
+from stream_dp.release.panels import TOPIC
+from stream_dp.services import journal
+from stream_dp.services.cli import main
+from stream_dp.services.journal import JOURNAL, REPORTS, Entry
 from stream_dp.studyfile import load
 
 CLOSED = 3

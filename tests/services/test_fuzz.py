@@ -11,22 +11,22 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from stream_dp.services import cli
-from stream_dp.services.releaser.inputs import marker, reasons_of
-from stream_dp.services.releaser.journal import DEAD_LETTERS, REPORTS
-from stream_dp.services.releaser.journal import read as read_journal
-from stream_dp.services.releaser.releaser import Releaser
-from stream_dp.services.releaser.snapshots import Snapshots
 
-from stream_dp import cells as cells_module
-from stream_dp.cells import NULL, Cells
 from stream_dp.client import Public
 from stream_dp.log.base import Record, Stored
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.plan import plan
 from stream_dp.population import Population
+from stream_dp.population import cells as cells_module
+from stream_dp.population.cells import NULL, Cells
+from stream_dp.population.reports import REASONS, Decoder
 from stream_dp.privacy.noise import Seeded
-from stream_dp.report import REASONS, Decoder
+from stream_dp.services import cli
+from stream_dp.services.journal import DEAD_LETTERS, REPORTS
+from stream_dp.services.journal import read as read_journal
+from stream_dp.services.releaser.inputs import marker, reasons_of
+from stream_dp.services.releaser.releaser import Releaser
+from stream_dp.services.snapshots import Snapshots
 from stream_dp.studyfile import load, parse
 
 KEY = bytes(range(32))

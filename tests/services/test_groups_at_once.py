@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import stream_dp.services.roster as module
 from crash.homes import Homes, reports, roster
-from stream_dp.services.releaser.inputs import marker
-from stream_dp.services.releaser.journal import JOURNAL
-from stream_dp.services.roster import deliver, read
 
+import stream_dp.services.groups.roster as module
 from stream_dp.errors import UserError
 from stream_dp.log.base import Busy
+from stream_dp.services.groups.roster import deliver, read
+from stream_dp.services.journal import JOURNAL
+from stream_dp.services.releaser.inputs import marker
 
 
 @pytest.fixture

@@ -19,12 +19,12 @@ import pyarrow as pa
 import pytest
 from hostile import ARROW, RELEASES, Draft, drafts, encoded, mutated, sealed, sound
 from shelves import Shelf
-from stream_dp.services import setting
-from stream_dp.services.cli import main
 
 from stream_dp.log.base import Record
 from stream_dp.log.kafka import KafkaLog
 from stream_dp.log.sqlite import SqliteLog
+from stream_dp.services import deployment as setting
+from stream_dp.services.cli import main
 
 SENT = sound()
 CHUNKS, EACH = 8, 20
@@ -202,7 +202,7 @@ def test_nothing_that_is_declared_reaches_the_terminal_as_it_is(
 
 def test_nothing_that_is_declared_reaches_a_page_as_it_is() -> None:
     pytest.importorskip("matplotlib")
-    from stream_dp.services.page import _escaped
+    from stream_dp.services.demo.page import _escaped
 
     assert _escaped("<b>\x9b31m\u202e") == "&lt;b&gt;\\x9b31m\\u202e"
 

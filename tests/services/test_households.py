@@ -18,13 +18,13 @@ import pyarrow.parquet as pq
 import pytest
 from crash.homes import LABELS, PERIODS, TEXT, Homes
 from crash.victim import in_memory
-from stream_dp.services.cli import main
-from stream_dp.services.jobs import worker_command
-from stream_dp.services.releaser.listen import listening
-from stream_dp.services.setting import Setting
 
 from stream_dp.client import Public
-from stream_dp.dataset import DataSet
+from stream_dp.release.data_sets import DataSet
+from stream_dp.services.cli import main
+from stream_dp.services.commands.jobs import worker_command
+from stream_dp.services.deployment import Setting
+from stream_dp.services.releaser.listen import listening
 
 pytest.importorskip("jax")
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from crash.homes import TEXT, Homes
+
 from stream_dp.services.releaser.child import last_line
 
 ROOT = Path(__file__).parents[2]

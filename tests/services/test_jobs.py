@@ -30,17 +30,17 @@ from crash.homes import (
 )
 from crash.small import Clock
 from crash.victim import in_memory
-from stream_dp.services.cli import main
-from stream_dp.services.joblog import RESULTS, result_records, told_record
-from stream_dp.services.jobs import worker_command
-from stream_dp.services.progress import Told
-from stream_dp.services.releaser import journal
-from stream_dp.services.releaser.inputs import marker
-from stream_dp.services.releaser.listen import ConfidentialMetrics
-from stream_dp.services.roster import Roster, deliver
 
 from stream_dp.errors import Inconsistent, UserError
-from stream_dp.release import TOPIC
+from stream_dp.release.panels import TOPIC
+from stream_dp.services import journal
+from stream_dp.services.cli import main
+from stream_dp.services.commands.jobs import worker_command
+from stream_dp.services.groups.roster import Roster, deliver
+from stream_dp.services.jobs.progress import Told
+from stream_dp.services.jobs.records import RESULTS, result_records, told_record
+from stream_dp.services.releaser.inputs import marker
+from stream_dp.services.releaser.listen import ConfidentialMetrics
 
 FAILS = ["-c", "import sys; sys.exit(7)"]
 HANGS = ["-c", "import sys; sys.stdin.read()"]
@@ -352,8 +352,8 @@ def test_a_result_that_is_none_is_not_taken(homes: Homes, wrong: str) -> None:
     job = next(job for entry in homes.entries() for job in entry.jobs)
     head = {"mechanism": "m", "notes": {}, "simulated": wrong == "simulated"}
     with homes.worker() as worker:
-        from stream_dp.dataset import measurements, parts
-        from stream_dp.dataset import tables as made
+        from stream_dp.release.data_sets import measurements, parts
+        from stream_dp.release.data_sets import tables as made
 
         names = {"groups": ["region", "size"], "people": ["income", "work"]}
         codes = np.zeros((1, 2), np.int64)

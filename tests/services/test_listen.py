@@ -20,13 +20,13 @@ import pytest
 from crash.small import LABELS, PERIODS, SCHEDULE, Place, declaration, markers, script
 from crash.victim import in_memory
 from probes import ask, both, metrics, names
+
+from stream_dp import __version__
+from stream_dp.errors import UserError
 from stream_dp.services.cli import main
 from stream_dp.services.releaser import listen
 from stream_dp.services.releaser.facts import Cells, Facts
 from stream_dp.services.releaser.listen import listening
-
-from stream_dp import __version__
-from stream_dp.errors import UserError
 from stream_dp.studyfile import load
 
 ALLOWED = {

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from crash.small import LABELS, PARTITIONS, Clock, Place, declaration, markers, report
 from crash.victim import in_memory
-from stream_dp.services.releaser.inputs import marker
 
 from stream_dp.errors import UserError
-from stream_dp.period import Periods
-from stream_dp.release import TOPIC
+from stream_dp.release.panels import TOPIC
+from stream_dp.services.releaser.inputs import marker
+from stream_dp.study.periods import Periods
 from stream_dp.studyfile import load
 
 DELAYED = 'close = "marker"\ndelay = "1h"'

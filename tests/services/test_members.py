@@ -10,14 +10,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from stream_dp.services.cli import main
-from stream_dp.services.groups import from_files
-from stream_dp.services.releaser import recovery
-from stream_dp.services.sending import encoded, joined
-from stream_dp.services.setting import Setting
 
 from stream_dp.errors import UserError
-from stream_dp.table import Layout
+from stream_dp.population.tables import Layout
+from stream_dp.services.cli import main
+from stream_dp.services.commands.groups import from_files
+from stream_dp.services.commands.send import encoded, joined
+from stream_dp.services.deployment import Setting
+from stream_dp.services.releaser import recovery
 
 RULE = 'ids = { trim = true, case = "fold", unicode = "NFC" }\n'
 STUDY = """

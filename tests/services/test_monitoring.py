@@ -26,16 +26,16 @@ from crash.small import (
 from crash.victim import in_memory
 from probes import ask, both, metrics, until
 from prometheus_client import CollectorRegistry, generate_latest
+from test_listen import STUDY, rejected, watched
+
+from stream_dp.log.base import Record
+from stream_dp.log.topics import ANSWER
+from stream_dp.population.reports import REASONS
 from stream_dp.services.releaser import live as roles
 from stream_dp.services.releaser.facts import SILENCE, Cells, Facts, JobFacts
 from stream_dp.services.releaser.inputs import _ASK
 from stream_dp.services.releaser.listen import PublicMetrics
 from stream_dp.services.releaser.releaser import Releaser
-from test_listen import STUDY, rejected, watched
-
-from stream_dp.log.base import Record
-from stream_dp.log.topics import ANSWER
-from stream_dp.report import REASONS
 from stream_dp.studyfile import load
 
 READY = f"stream_dp_ready{STUDY}"

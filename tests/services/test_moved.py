@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 from crash.homes import Homes
 from crash.small import Place, markers, script
-from stream_dp.services.cli import main
-from stream_dp.services.releaser import journal
-from stream_dp.services.releaser.journal import JOURNAL, PLACED
 from test_fail_closed import contents, handlers, rewrite
 
 from stream_dp.log import place as module
 from stream_dp.log.message import Message
 from stream_dp.log.place import place_of, same_place
 from stream_dp.privacy.noise import System
-from stream_dp.release import TOPIC
+from stream_dp.release.panels import TOPIC
+from stream_dp.services import journal
+from stream_dp.services.cli import main
+from stream_dp.services.journal import JOURNAL, PLACED
 
 __all__ = ["handlers"]
 

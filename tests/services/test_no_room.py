@@ -17,10 +17,10 @@ import pytest
 from crash.homes import TEXT, Homes
 from crash.small import LABELS, Place, decided, script
 from crash.victim import in_memory
-from stream_dp.services import cli
 
 from stream_dp.errors import UserError
 from stream_dp.log.base import LogError
+from stream_dp.services import cli
 
 SIZE = "6m"
 

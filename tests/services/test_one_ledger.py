@@ -14,15 +14,15 @@ from crash.homes import Homes, in_rounds, reports, roster
 from crash.victim import in_memory
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from stream_dp.services.cli import main
-from stream_dp.services.releaser.inputs import marker
-from stream_dp.services.releaser.listen import PublicMetrics
-from stream_dp.services.releaser.releaser import Releaser
-from stream_dp.services.roster import deliver
 
 from stream_dp.log.message import messages
 from stream_dp.plan import plan
-from stream_dp.release import TOPIC
+from stream_dp.release.panels import TOPIC
+from stream_dp.services.cli import main
+from stream_dp.services.groups.roster import deliver
+from stream_dp.services.releaser.inputs import marker
+from stream_dp.services.releaser.listen import PublicMetrics
+from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.studyfile import parse
 
 PERIODS = 3

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 from crash.homes import Homes, in_rounds
 from crash.victim import in_memory
-from stream_dp.services.cli import main
-from stream_dp.services.joblog import TOPICS, TRANSCRIPTS, Board, told_record
-from stream_dp.services.jobs import _Bar
-from stream_dp.services.progress import Told, duration
-from stream_dp.services.synthesizer.transcript import Transcript
 
 from stream_dp.log.base import Record
 from stream_dp.log.sqlite import SqliteLog
+from stream_dp.services.cli import main
+from stream_dp.services.commands.jobs import _Bar
+from stream_dp.services.jobs.progress import Told, duration
+from stream_dp.services.jobs.records import TOPICS, TRANSCRIPTS, Board, told_record
+from stream_dp.services.synthesizer.transcript import Transcript
 
 HALF = Told("a", 3, 6, 1.25, 90.0)
 

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 from crash.small import LABELS, PARTITIONS, PERIODS, SCHEDULE, declaration, report, script
-from stream_dp.services.releaser.facts import Facts
-from stream_dp.services.releaser.inputs import Inputs
-from stream_dp.services.releaser.journal import DEAD_LETTERS, REPORTS
 
 from stream_dp.log.base import Batch, Positions
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.population import Population
-from stream_dp.report import Decoder
+from stream_dp.population.reports import Decoder
+from stream_dp.services.journal import DEAD_LETTERS, REPORTS
+from stream_dp.services.releaser.facts import Facts
+from stream_dp.services.releaser.inputs import Inputs
 from stream_dp.studyfile import load
 
 STEP = 1000.0  # seconds from one period's close to the next

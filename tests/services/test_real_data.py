@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet
 import pytest
-from stream_dp.services import cli
 
+from stream_dp.services import cli
 from stream_dp.study import Run
 
 PANELS = Path(__file__).parents[3] / "shared" / "data" / "panels"

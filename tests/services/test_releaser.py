@@ -31,11 +31,11 @@ from crash.small import (
     secrets_fixed,
 )
 from crash.victim import in_memory
-from stream_dp.services.releaser.inputs import marker
-from stream_dp.services.releaser.journal import DEAD_LETTERS
 
 from stream_dp.log.base import MOST_BYTES, Busy
-from stream_dp.release import TOPIC
+from stream_dp.release.panels import TOPIC
+from stream_dp.services.journal import DEAD_LETTERS
+from stream_dp.services.releaser.inputs import marker
 
 
 @pytest.fixture

@@ -12,16 +12,16 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from crash.homes import Homes, report
-from stream_dp.services.cli import main
-from stream_dp.services.joblog import result_records
-from stream_dp.services.releaser.inputs import marker
-from stream_dp.services.roster import Roster, _parts, deliver
 
-from stream_dp import dataset
 from stream_dp.client import Public
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.base import Record
 from stream_dp.log.sqlite import SqliteLog
+from stream_dp.release import data_sets as dataset
+from stream_dp.services.cli import main
+from stream_dp.services.groups.roster import Roster, _parts, deliver
+from stream_dp.services.jobs.records import result_records
+from stream_dp.services.releaser.inputs import marker
 from stream_dp.studyfile import load
 
 STUDY = """

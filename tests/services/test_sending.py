@@ -15,12 +15,12 @@ import pyarrow.parquet
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stream_dp.services.sending import encoded
 
-from stream_dp import table
 from stream_dp.errors import UserError
+from stream_dp.population import tables as table
+from stream_dp.population.tables import Layout
+from stream_dp.services.commands.send import encoded
 from stream_dp.studyfile import parse
-from stream_dp.table import Layout
 
 STUDY = parse(
     {

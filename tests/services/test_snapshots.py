@@ -4,13 +4,13 @@ import hashlib
 import uuid
 
 import pytest
-from stream_dp.services.releaser.snapshots import Snapshots
 
 from stream_dp.errors import Inconsistent, UserError
-from stream_dp.period import Periods
 from stream_dp.population import Population
+from stream_dp.services.snapshots import Snapshots
 from stream_dp.study import Attribute, Study, Window
 from stream_dp.study import Population as Declared
+from stream_dp.study.periods import Periods
 
 STUDY = Study(
     name="kept",

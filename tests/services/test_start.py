@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+
 from stream_dp.services import cli
 
 QUICK = 0.3  # CPU seconds

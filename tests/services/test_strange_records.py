@@ -7,16 +7,16 @@ import uuid
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from stream_dp.services.releaser.facts import Facts
-from stream_dp.services.releaser.inputs import Inputs, marker, reasons_of
-from stream_dp.services.releaser.journal import DEAD_LETTERS, REPORTS
-from stream_dp.services.releaser.journal import read as read_journal
 from test_fuzz import KEY, OPEN, STUDY_FILE, Service, balanced, raw, report, secret_reports
 
 from stream_dp.log.base import BATCH_BYTES, Record, Stored, size
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.population import Population
-from stream_dp.report import LARGEST, Decoder
+from stream_dp.population.reports import LARGEST, Decoder
+from stream_dp.services.journal import DEAD_LETTERS, REPORTS
+from stream_dp.services.journal import read as read_journal
+from stream_dp.services.releaser.facts import Facts
+from stream_dp.services.releaser.inputs import Inputs, marker, reasons_of
 
 header_names = st.sampled_from(["stream-dp-close", "stream-dp-source", "", "h"]) | st.text(
     st.characters(exclude_categories=["Cs"]), max_size=9

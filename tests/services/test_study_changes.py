@@ -14,16 +14,16 @@ import pytest
 from crash.homes import TEXT, Homes, in_rounds, reports, roster
 from crash.small import Place, script
 from crash.victim import in_memory
-from stream_dp.services import joblog
-from stream_dp.services.cli import main
-from stream_dp.services.releaser.inputs import marker
-from stream_dp.services.roster import deliver
 
 from stream_dp.client import Public
-from stream_dp.dataset import DataSet
 from stream_dp.log.message import canonical
+from stream_dp.release.data_sets import DataSet
+from stream_dp.services.cli import main
+from stream_dp.services.groups.roster import deliver
+from stream_dp.services.jobs import records as joblog
+from stream_dp.services.releaser.inputs import marker
 from stream_dp.study import Study
-from stream_dp.studychange import changed_keys
+from stream_dp.study.changes import changed_keys
 from stream_dp.studyfile import load, parse
 
 CLOSED = 3

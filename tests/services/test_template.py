@@ -12,7 +12,7 @@ import pytest
 from stream_dp.plan import Plan, plan
 from stream_dp.studyfile import load
 
-TEMPLATE = files("stream_dp.services").joinpath("study.toml").read_text("utf-8")
+TEMPLATE = files("stream_dp.services.commands").joinpath("study.toml").read_text("utf-8")
 
 
 def block(start: str) -> str:

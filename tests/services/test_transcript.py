@@ -6,12 +6,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from stream_dp.services.joblog import TOPICS, TRANSCRIPTS, Board, File, Job, job_id, job_record
-from stream_dp.services.synthesizer.transcript import Transcript
 
 from stream_dp.log.base import Record
 from stream_dp.log.message import MOST_PART
 from stream_dp.log.sqlite import SqliteLog
+from stream_dp.services.jobs.records import (
+    TOPICS,
+    TRANSCRIPTS,
+    Board,
+    File,
+    Job,
+    job_id,
+    job_record,
+)
+from stream_dp.services.synthesizer.transcript import Transcript
 
 
 @pytest.fixture

@@ -18,8 +18,8 @@ import pytest
 from scipy.stats import norm
 
 from stream_dp.continual import Cumulative, FixedWindow
-from stream_dp.evaluation.queries import histograms
-from stream_dp.evaluation.totals import rises
+from stream_dp.evaluation.panels.queries import histograms
+from stream_dp.evaluation.panels.totals import rises
 from stream_dp.privacy.noise import Draw, Seeded
 
 RUNS = 3000

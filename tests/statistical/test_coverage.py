@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from histories import OPEN, SIZE, Case, joint, study_of, totals, window
 
-from stream_dp.answering import _REACH as REACH
-from stream_dp.answering import LEVEL
-from stream_dp.estimator import Own, people, ratio
-from stream_dp.least_squares import Weighted
+from stream_dp.estimate.answer import _REACH as REACH
+from stream_dp.estimate.answer import LEVEL
+from stream_dp.estimate.estimator import Own, people, ratio
+from stream_dp.estimate.least_squares import Weighted
 from stream_dp.privacy.noise import Seeded
 
 REPETITIONS = 2_000

@@ -12,12 +12,12 @@ import pytest
 from histories import OPEN, Case, joint, study_of, totals, window
 from shelves import Silent, public_of
 
-from stream_dp.answering import _REACH as REACH
-from stream_dp.answering import LEVEL
-from stream_dp.cells import Cells
 from stream_dp.errors import UserError
+from stream_dp.estimate.answer import _REACH as REACH
+from stream_dp.estimate.answer import LEVEL
 from stream_dp.plan import plan
 from stream_dp.population import Population
+from stream_dp.population.cells import Cells
 from stream_dp.privacy.noise import Seeded
 
 COUNT, RHO = 4, "1/20"

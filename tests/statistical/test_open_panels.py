@@ -18,7 +18,7 @@ from stream_dp.continual import FixedWindow, mechanism
 from stream_dp.continual.splits import bounded
 from stream_dp.plan import plan
 from stream_dp.privacy.noise import Seeded
-from stream_dp.release import Certificate, bias_words
+from stream_dp.release.panels import Certificate, bias_words
 
 T, PEOPLE, ROWS, RUNS = 10, 1500, 3000, 24
 ABSENT = 2

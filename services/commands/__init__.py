@@ -1,0 +1,1 @@
+"""The commands of `stream-dp`, a module each."""

@@ -1,0 +1,137 @@
+"""The demo: a simulated study of twelve months, through the same services as a real one.
+
+The reports are simulated; the noise is the system's own. Every month is a whole cycle: its
+reports are sent, an operator's marker closes it, and a releaser starts, decides, publishes, ends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from contextlib import closing
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+from tqdm import tqdm
+
+from stream_dp.client import Public
+from stream_dp.errors import UserError, unwritable
+from stream_dp.panel import Symbols
+from stream_dp.population.tables import Layout
+from stream_dp.study import Run
+
+from ..cli import Output
+from ..deployment import Setting
+from ..files import writing
+from . import operator
+from . import send as sending
+
+SEED = 2021  # of the simulated households, never of the noise
+PERSON, ATTRIBUTE = "household", "poverty"
+_QUESTION = "at-least 1 of last 3 poverty=1"
+_RUN = Run(log="sqlite:poverty.db", public="sqlite:poverty-public.db")
+_NO_PAGE = "index.html was not drawn: it needs matplotlib; pip install 'stream-dp[plot]'"
+
+
+def demo(options: argparse.Namespace) -> Output:
+    from stream_dp.evaluation import simulate
+
+    out: Path = options.out
+    setting, study_file = _begin(out)
+    months, table = simulate.poverty(SEED), out / "simulated-reports.csv"
+    _write(months, table, setting.study.periods.labels)
+    _release(setting, table)
+    with closing(setting.public(readonly=True)) as log:
+        public = Public(log)
+    page = _page(public, months, out / "index.html")
+    files = {
+        "study": study_file,
+        "reports": table,
+        "log": out / "poverty.db",
+        "public": out / "poverty-public.db",
+        "page": page,
+    }
+    data: dict[str, Any] = {name: str(path) if path else None for name, path in files.items()}
+    return Output({"out": str(out), **data, "head": public.head}, summary(public, out, page))
+
+
+def _begin(out: Path) -> tuple[Setting, Path]:
+    """A new folder with the study file in it. Raises UserError; nothing is ever overwritten."""
+    path = out / "poverty.toml"
+    text = resources.files("stream_dp.services.demo").joinpath("demo.toml").read_text("utf-8")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        if any(out.iterdir()):
+            raise UserError(f"{out}: is there and not empty; name a new folder with --out")
+        path.write_text(text, encoding="utf-8")
+    except (FileExistsError, NotADirectoryError):
+        raise UserError(f"{out}: is not a folder; name a new one with --out") from None
+    except OSError as error:
+        raise unwritable(out, error) from None
+    setting = Setting.load(path)
+    if setting.run != _RUN:
+        path.unlink()
+        raise UserError(
+            "demo: an environment variable STREAM_DP_* names another log or place, and simulated"
+            " reports would go there; unset it first"
+        )
+    return setting, path
+
+
+def _write(months: Symbols, path: Path, labels: tuple[str, ...]) -> None:
+    """The simulated reports as a wide table: a row for each household, a column for each month."""
+    names = np.char.add("H", np.char.zfill(np.arange(1, months.shape[0] + 1).astype(str), 5))
+    columns = dict(zip(labels, months.T, strict=True))
+    with writing(path) as draft:
+        pa.csv.write_csv(pa.table({PERSON: pa.array(names), **columns}), draft)
+
+
+def _release(setting: Setting, table: Path) -> None:
+    """Every month in its turn: send its reports, close it, run the releaser until it is idle."""
+    labels = setting.study.periods.labels
+    with tqdm(labels, unit=" months", disable=None, leave=False) as bar:
+        for number, label in enumerate(bar, 1):
+            bar.set_description(label)
+            # The other months' columns are renamed to no period, and so left out.
+            others = {name: "" for name in labels if name != label}
+            how = Layout(PERSON, attribute=ATTRIBUTE, columns=others)
+            sending.deliver(setting, table, how, quiet=True)
+            operator.mark(setting, number)
+            operator.releaser(setting).run(until_idle=True)
+
+
+def _page(public: Public, months: Symbols, path: Path) -> Path | None:
+    """Draw the page; None where matplotlib is not installed."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        return None
+    from ..demo.page import page
+
+    text = page(public, months)
+    with writing(path) as draft:
+        draft.write_text(text, encoding="utf-8")
+    return path
+
+
+def summary(public: Public, out: Path, page: Path | None) -> str:
+    """Five lines: what happened, and what to try next."""
+    study, last = public.study, public.releases[-1].certificate
+    source = shlex.quote(f"sqlite:{out / 'poverty-public.db'}")
+    panel = shlex.quote(str(out / "panel.csv"))
+    look = f"open {shlex.quote(str(page))} in a browser" if page else _NO_PAGE
+    return "\n".join(
+        [
+            f"released {study.periods.count} months of {study.size} SIMULATED households in {out}:"
+            f" rho {float(last.rho_spent):g}, eps {float(last.epsilon_spent):.3f} at delta"
+            f" {float(last.delta):g}".replace("e-0", "e-"),
+            f"look:   {look}",
+            f"ask:    stream-dp estimate {source} quarters '{_QUESTION}'",
+            f"check:  stream-dp verify {shlex.quote(str(out / 'poverty.toml'))}",
+            f"keep:   stream-dp export {source} quarters {panel}",
+        ]
+    )

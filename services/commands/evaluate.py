@@ -1,0 +1,224 @@
+"""`stream-dp evaluate`: what a study's mechanisms do to known data. CONFIDENTIAL, all of it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from stream_dp.batch import kinds
+from stream_dp.batch.base import domain_of
+from stream_dp.batch.data.domain import Hierarchy
+from stream_dp.batch.workload.candidates import declared
+from stream_dp.errors import UserError
+from stream_dp.study import Study
+from stream_dp.study.groups import Batch
+
+from ..cli import Output
+from ..deployment import Setting
+from ..files import writing
+from ..releaser.jobs import Members
+from .groups import from_files
+from .send import joined, layout, truth
+
+if TYPE_CHECKING:
+    from stream_dp.evaluation.data_sets.households import Heard
+    from stream_dp.evaluation.data_sets.quality import Reports
+
+# A batch release is fitted anew each time, once for each budget and baseline.
+REPETITIONS, FITS = 200, 5
+Panel = Mapping[str, NDArray[np.uint8]]
+
+
+def evaluate(options: argparse.Namespace) -> Output:
+    study = Setting.load(options.study).study
+    scales = _scales(options.scales)
+    _check(study, options)
+    if options.compare:
+        return _compared(study, options)
+    if options.out is not None and find_spec("matplotlib") is None:
+        raise UserError("--out: figures need matplotlib; pip install 'stream-dp[plot]'")
+    members: Members | None = None
+    if study.batches:
+        kinds.check(batch.kind for batch in study.batches)
+        key = options.group, options.member_group or options.group, options.person
+        roster = from_files(study, options.groups, options.members, *key)
+        known, members = joined(study, options.truth, layout(options), roster)
+    else:
+        known = truth(study, options.truth, layout(options))
+    results: dict[str, Any] = {}
+    if study.releases:
+        results |= _continual(study, known, scales, options)
+    if members is not None:
+        results["quality"] = _judged(study, known, members, scales, options)
+    text = "\n\n".join(result.table() for result in results.values())
+    if options.out is not None:
+        written = [path for name in results for path in _keep(name, results[name], options.out)]
+        text += "\n" + "\n".join(f"wrote {path}" for path in written)
+    data = {name: result.as_dict() for name, result in results.items()}
+    return Output(data if len(data) > 1 else next(iter(data.values())), text)
+
+
+def _scales(text: str | None) -> list[str]:
+    words = text.split(",") if text else []
+    try:
+        if any(Fraction(word) <= 0 for word in words):
+            raise UserError("--scales: give numbers above 0")
+    except (ValueError, ZeroDivisionError):
+        raise UserError("--scales: write numbers such as 0.2,1,10") from None
+    return list(dict.fromkeys(words))
+
+
+def _check(study: Study, options: argparse.Namespace) -> None:
+    """Raises UserError for words that do not go together, or with the study."""
+    files = {"--groups": options.groups, "--members": options.members}
+    told = [word for word, file in files.items() if file is not None]
+    least = 2 if study.releases or options.compare else 1
+    if options.repetitions is not None and options.repetitions < least:
+        raise UserError(f"--repetitions: give at least {least}")
+    if options.seed < 0:
+        raise UserError("--seed: give a number from 0 on")
+    if options.simulated and not options.compare:
+        raise UserError("--simulated: goes with --compare")
+    if options.compare and options.scales:
+        raise UserError("--scales: goes with an evaluation, not with --compare")
+    if options.compare and not study.releases:
+        raise UserError("--compare: is about windows and totals, and the study releases none")
+    if options.at is not None:
+        told.append("--at")
+    if told and not study.batches:
+        raise UserError(f"{told[0]}: goes with releases of groups, and the study has none")
+    if told and options.compare:
+        raise UserError(f"{told[0]}: goes with an evaluation, not with --compare")
+    if options.at is not None and options.at not in study.periods.numbers:
+        labels = study.periods.labels
+        raise UserError(f"--at: '{options.at}' is none of the periods {labels[0]} to {labels[-1]}")
+    if study.batches and not options.compare and None in files.values():
+        raise UserError(
+            "evaluate: the study releases groups of people: give --groups FILE --members FILE,"
+            " and --group COL, as to 'stream-dp groups'"
+        )
+
+
+def _continual(
+    study: Study, known: Panel, scales: Sequence[str], options: argparse.Namespace
+) -> dict[str, Any]:
+    from stream_dp.evaluation.panels import repeat
+
+    repetitions = options.repetitions or REPETITIONS
+    found = repeat.evaluate(study, known, repetitions, seed=options.seed)
+    results: dict[str, Any] = {"evaluation": found}
+    if scales:
+        results["sweep"] = repeat.sweep(study, known, scales, repetitions, seed=options.seed)
+    return results
+
+
+def _judged(
+    study: Study,
+    known: Panel,
+    members: Members,
+    scales: Sequence[str],
+    options: argparse.Namespace,
+) -> Reports:
+    """A report for each batch release."""
+    from stream_dp.evaluation.data_sets import households, quality
+
+    reports = []
+    for release in study.batches or ():
+        label = options.at or _last_due(study, release)
+        held = hierarchy(study, release, known, members, study.periods.numbers[label])
+        declared(held.domain, release)  # refuses what is too large
+        budgets = {}
+        for scale in scales or ["1"]:
+            rho = release.rho * Fraction(scale)
+            budgets[quality.budget(rho)] = release.model_copy(update={"rho": rho})
+        repetitions = options.repetitions or FITS
+        with tqdm(desc=release.name, disable=None, leave=False) as bar:
+            found = households.evaluate(
+                held, list(budgets.items()), repetitions, options.seed, _heard(bar)
+            )
+        report = quality.Report(
+            study=study.name,
+            release=release.name,
+            kind=release.kind,
+            period=label,
+            groups=held.G,
+            people=held.N,
+            repetitions=repetitions,
+            seed=options.seed,
+            rhos={label: batch.rho for label, batch in budgets.items()},
+            found=tuple(found),
+        )
+        reports.append(report)
+    return quality.Reports(tuple(reports))
+
+
+def _heard(bar: Any) -> Heard:
+    """What a fit tells, on a bar of its own rounds."""
+
+    def heard(what: str, done: int, rounds: int) -> None:
+        bar.set_description(what, refresh=False)
+        bar.total, bar.n = rounds, done
+        bar.refresh()
+
+    return heard
+
+
+def _last_due(study: Study, release: Batch) -> str:
+    numbers = range(1, study.periods.count + 1)
+    return study.periods.labels[max(n for n in numbers if release in study.due(n)) - 1]
+
+
+def hierarchy(
+    study: Study, release: Batch, known: Panel, members: Members, number: int
+) -> Hierarchy:
+    """What a release sees of the population at a period's close."""
+    people = members.people([known[name][:, number - 1] for name in release.attributes])
+    return Hierarchy(domain_of(study, release), members.groups, people, members.group_of)
+
+
+def _compared(study: Study, options: argparse.Namespace) -> Output:
+    from stream_dp.evaluation.panels.compare import compare
+
+    found = compare(
+        study,
+        truth(study, options.truth, layout(options)),
+        options.repetitions or REPETITIONS,
+        seed=options.seed,
+        data=options.truth.name,
+        simulated=options.simulated,
+    )
+    data, text = found.as_dict(), found.table()
+    if options.out is not None:
+        written = _write("comparison", text, data, options.out)
+        text += "\n" + "\n".join(f"wrote {path}" for path in written)
+    return Output(data, text)
+
+
+def _keep(name: str, found: Any, out: Path) -> list[Path]:
+    """A result's text, numbers and figures."""
+    from stream_dp.evaluation.data_sets import figures as quality_figures
+    from stream_dp.evaluation.data_sets import quality
+    from stream_dp.evaluation.panels import figures
+
+    written = _write(name, found.table(), found.as_dict(), out)
+    if isinstance(found, quality.Reports):
+        return [*written, *quality_figures.write(found.releases, out)]
+    return [*written, *figures.write(found, out)]
+
+
+def _write(name: str, text: str, data: Any, out: Path) -> list[Path]:
+    out.mkdir(parents=True, exist_ok=True)
+    written = [out / f"{name}.{form}" for form in ("txt", "json")]
+    for path, held in zip(written, (text + "\n", json.dumps(data, indent=1)), strict=True):
+        with writing(path) as draft:
+            draft.write_text(held)
+    return written

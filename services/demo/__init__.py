@@ -1,0 +1,1 @@
+"""The demo: a simulated study and a page to look at."""

@@ -1,0 +1,113 @@
+"""Where a study runs: its file, its plan and its logs, as the commands need them."""
+
+from __future__ import annotations
+
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from stream_dp.client import Public
+from stream_dp.errors import UserError
+from stream_dp.log import Log, address, open_log
+from stream_dp.log.base import Missing
+from stream_dp.log.settings import from_environment
+from stream_dp.plan import Plan, plan
+from stream_dp.release.published import Keep
+from stream_dp.study import Run, Study
+from stream_dp.studyfile import load
+
+from . import journal
+from .journal import CLOCK, REPORTS
+from .snapshots import Snapshots
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A study file, read and checked. What it names is relative to its folder."""
+
+    study: Study
+    run: Run
+    path: Path
+
+    @classmethod
+    def load(cls, path: Path) -> Setting:
+        study, run = load(path)
+        lines = []
+        for key, url in (("log", run.log), ("public", run.public)):
+            try:
+                address(url)
+            except UserError as error:
+                lines += [f"{path}: run.{key}: {line}" for line in error.lines]
+        if lines:
+            raise UserError(lines)
+        if run.log == run.public:
+            raise UserError(
+                f"{path}: run.public: is the same as run.log; analysts would read everything"
+            )
+        return cls(study, run, path)
+
+    @property
+    def base(self) -> Path:
+        return self.path.parent
+
+    @property
+    def plan(self) -> Plan:
+        return plan(self.study)
+
+    def log(self, *, readonly: bool = False) -> Log:
+        """The confidential log. Raises Inconsistent where a file that releases are of is gone."""
+        kind, _, name = self.run.log.partition(":")
+        public = self.run.public.partition(":")[0]
+        if kind == public == "sqlite" and not (self.base / name).exists():
+            self.check_unpublished()
+        return open_log(
+            self.run.log,
+            self.base,
+            readonly=readonly,
+            kafka=self.run.kafka,
+            insecure=self.run.insecure,
+            replication=self.run.replication,
+            timed=(REPORTS, CLOCK),
+        )
+
+    def check_unpublished(self) -> None:
+        """That a confidential log is rightly empty. Raises Inconsistent."""
+        with suppress(Missing), closing(self.public(readonly=True)) as log:
+            journal.check_unpublished(log)
+
+    def public(self, *, readonly: bool = False) -> Log:
+        own = self.run.kafka_public
+        return open_log(
+            self.run.public,
+            self.base,
+            public=True,
+            readonly=readonly,
+            kafka=self.run.kafka if own is None else own,
+            insecure=self.run.insecure,
+            replication=self.run.replication,
+        )
+
+    @property
+    def snapshots(self) -> Snapshots:
+        return Snapshots(self.run.snapshots or f"{self.study.name}-snapshots", self.base)
+
+
+def published(source: str, keep: Keep) -> tuple[Public, Setting | None]:
+    """What STUDY|PUBLIC names: its public log, and the study where a file was given.
+
+    keep: the tables that are asked for.
+    """
+    if Path(source).suffix in {".db", ".sqlite"} and ":" not in source:
+        raise UserError(f"{source}: name a public log as sqlite:{source}")
+    named = ":" in source and not Path(source).exists()
+    setting = None if named else Setting.load(Path(source))
+    try:
+        with closing(_public(source) if setting is None else setting.public(readonly=True)) as log:
+            return Public(log, keep), setting
+    except Missing as error:
+        raise UserError(f"public log: {error}: nothing is published there yet") from None
+
+
+def _public(url: str) -> Log:
+    kafka, insecure = from_environment(Path())
+    return open_log(url, Path(), public=True, readonly=True, kafka=kafka, insecure=insecure)

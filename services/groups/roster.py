@@ -1,0 +1,205 @@
+"""The table of groups and their members: confidential, sent by the operator, never by a member.
+
+It lies in the topic `groups` as a message: the attributes of each group, and who its members are.
+The last one that is sent before the study begins holds; the journal's first entry has its hash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stream_dp.batch.base import roles_alone
+from stream_dp.batch.data.domain import Column, role_faults
+from stream_dp.errors import Inconsistent, UserError
+from stream_dp.log.base import Log, Missing, Writer
+from stream_dp.log.message import START, Message, message, messages, records, split
+from stream_dp.study import Study
+from stream_dp.study.groups import Groups
+
+from .. import journal
+from ..deployment import Setting
+from ..jobs.records import GROUPS
+
+_TYPE = "stream-dp.groups"
+
+
+@dataclass(frozen=True)
+class Roster:
+    """G groups and N members. attributes: values by name, as text, (G,) each; persons: ids, (N,);
+    group_of: (N,) the row of each one's group, in increasing order; roles: (N,) as text, where the
+    study declares them; hash: of all this."""
+
+    attributes: dict[str, list[str]]
+    persons: list[str]
+    group_of: NDArray[np.int64]
+    roles: list[str] | None = None
+
+    @property
+    def hash(self) -> str:
+        held: list[Any] = [self.attributes, self.persons, self.group_of.astype("<i8").tobytes()]
+        if self.roles is not None:
+            held.append(self.roles)
+        return hashlib.sha256(msgspec.msgpack.encode(held)).hexdigest()
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        return np.bincount(self.group_of)
+
+    def codes(self, study: Study) -> NDArray[np.uint16]:
+        """(G, attributes + 1) codes, the size last, less one. Raises UserError."""
+        assert study.groups is not None
+        found, lines = [], []
+        for name, declared in study.groups.attributes.items():
+            codes = Column(name, declared.values).codes(pa.array(self.attributes.get(name, [])))
+            if len(codes) < len(self.sizes) or (codes < 0).any():
+                lines.append(f"groups: '{name}' is not as the study file declares it; send again")
+            found.append(codes)
+        if self.sizes.max() > study.groups.most:
+            lines.append(f"groups: one has more than {study.groups.most} members; send again")
+        if lines:
+            raise UserError(lines)
+        return np.stack([*found, self.sizes - 1], axis=1).astype(np.uint16)
+
+    def role_codes(self, study: Study) -> NDArray[np.uint16] | None:
+        """(N,) codes, None where the study declares no roles. Raises UserError."""
+        assert study.groups is not None
+        declared = study.groups.roles
+        if (declared is None) != (self.roles is None):
+            raise UserError("groups: roles are not as the study file declares them; send again")
+        if declared is None:
+            return None
+        told = pa.array(self.roles, pa.string())
+        codes, faults = coded_roles(study.groups, told, self.group_of, len(self.sizes))
+        if faults:
+            raise UserError(f"groups: {line}; send again" for line in faults)
+        return codes
+
+
+def coded_roles(
+    groups: Groups, told: pa.Array, group_of: NDArray[np.int64], number: int
+) -> tuple[NDArray[np.uint16], list[str]]:
+    """Codes of members' roles, and what is wrong with them: in counts, without a name."""
+    domain = roles_alone(groups)
+    (column,) = domain.person
+    codes = column.codes(told)
+    if unknown := int((codes < 0).sum()):
+        return codes.astype(np.uint16), [
+            f"{unknown} rows with an undeclared or empty '{column.name}'"
+        ]
+    lines = [
+        f"{len(where)} groups with {fault}"
+        for fault, where in role_faults(domain, codes[:, None], group_of, number)
+    ]
+    return codes.astype(np.uint16), lines
+
+
+def deliver(setting: Setting, roster: Roster) -> bool:
+    """Send the table unless it is there. Raises UserError once the study is bound to another."""
+    with closing(setting.log()) as log:
+        log.create({GROUPS: 1})
+        # Read as its owner: nobody adds to the chain between the reading and the writing.
+        with log.own("groups") as writer:
+            sent = list(messages(log, GROUPS, "groups"))
+            if sent and sent[-1].head["hash"] == roster.hash:
+                return False
+            bound = _bound(log)
+            if bound in {None, roster.hash}:
+                head = {"type": _TYPE, "hash": roster.hash}
+                _add(writer, setting.study, sent, head, _parts(roster))
+                bound = _bound(log)
+                if bound not in {None, roster.hash}:
+                    # The study began meanwhile, with a table from before: that one stays the last.
+                    for earlier in [found for found in sent if found.head["hash"] == bound][:1]:
+                        _add(writer, setting.study, sent, earlier.head, earlier.parts)
+        if bound not in {None, roster.hash}:
+            raise UserError(
+                "groups: the study has begun with another table; groups and who belongs to them"
+                " stay as they are over the whole history"
+            )
+        return True
+
+
+def _bound(log: Log) -> str | None:
+    """The hash of the table that the study began with; None before that."""
+    try:
+        entries = journal.read(log)
+    except Missing:
+        return None
+    return str(entries[0].message.head.get("groups")) if entries else None
+
+
+def _add(
+    writer: Writer,
+    study: Study,
+    chain: list[Message],
+    head: dict[str, Any],
+    parts: Sequence[tuple[str, bytes]],
+) -> None:
+    """Commit a message at the end of the chain."""
+    index, before = (chain[-1].index + 1, chain[-1].hash) if chain else (0, START)
+    chain.append(message(index, before, head, parts))
+    writer.commit(
+        records(
+            chain[-1],
+            GROUPS,
+            kind=_TYPE,
+            source=f"stream-dp/{study.name}",
+            content="application/octet-stream",
+            time=None,
+        )
+    )
+
+
+def _parts(roster: Roster) -> list[tuple[str, bytes]]:
+    columns: dict[str, Any] = {"person": roster.persons, "group": roster.group_of}
+    if roster.roles is not None:
+        columns["role"] = pa.array(roster.roles, pa.string())
+    members = pa.table(columns)
+    attributes = pa.table({name: pa.array(v, pa.string()) for name, v in roster.attributes.items()})
+    return [*split("groups", _stream(attributes)), *split("members", _stream(members))]
+
+
+def _stream(held: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, held.schema) as writer:
+        writer.write_table(held)
+    return bytes(sink.getvalue())
+
+
+def read(log: Log) -> Roster | None:
+    """The last table that was sent. Raises Inconsistent."""
+    last = None
+    try:
+        for last in messages(log, GROUPS, "groups"):  # noqa: B007
+            pass
+    except Missing:
+        return None
+    if last is None:
+        return None
+    attributes, members = (
+        pa.ipc.open_stream(last.part(n)).read_all() for n in ("groups", "members")
+    )
+    held = {name: attributes[name].to_pylist() for name in attributes.column_names}
+    roles = members["role"].to_pylist() if "role" in members.column_names else None
+    roster = Roster(held, members["person"].to_pylist(), members["group"].to_numpy(), roles)
+    if roster.hash != last.head["hash"]:
+        raise Inconsistent("groups: the table does not have its hash; send it again")
+    return roster
+
+
+def has_table(setting: Setting) -> bool:
+    """Whether a table was sent."""
+    try:
+        with closing(setting.log(readonly=True)) as log:
+            return read(log) is not None
+    except Missing:
+        return False

@@ -1,0 +1,1 @@
+"""Batch jobs: what their topics hold, what state each is in."""

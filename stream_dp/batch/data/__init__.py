@@ -1,0 +1,1 @@
+"""Tables of people in groups: their domain, their files, their form as arrays."""

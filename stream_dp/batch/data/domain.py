@@ -1,0 +1,263 @@
+"""Groups and their members as codes: the declared columns, and the data in arrays.
+
+A group's size is an attribute of its own: the last column of `Hierarchy.groups`, code size - 1.
+Where a person column states roles, every group has exactly one head, at most one spouse and a
+bounded number of children; whoever has another value of that column is related to nobody.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from stream_dp.errors import UserError
+from stream_dp.study.groups import SIZE
+
+MOST_VALUES = 1 << 15  # of a column: a query's targets are 16 bits, with -1 for free
+
+Codes = NDArray[np.integer]
+Wide = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Public cuts of a number: below edges[0], from each edge to the next, from the last on.
+
+    Both ends are open, so that no number lies outside. Edges are strictly increasing integers.
+    """
+
+    edges: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        pairs = zip(self.edges, self.edges[1:], strict=False)
+        if not self.edges or any(a >= b for a, b in pairs):
+            raise UserError("bins: edges must be one or more numbers in increasing order")
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        inner = zip(self.edges, self.edges[1:], strict=False)
+        return (f"<{self.edges[0]}", *(f"{a}..<{b}" for a, b in inner), f">={self.edges[-1]}")
+
+    def code(self, value: float) -> int:
+        return bisect_right(self.edges, value)
+
+    def column(self, name: str, missing: str | None = None) -> Column:
+        """A column of these bins; missing: one more value, for an empty cell."""
+        values = self.labels if missing is None else (*self.labels, missing)
+        return Column(name, values, missing, self)
+
+
+@dataclass(frozen=True)
+class Column:
+    """An attribute and its possible values, in code order.
+
+    A value that is declared as 1 may be written 1 or '1'. missing: the value that an empty cell
+    stands for; without it an empty cell is a fault. bins: where numbers are cut into the values.
+    Raises UserError for a declaration that cannot be.
+    """
+
+    name: str
+    values: tuple[int | str, ...]
+    missing: int | str | None = None
+    bins: Bins | None = None
+
+    def __post_init__(self) -> None:
+        texts = [str(v) for v in self.values]
+        if not 1 <= len(texts) <= MOST_VALUES:
+            raise UserError(f"column '{self.name}': declare 1 to {MOST_VALUES} values")
+        if len(set(texts)) < len(texts) or "" in texts:
+            raise UserError(f"column '{self.name}': a value is empty or stands there twice")
+        if self.missing is not None and self.missing not in self.values:
+            raise UserError(f"column '{self.name}': missing must be one of its values")
+        if self.bins is not None and self.values[: len(self.bins.labels)] != self.bins.labels:
+            raise UserError(f"column '{self.name}': its values are not those of its bins")
+
+    def code(self, value: int | str) -> int:
+        """Raises UserError unless it is one of the values."""
+        if value not in self.values:
+            raise UserError(f"column '{self.name}': {value} is none of its declared values")
+        return self.values.index(value)
+
+    def codes(self, cells: pa.Array) -> Wide:
+        """(n,) codes of an array of text; -1 where a cell is none of the values."""
+        if self.missing is not None:
+            cells = cells.fill_null(str(self.missing))
+        found = pc.index_in(cells, pa.array([str(v) for v in self.values], pa.string()))
+        codes: Wide = found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+        if self.bins is not None:
+            left = np.flatnonzero(codes < 0)
+            distinct = cells.take(pa.array(left)).dictionary_encode()
+            known = np.array([self._cut(v) for v in distinct.dictionary.to_pylist()], np.int64)
+            place = distinct.indices.fill_null(len(known)).to_numpy(zero_copy_only=False)
+            codes[left] = np.append(known, -1)[place.astype(np.int64)]
+        return codes
+
+    def _cut(self, text: str) -> int:
+        assert self.bins is not None
+        try:
+            number = float(text)
+        except ValueError:
+            return -1
+        return -1 if number != number else self.bins.code(number)
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The person column that states roles, its values for three of them, and most children.
+
+    Everyone with another value of the column lives in the group and is related to nobody.
+    """
+
+    column: str
+    head: int | str
+    spouse: int | str
+    child: int | str
+    children: int
+
+
+@dataclass(frozen=True)
+class Domain:
+    """Group attributes (but the size), person attributes, the largest group, and who is who.
+
+    Names are distinct, also between groups and persons. Raises UserError, a line for each fault.
+    """
+
+    group: tuple[Column, ...]
+    person: tuple[Column, ...]
+    most: int
+    roles: Roles | None = None
+
+    def __post_init__(self) -> None:
+        names = [c.name for c in (*self.group, *self.person)]
+        lines = [f"column '{n}': declared twice" for n in sorted(set(names)) if names.count(n) > 1]
+        if SIZE in names:
+            lines.append(f"column '{SIZE}': reserved for the number of a group's members")
+        if not self.person:
+            lines.append("domain: declare at least one attribute of persons")
+        if not 1 <= self.most <= 1000:
+            lines.append("domain: the largest group must have 1 to 1000 members")
+        if self.roles is not None:
+            if self.roles.column not in [c.name for c in self.person]:
+                lines.append(f"roles: there is no person column '{self.roles.column}'")
+            elif len(set(self.role_codes)) < 3:
+                lines.append("roles: head, spouse and child must be three values")
+            if not 1 <= self.roles.children < max(self.most, 2):
+                lines.append("roles: children must be at least 1 and fewer than the largest group")
+        if lines:
+            raise UserError(lines)
+
+    @cached_property
+    def group_columns(self) -> tuple[Column, ...]:
+        """The columns of `Hierarchy.groups`: the group attributes, then the size."""
+        return (*self.group, Column(SIZE, tuple(range(1, self.most + 1))))
+
+    @cached_property
+    def group_values(self) -> tuple[int, ...]:
+        """How many values each column of `Hierarchy.groups` has, the size last."""
+        return tuple(len(c.values) for c in self.group_columns)
+
+    @cached_property
+    def person_values(self) -> tuple[int, ...]:
+        return tuple(len(c.values) for c in self.person)
+
+    @cached_property
+    def role_column(self) -> int:
+        """Index of the person column that states roles. Raises ValueError without roles."""
+        if self.roles is None:
+            raise ValueError("the domain declares no roles")
+        return [c.name for c in self.person].index(self.roles.column)
+
+    @cached_property
+    def role_codes(self) -> tuple[int, int, int]:
+        """The codes of head, spouse and child. Raises ValueError without roles."""
+        column, roles = self.person[self.role_column], self.roles
+        assert roles is not None
+        return column.code(roles.head), column.code(roles.spouse), column.code(roles.child)
+
+
+@dataclass(frozen=True, eq=False)
+class Hierarchy:
+    """G groups and their N members. Confidential, unless it is synthetic.
+
+    groups: (G, group columns) codes, the size last; people: (N, person columns) codes; group_of:
+    int64 (N,), the row of each person's group, in increasing order. Codes of any integer type are
+    taken, and kept as bytes where all fit. Raises ValueError unless every group has 1..most
+    members, its size agrees, codes lie in their columns and roles are as declared.
+    """
+
+    domain: Domain
+    groups: Codes
+    people: Codes
+    group_of: Wide
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "groups", _compact(self.groups, self.domain.group_values))
+        object.__setattr__(self, "people", _compact(self.people, self.domain.person_values))
+        object.__setattr__(self, "group_of", np.ascontiguousarray(self.group_of, np.int64))
+        if self.group_of.shape != (self.N,) or (np.diff(self.group_of) < 0).any():
+            raise ValueError("group_of must hold a group for each person, in increasing order")
+        if self.N and not 0 <= self.group_of[0] <= self.group_of[-1] < self.G:
+            raise ValueError("a person belongs to a group that is not there")
+        sizes = np.bincount(self.group_of, minlength=self.G)
+        if ((sizes < 1) | (sizes > self.domain.most)).any():
+            raise ValueError(f"a group has not between 1 and {self.domain.most} members")
+        if (self.groups[:, -1] != sizes - 1).any():
+            raise ValueError("a group's size is not the number of its members")
+        for fault, _ in role_faults(self.domain, self.people, self.group_of, self.G):
+            raise ValueError(f"a group has {fault}")
+
+    @property
+    def G(self) -> int:
+        return int(self.groups.shape[0])
+
+    @property
+    def N(self) -> int:
+        return int(self.people.shape[0])
+
+    @cached_property
+    def starts(self) -> Wide:
+        """(G + 1,): the first person of each group, and N."""
+        return np.searchsorted(self.group_of, np.arange(self.G + 1))
+
+    def part(self, first: int, last: int) -> Hierarchy:
+        """Groups first..last-1 with their members."""
+        a, b = self.starts[first], self.starts[last]
+        group_of = self.group_of[a:b] - first
+        return Hierarchy(self.domain, self.groups[first:last], self.people[a:b], group_of)
+
+
+def role_faults(
+    domain: Domain, people: NDArray[np.integer], group_of: Wide, groups: int
+) -> Iterator[tuple[str, Wide]]:
+    """What is wrong with the roles, and the groups of which it is true."""
+    if domain.roles is None:
+        return
+    role = people[:, domain.role_column]
+    heads, spouses, children = (
+        np.bincount(group_of[role == code], minlength=groups) for code in domain.role_codes
+    )
+    most = domain.roles.children
+    for text, wrong in (
+        ("no head", heads < 1),
+        ("more than one head", heads > 1),
+        ("more than one spouse", spouses > 1),
+        (f"more than {most} children", children > most),
+    ):
+        if wrong.any():
+            yield text, np.flatnonzero(wrong)
+
+
+def _compact(codes: NDArray[np.integer], values: tuple[int, ...]) -> Codes:
+    codes = np.asarray(codes)
+    if codes.ndim != 2 or codes.shape[1] != len(values):
+        raise ValueError("codes must have a row for each record and a column for each attribute")
+    if ((codes < 0) | (codes >= np.array(values, np.int64))).any():
+        raise ValueError("a code lies outside its column")
+    return np.ascontiguousarray(codes, np.uint8 if max(values) <= 256 else np.uint16)

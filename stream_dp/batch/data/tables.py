@@ -1,0 +1,171 @@
+"""From two tables, of groups and of persons, to a hierarchy, and back.
+
+Whatever is wrong is told at once, a line for each kind of fault with a count and the key of an
+example: never what a person said. The lines are for the operator, on the confidential side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from stream_dp.celltext import cell_text, id_text
+from stream_dp.errors import UserError
+from stream_dp.study.groups import KEY
+
+from .domain import Column, Domain, Hierarchy, Wide, role_faults
+
+
+def from_tables(
+    domain: Domain,
+    groups: pa.Table,
+    people: pa.Table,
+    key_group: str,
+    key_person: str,
+    size: str | None = None,
+) -> Hierarchy:
+    """Groups in the order of their table, members in the order of theirs.
+
+    groups, people: tables with a column for each declared attribute, text or numbers; key_group:
+    the column of groups that names them; key_person: the column of people that names their group.
+    size: a column of groups that says how many members each has, to be checked against people.
+    Raises UserError with a line for each kind of fault.
+    """
+    needed = [key_group, *(c.name for c in domain.group), *([size] if size else [])]
+    lines = missing_columns("groups", groups.column_names, needed)
+    needed = [key_person, *(c.name for c in domain.person)]
+    lines += missing_columns("people", people.column_names, needed)
+    if lines:
+        raise UserError(lines)
+
+    keys, theirs = text(groups, key_group), text(people, key_person)
+    for what, found in (("groups", keys), ("people", theirs)):
+        if found.null_count:
+            lines.append(f"{what}: {_many(found.null_count, 'row')} without a key")
+    if len(keys.drop_null().unique()) < len(keys) - keys.null_count:
+        counts = keys.drop_null().value_counts()
+        twice = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
+        lines.append(f"groups: {_many(len(twice), 'key')} there more than once, such as {twice[0]}")
+    if lines:
+        raise UserError(lines)
+
+    place = pc.index_in(theirs, keys).fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    lost = np.flatnonzero(place < 0)
+    if len(lost):
+        lines.append(f"people: {_many(len(lost), 'row')} of no group, such as {theirs[lost[0]]}")
+    sizes = np.bincount(place[place >= 0], minlength=len(keys))
+    empty, large = np.flatnonzero(sizes < 1), np.flatnonzero(sizes > domain.most)
+    if len(empty):
+        lines.append(f"groups: {_many(len(empty), 'group')} without members,{_such(keys, empty)}")
+    if len(large):
+        lines.append(
+            f"groups: {_many(len(large), 'group')} of more than {domain.most} members,"
+            f"{_such(keys, large)}"
+        )
+    if size is not None:
+        said = pc.equal(whole(groups, size), pa.array(sizes)).fill_null(False)
+        differ = np.flatnonzero(~said.to_numpy(zero_copy_only=False))
+        if len(differ):
+            lines.append(
+                f"groups: {_many(len(differ), 'group')} with another number of members than"
+                f" '{size}' says,{_such(keys, differ)}"
+            )
+    group_codes = _codes("groups", domain.group, groups, keys, lines)
+    person_codes = _codes("people", domain.person, people, theirs, lines)
+    if not len(lost):
+        for fault, where in role_faults(domain, person_codes, place, len(keys)):
+            lines.append(f"groups: {_many(len(where), 'group')} with {fault},{_such(keys, where)}")
+    if lines:
+        raise UserError(lines)
+    order = np.argsort(place, kind="stable")
+    with_size = np.column_stack([group_codes, sizes - 1])
+    return Hierarchy(domain, with_size, person_codes[order], place[order])
+
+
+def to_tables(hierarchy: Hierarchy) -> tuple[pa.Table, pa.Table]:
+    """Groups and people with their values, tied by the column `group`, numbers from 0."""
+    domain = hierarchy.domain
+    numbers = pa.array(np.arange(hierarchy.G))
+    groups = _values(domain.group_columns, hierarchy.groups)
+    people = _values(domain.person, hierarchy.people)
+    return (
+        pa.table([numbers, *groups], names=[KEY, *(c.name for c in domain.group_columns)]),
+        pa.table(
+            [pa.array(hierarchy.group_of), *people], names=[KEY, *(c.name for c in domain.person)]
+        ),
+    )
+
+
+def text(table: pa.Table, name: str) -> pa.Array:
+    """A column as text, empty cells null. Raises UserError for one of neither text nor numbers."""
+    return _filled(cell_text(table.column(name), name))
+
+
+def identifiers(table: pa.Table, name: str) -> pa.Array:
+    """A column of ids, of persons or groups, as text, empty cells null.
+
+    Raises UserError unless its type is text or whole numbers.
+    """
+    return _filled(id_text(table.column(name), name))
+
+
+def _filled(cells: pa.ChunkedArray) -> pa.Array:
+    found = cells.combine_chunks()
+    return pc.if_else(pc.equal(found, ""), None, found)
+
+
+def whole(table: pa.Table, name: str) -> pa.Array:
+    """A column as integers, null where it is empty; '01' is 1. Raises UserError."""
+    try:
+        return text(table, name).cast(pa.int64())
+    except pa.ArrowException:
+        raise UserError(f"column '{name}': holds something else than whole numbers") from None
+
+
+def missing_columns(what: str, names: Sequence[str], needed: Sequence[str]) -> list[str]:
+    """A line for each column that is needed and not there, or there twice."""
+    some = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+    return [
+        f"{what}: no column '{n}'; there are {some}"
+        if n not in names
+        else f"{what}: more than one column '{n}'"
+        for n in needed
+        if list(names).count(n) != 1
+    ]
+
+
+def _codes(
+    what: str, columns: Sequence[Column], table: pa.Table, keys: pa.Array, lines: list[str]
+) -> NDArray[np.int64]:
+    """(rows, columns) codes; what is not declared is told in `lines`."""
+    codes = np.empty((table.num_rows, len(columns)), np.int64)
+    for i, column in enumerate(columns):
+        codes[:, i] = column.codes(text(table, column.name))
+        wrong = np.flatnonzero(codes[:, i] < 0)
+        if len(wrong):
+            lines.append(
+                f"{what}: {_many(len(wrong), 'row')} with an undeclared or empty"
+                f" '{column.name}',{_such(keys, wrong)}"
+            )
+    return codes
+
+
+def _values(columns: Sequence[Column], codes: NDArray[np.integer]) -> list[pa.Array]:
+    found = []
+    for i, column in enumerate(columns):
+        whole = all(isinstance(v, int) for v in column.values)
+        values = pa.array(column.values if whole else [str(v) for v in column.values])
+        found.append(values.take(pa.array(codes[:, i])))
+    return found
+
+
+def _such(keys: pa.Array, rows: Wide) -> str:
+    return f" such as that of key {keys[rows[0]]}"
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"

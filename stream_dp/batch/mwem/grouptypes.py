@@ -1,0 +1,118 @@
+"""Every group that can be, up to the order of its members: what an explicit histogram is over.
+
+A type is the group's attributes and the multiset of its members; with roles one head, a spouse or
+none, the multisets of children and of others. There are few enough in small domains only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations_with_replacement, product
+from math import comb, prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dp.errors import UserError
+
+from ..data.domain import Domain, Hierarchy, Wide
+
+MOST = 200_000
+
+
+def count(domain: Domain) -> int:
+    """How many types there are."""
+    per_kind = _kinds(domain)
+    members = sum(
+        prod(comb(len(kind) + n - 1, n) for kind, n in zip(per_kind, numbers, strict=True))
+        for numbers in _compositions(domain)
+    )
+    return prod(domain.group_values[:-1]) * members
+
+
+def check(domain: Domain) -> None:
+    """Raises UserError where there are too many types."""
+    found = count(domain)
+    if found > MOST:
+        raise UserError(
+            f"kind 'mwem' keeps a weight for every group that can be: {found:,} are more than"
+            f" {MOST:,}; declare fewer attributes or values, smaller groups, or another kind"
+        )
+
+
+def every(domain: Domain) -> tuple[Hierarchy, NDArray[np.float64]]:
+    """A group of each type, and the distribution over them before anything is known.
+
+    That is: each composition (size, or spouse, children and others) alike, each member and each
+    group attribute uniform and independent; a type has what all its orders have. Raises UserError
+    where there are too many.
+    """
+    check(domain)
+    kinds, compositions = _kinds(domain), list(_compositions(domain))
+    held: list[Wide] = []
+    weights: list[NDArray[np.float64]] = []
+    for numbers in compositions:
+        rows, weight = np.zeros((1, 0), np.int64), np.ones(1)
+        for kind, n in zip(kinds, numbers, strict=True):
+            chosen, chance = _multisets(len(kind), n)
+            members = kind[chosen].reshape(len(chosen), -1)
+            a, b = len(rows), len(members)
+            rows = np.concatenate([np.repeat(rows, b, axis=0), np.tile(members, (a, 1))], axis=1)
+            weight = np.repeat(weight, b) * np.tile(chance, a)
+        held.append(rows)
+        weights.append(weight / len(compositions))
+
+    values, width = domain.group_values[:-1], len(domain.person_values)
+    attributes = _grid(values)
+    sizes = np.concatenate([np.full(len(r), r.shape[1] // width) for r in held])
+    people = np.concatenate([r.reshape(-1, width) for r in held])
+    groups = np.concatenate(
+        [
+            np.repeat(attributes, len(sizes), axis=0),
+            np.tile(sizes - 1, len(attributes))[:, None],
+        ],
+        axis=1,
+    )
+    group_of = np.repeat(np.arange(len(groups)), np.tile(sizes, len(attributes)))
+    types = Hierarchy(domain, groups, np.tile(people, (len(attributes), 1)), group_of)
+    return types, np.tile(np.concatenate(weights), len(attributes)) / len(attributes)
+
+
+def _kinds(domain: Domain) -> list[Wide]:
+    """By kind of member, everybody that such a member can be: (n, person columns) codes."""
+    people = _grid(domain.person_values)
+    if domain.roles is None:
+        return [people]
+    role = people[:, domain.role_column]
+    codes = domain.role_codes
+    return [*(people[role == c] for c in codes), people[~np.isin(role, codes)]]
+
+
+def _grid(values: tuple[int, ...]) -> Wide:
+    """(combinations, columns) all codes."""
+    if not values:
+        return np.zeros((1, 0), np.int64)
+    return np.indices(values).reshape(len(values), -1).T
+
+
+def _compositions(domain: Domain) -> Iterator[tuple[int, ...]]:
+    """How many members of each kind a group may have."""
+    most = domain.most
+    if domain.roles is None:
+        yield from ((n,) for n in range(1, most + 1))
+        return
+    others = most if len(domain.person[domain.role_column].values) > 3 else 1
+    for numbers in product((1,), (0, 1), range(domain.roles.children + 1), range(others)):
+        if sum(numbers) <= most:
+            yield numbers
+
+
+def _multisets(values: int, n: int) -> tuple[Wide, NDArray[np.float64]]:
+    """All multisets of n values, (multisets, n), and the part of all n-tuples that each is."""
+    found = np.array(list(combinations_with_replacement(range(values), n)), np.int64)
+    found = found.reshape(-1 if n else 1, n)
+    chance, run = np.ones(len(found)), np.zeros(len(found))
+    for j in range(n):
+        run = np.where(found[:, j] == found[:, j - 1], run + 1, 1) if j else np.ones(len(found))
+        chance *= (j + 1) / (run * values)
+    return found, chance

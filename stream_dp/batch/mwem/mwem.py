@@ -1,0 +1,203 @@
+"""MWEM: multiplicative weights over every group that can be. The baseline, for small domains.
+
+Source: Hardt, Ligett, McSherry (NIPS 2012), for groups and members as in Liu, Wu (arXiv
+2206.05942). A histogram h over types of groups (`grouptypes.py`). A measured answer m, as a share
+of groups or people, moves it by
+    h(x) <- h(x) exp(phi(x) (m - q(h)) / 2), then h sums to 1 again,
+with q(h) the histogram's own answer and phi(x) in 0..1: whether the group counts, or how many of
+its members do, over the most that it may have. All cells of one measurement move it together. Each
+round then replays, some times over, those measurements whose error is at least half that of the
+newest as it came in. Shares of people are of the public number of people.
+
+All of it is post-processing of noisy answers, and deterministic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from stream_dp.privacy.noise import Source
+from stream_dp.study.groups import Batch
+
+from ..base import Progress, Transcript
+from ..data.domain import Hierarchy, Wide
+from ..kinds import title
+from ..loop import Adaptive, Answers, Model, Plan, run
+from ..workload.candidates import Workload, declared
+from ..workload.counts import patterns, relatives
+from ..workload.queries import GROUP, PERSON, Marginal, Queries
+from . import grouptypes
+
+Sparse = Any  # a matrix of SciPy's, by rows
+PASSES = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram:
+    """See `loop.Model`.
+
+    types: a group of each type; matrix: (queries, types), what each adds to each count; weights:
+    (types,), h; totals: (queries,), G or N; passes: over what is replayed.
+    """
+
+    types: Hierarchy
+    matrix: Sparse
+    weights: NDArray[np.float64]
+    groups: int
+    totals: NDArray[np.float64]
+    levels: NDArray[np.int8]
+    passes: int = PASSES
+
+    def answers(self, rows: Wide) -> NDArray[np.float64]:
+        found: NDArray[np.float64] = self.matrix[rows] @ self.weights * self.groups
+        return found
+
+    def learn(self, told: Answers) -> tuple[Histogram, float]:
+        log = np.log(self.weights, where=self.weights > 0, out=np.full(len(self.weights), -1e3))
+        starts = (0, *told.ends[:-1])
+        parts = [self._part(told, slice(a, b)) for a, b in zip(starts, told.ends, strict=True)]
+        newest = len(parts) - 1
+        least = _error(parts[newest], self.weights) / 2
+        weights = self.weights
+        for number in [newest, *list(range(len(parts))) * self.passes]:
+            part = parts[number]
+            missed = part.shares - part.scaled @ weights
+            if number != newest and np.abs(missed).max() < least:
+                continue
+            log += part.turned @ (missed / (2 * part.reach))
+            log -= log.max()
+            weights = np.exp(log)
+            weights /= weights.sum()
+        made = replace(self, weights=weights)
+        missed = (made.answers(told.rows) - told.values) ** 2 / told.noise
+        return made, float(missed.mean())
+
+    def _part(self, told: Answers, cells: slice) -> _Part:
+        rows = told.rows[cells]
+        held = self.matrix[rows]
+        scale = self.groups / self.totals[rows]
+        reach = np.where(self.levels[rows] == GROUP, 1, self.types.domain.most)
+        scaled = scipy.sparse.diags(scale) @ held
+        shares = told.values[cells] / self.totals[rows]
+        return _Part(shares, scipy.sparse.csr_matrix(scaled), held.T.tocsr(), reach)
+
+    def sample(self, seed: int) -> Hierarchy:
+        rng = np.random.default_rng(seed)
+        # Systematic: of each type as many as its share, but for a fraction; then in any order.
+        at = rng.permutation((np.arange(self.groups) + rng.random()) / self.groups)
+        ends = np.cumsum(self.weights)
+        chosen = np.searchsorted(ends / ends[-1], at, side="right")
+        first = self.types.starts[chosen]
+        sizes = self.types.starts[chosen + 1] - first
+        group_of = np.repeat(np.arange(self.groups), sizes)
+        within = np.arange(len(group_of)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        people = self.types.people[np.repeat(first, sizes) + within]
+        return Hierarchy(self.types.domain, self.types.groups[chosen], people, group_of)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One measurement: noisy shares; what gives the histogram's; phi's numerators and reach."""
+
+    shares: NDArray[np.float64]
+    scaled: Sparse
+    turned: Sparse
+    reach: NDArray[np.int64]
+
+
+def _error(part: _Part, weights: NDArray[np.float64]) -> float:
+    return float(np.abs(part.shares - part.scaled @ weights).max())
+
+
+def contributions(types: Hierarchy, queries: Queries) -> Sparse:
+    """(queries, groups): what each group adds to each count."""
+    blocks, order = [], []
+    for marginal, rows in patterns(types.domain, queries):
+        asked = queries.take(rows)
+        codes = np.concatenate(
+            [
+                asked.group[:, marginal.group],
+                asked.person[:, marginal.person],
+                asked.relative[:, marginal.relative],
+            ],
+            axis=1,
+        )
+        cells = _radix(codes, marginal.shape)
+        blocks.append(_cells(types, marginal)[cells])
+        order.append(rows)
+    place = np.argsort(np.concatenate(order))
+    return scipy.sparse.vstack(blocks, format="csr")[place]
+
+
+def _cells(types: Hierarchy, marginal: Marginal) -> Sparse:
+    """(cells of the marginal, groups)."""
+    level = marginal.level
+    every = np.arange(types.N)
+    if level == GROUP and not marginal.person:
+        owner, member, group = np.arange(types.G), np.arange(types.G), np.arange(types.G)
+    elif level == GROUP:
+        owner, member, group = types.group_of, every, types.group_of
+    elif level == PERSON:
+        owner, member, group = every, every, types.group_of
+    else:
+        owner, member = relatives(types, level)
+        group = types.group_of[owner]
+    whose = member if level == GROUP else owner
+    codes = np.concatenate(
+        [
+            types.groups[group][:, marginal.group].astype(np.int64),
+            types.people[whose][:, marginal.person],
+            types.people[member][:, marginal.relative],
+        ],
+        axis=1,
+    )
+    cell = _radix(codes, marginal.shape)
+    # An owner counts once in a cell, however many members put them there.
+    once = np.unique(owner * marginal.size + cell, return_index=True)[1]
+    ones = np.ones(len(once))
+    return scipy.sparse.coo_matrix(
+        (ones, (cell[once], group[once])), (marginal.size, types.G)
+    ).tocsr()
+
+
+def _radix(codes: NDArray[np.integer], shape: tuple[int, ...]) -> Wide:
+    found = np.zeros(len(codes), np.int64)
+    for column, size in zip(codes.T, shape, strict=True):
+        found = found * size + column
+    return found
+
+
+def starter(
+    hierarchy: Hierarchy, workload: Workload, passes: int = PASSES
+) -> Callable[[int], Model]:
+    """What makes the first model; no seed matters. Of the hierarchy only G and N are used.
+
+    Raises UserError where the domain is too large.
+    """
+    types, weights = grouptypes.every(workload.domain)
+    queries = workload.queries
+    totals = np.where(queries.level == GROUP, float(hierarchy.G), float(hierarchy.N))
+    matrix = contributions(types, queries)
+    first = Histogram(types, matrix, weights, hierarchy.G, totals, queries.level, passes)
+    return lambda seed: first
+
+
+def fit(
+    hierarchy: Hierarchy,
+    release: Batch,
+    source: Source,
+    transcript: Transcript,
+    progress: Progress,
+) -> Adaptive:
+    """See `base.Synthesizer`."""
+    grouptypes.check(hierarchy.domain)
+    workload = declared(hierarchy.domain, release)
+    plan = Plan(release.rho, release.rounds, release.per_round)
+    start = starter(hierarchy, workload)
+    return run(hierarchy, workload, plan, start, source, transcript, progress, title(release.kind))

@@ -1,0 +1,1 @@
+"""Queries on groups and people: what can be asked, true counts, sensitivities."""

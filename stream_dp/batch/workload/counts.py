@@ -1,0 +1,231 @@
+"""Exact answers on a hierarchy, in bounded memory. Confidential: nothing here adds noise.
+
+Queries are grouped by the columns that they name. For each such pattern the data are coded once,
+in mixed radix, and counted; every query of the pattern is then one look-up. All queries are sums
+over groups, so that groups are taken in portions that fit the memory.
+
+A query counts owners of members: of groups, any member; of people, themselves; of relations, a
+person's relatives. Where an owner may have several members that fit, pairs of an owner and a
+member's code count once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..data.domain import Domain, Hierarchy, Wide
+from .queries import FREE, GROUP, HAS_CHILD, PERSON, SPOUSE, Marginal, Queries
+
+MEMORY = 1 << 25  # more is slower: portions should fit a processor's cache
+_ROW = 400  # bytes that a person takes while one pattern is counted, at most
+_LIMIT = 1 << 62
+
+
+def answers(hierarchy: Hierarchy, queries: Queries, memory: int = MEMORY) -> Wide:
+    """int64 (n,) exact counts; memory: bytes beside the data and some arrays (n,).
+
+    Raises ValueError for queries that do not fit the domain.
+    """
+    queries.check(hierarchy.domain)
+    asked = [(m, rows, queries.take(rows)) for m, rows in patterns(hierarchy.domain, queries)]
+    found = np.zeros(len(queries), np.int64)
+    for portion in _portions(hierarchy, memory):
+        for marginal, rows, wanted in asked:
+            found[rows] += portion.coded(marginal, wanted).counts()
+    return found
+
+
+def table(hierarchy: Hierarchy, marginal: Marginal, memory: int = MEMORY) -> Wide:
+    """int64 (size,) exact counts of all cells of a marginal; memory: as in `answers`."""
+    found = np.zeros(marginal.size, np.int64)
+    for portion in _portions(hierarchy, memory):
+        found += np.bincount(portion.coded(marginal, None).data, minlength=marginal.size)
+    return found
+
+
+@dataclass(frozen=True)
+class _Coded:
+    """What is counted and what is asked for, in codes below `bound`.
+
+    A pair (row of data, query) has the same code if and only if the row is what is asked for.
+    """
+
+    data: Wide
+    wanted: Wide
+    bound: int
+
+    @staticmethod
+    def blank(rows: int, queries: int) -> _Coded:
+        return _Coded(np.zeros(rows, np.int64), np.zeros(queries, np.int64), 1)
+
+    def times(self, other: _Coded) -> _Coded:
+        """The codes of both together, row by row."""
+        a, b = self, other
+        if a.bound * b.bound > _LIMIT:
+            a, b = a.dense(), b.dense()
+        return _Coded(a.data * b.bound + b.data, a.wanted * b.bound + b.wanted, a.bound * b.bound)
+
+    def at(self, rows: Wide) -> _Coded:
+        return _Coded(self.data[rows], self.wanted, self.bound)
+
+    def dense(self) -> _Coded:
+        """Renumbered: the bound is no more than rows and queries together."""
+        codes, place = np.unique(np.concatenate([self.data, self.wanted]), return_inverse=True)
+        return _Coded(place[: len(self.data)], place[len(self.data) :], len(codes))
+
+    def counts(self) -> Wide:
+        """(queries,) rows that each asks for."""
+        if self.bound <= 4 * (len(self.data) + len(self.wanted)) + (1 << 12):
+            return np.bincount(self.data, minlength=self.bound)[self.wanted]
+        codes, counts = np.unique(self.data, return_counts=True)
+        place = np.searchsorted(codes, self.wanted)
+        there = np.append(codes, -1)[place] == self.wanted
+        return np.where(there, np.append(counts, 0)[place], 0)
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """Owners in increasing order, each beside one of their members."""
+
+    owner: Wide
+    member: Wide
+
+    @cached_property
+    def repeats(self) -> list[Wide] | None:
+        """For d = 1, 2, ... the rows whose owner is that of d rows before; None for too many."""
+        rows, found = np.arange(len(self.owner)), list[Wide]()
+        while len(rows):
+            rows = rows[rows > len(found)]
+            rows = rows[self.owner[rows] == self.owner[rows - len(found) - 1]]
+            found.append(rows)
+            if sum(map(len, found)) > 8 * len(self.owner):
+                return None
+        return found
+
+    def distinct(self, own: _Coded, members: _Coded) -> _Coded:
+        """Each owner once with each code that a member of theirs has."""
+        owner, codes = self.owner, members.data[self.member]
+        if self.repeats is None:
+            if len(own.data) * members.bound > _LIMIT:
+                members = members.dense()
+                codes = members.data[self.member]
+            owner, codes = np.divmod(np.unique(owner * members.bound + codes), members.bound)
+        else:
+            first = np.ones(len(codes), np.bool_)
+            for d, rows in enumerate(self.repeats, 1):
+                first[rows[codes[rows] == codes[rows - d]]] = False
+            owner, codes = owner[first], codes[first]
+        members = _Coded(codes, members.wanted, members.bound)
+        return own.at(owner).times(members) if own.bound > 1 else members
+
+
+@dataclass(frozen=True)
+class _Portion:
+    """Some groups, and who is whose relative among their members."""
+
+    held: Hierarchy
+    known: dict[int, _Pairs] = field(default_factory=dict)
+
+    def coded(self, marginal: Marginal, queries: Queries | None) -> _Coded:
+        """Everything that a pattern counts. Without queries, in the cells of the marginal."""
+        held, values = self.held, self.held.domain.person_values
+        none = np.zeros((0, max(len(values), held.groups.shape[1])), np.int16)
+        of_group, of_person, of_relative = (
+            (none, none, none)
+            if queries is None
+            else (queries.group, queries.person, queries.relative)
+        )
+        own = _columns(held.groups, of_group, marginal.group, held.domain.group_values)
+        persons = _columns(held.people, of_person, marginal.person, values)
+        if marginal.level == GROUP:
+            if not marginal.person:  # every group has a member
+                return own
+            return self.pairs(GROUP).distinct(own, persons)
+        if marginal.group:
+            persons = own.at(held.group_of).times(persons)
+        own = persons
+        if marginal.level == PERSON:
+            return own
+        relatives = _columns(held.people, of_relative, marginal.relative, values)
+        return self.pairs(marginal.level).distinct(own, relatives)
+
+    def pairs(self, level: int) -> _Pairs:
+        """Groups and their members, or people and their relatives."""
+        if level not in self.known:
+            owner, member = self._tied(level)
+            order = np.argsort(owner, kind="stable")
+            self.known[level] = _Pairs(owner[order], member[order])
+        return self.known[level]
+
+    def _tied(self, level: int) -> tuple[Wide, Wide]:
+        if level == GROUP:
+            return self.held.group_of, np.arange(self.held.N)
+        head, spouse, children = self.roles
+        if level == SPOUSE:
+            paired = spouse >= 0
+            a, b = head[paired], spouse[paired]
+            return np.concatenate([a, b]), np.concatenate([b, a])
+        of_child = self.held.group_of[children]
+        paired = spouse[of_child] >= 0
+        parents = np.concatenate([head[of_child], spouse[of_child][paired]])
+        theirs = np.concatenate([children, children[paired]])
+        return (parents, theirs) if level == HAS_CHILD else (theirs, parents)
+
+    @cached_property
+    def roles(self) -> tuple[Wide, Wide, Wide]:
+        """By group the head and the spouse (-1 where there is none); all children."""
+        role = self.held.people[:, self.held.domain.role_column]
+        head, partner, children = (np.flatnonzero(role == c) for c in self.held.domain.role_codes)
+        spouse = np.full(self.held.G, -1, np.int64)
+        spouse[self.held.group_of[partner]] = partner
+        return head, spouse, children
+
+
+def _columns(
+    codes: NDArray[np.integer],
+    targets: NDArray[np.int16],
+    columns: tuple[int, ...],
+    values: tuple[int, ...],
+) -> _Coded:
+    coded = _Coded.blank(len(codes), len(targets))
+    for c in columns:
+        one = _Coded(codes[:, c].astype(np.int64), targets[:, c].astype(np.int64), values[c])
+        coded = coded.times(one)
+    return coded
+
+
+def _portions(hierarchy: Hierarchy, memory: int) -> Iterator[_Portion]:
+    """Consecutive groups, as many as the memory holds and at least one."""
+    people = memory // _ROW
+    first = 0
+    while first < hierarchy.G:
+        end = hierarchy.starts[first] + people
+        last = max(first + 1, int(np.searchsorted(hierarchy.starts, end, side="right")) - 1)
+        yield _Portion(hierarchy.part(first, last))
+        first = last
+
+
+def relatives(hierarchy: Hierarchy, level: int) -> tuple[Wide, Wide]:
+    """People and their relatives of a relation's level, as pairs of rows, by owner."""
+    pairs = _Portion(hierarchy).pairs(level)
+    return pairs.owner, pairs.member
+
+
+def patterns(domain: Domain, queries: Queries) -> Iterator[tuple[Marginal, Wide]]:
+    """The marginals that the queries are cells of, and the rows of the queries of each."""
+    fixed = np.column_stack([a != FREE for a in (queries.group, queries.person, queries.relative)])
+    number = queries.level.astype(np.int64)
+    for start in range(0, fixed.shape[1], 32):
+        part = fixed[:, start : start + 32]
+        number = number << part.shape[1] | part @ (1 << np.arange(part.shape[1]))
+        number = np.unique(number, return_inverse=True)[1]
+    order = np.argsort(number, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(number[order])) + 1) if len(order) else []:
+        q = queries.take(rows[:1])
+        named = (np.flatnonzero(a[0] != FREE) for a in (q.group, q.person, q.relative))
+        yield Marginal(domain, int(q.level[0]), *(tuple(c.tolist()) for c in named)), rows

@@ -1,0 +1,213 @@
+"""Counting queries on groups and their members, as data: arrays of wanted codes.
+
+Source: Liu, Wu, Private synthetic data with hierarchical structure (arXiv 2206.05942), section 3;
+relations: appendix. What a query counts, by its level:
+
+- GROUP: groups that have the group targets and at least one member with all person targets
+  (without person targets: groups);
+- PERSON: people who have the person targets, in groups that have the group targets;
+- SPOUSE: such people whose spouse has the relative's targets. Head and spouse are each other's;
+- HAS_CHILD: such people with at least one child who has them. Children are head's and spouse's;
+- HAS_PARENT: such people with at least one parent, head or spouse, who has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..data.domain import Column, Domain
+
+GROUP, PERSON, SPOUSE, HAS_CHILD, HAS_PARENT = range(5)
+LEVELS = ("groups", "people", "people with a spouse", "people with a child", "people with a parent")
+FREE = -1
+
+Targets = NDArray[np.int16]
+
+
+@dataclass(frozen=True, eq=False)
+class Queries:
+    """n queries.
+
+    level: int8 (n,), one of the five; group: int16 (n, group columns), the wanted code in each
+    column of `Hierarchy.groups`, the size last, or -1 where it is free; person: int16 (n, person
+    columns), likewise; relative: int16 (n, person columns), of the relative, all -1 at the levels
+    GROUP and PERSON. Raises ValueError for arrays that are nothing of the kind.
+    """
+
+    level: NDArray[np.int8]
+    group: Targets
+    person: Targets
+    relative: Targets
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "level", np.asarray(self.level, np.int8))
+        for name in ("group", "person", "relative"):
+            object.__setattr__(self, name, np.asarray(getattr(self, name), np.int16))
+        n = self.level.shape
+        if len(n) != 1 or any(a.shape[:1] != n or a.ndim != 2 for a in self._targets):
+            raise ValueError("queries need one level and one row of each kind of targets")
+        if self.person.shape != self.relative.shape:
+            raise ValueError("a relative has the columns of a person")
+        if ((self.level < GROUP) | (self.level > HAS_PARENT)).any():
+            raise ValueError("a level of a query is none of the five")
+        if any((a < FREE).any() for a in self._targets):
+            raise ValueError("a target is a code, or -1")
+        if (self.relative[self.level < SPOUSE] != FREE).any():
+            raise ValueError("a query about groups or people has no targets of relatives")
+
+    @property
+    def _targets(self) -> tuple[Targets, Targets, Targets]:
+        return self.group, self.person, self.relative
+
+    def __len__(self) -> int:
+        return len(self.level)
+
+    def take(self, rows: NDArray[np.integer] | NDArray[np.bool_] | slice) -> Queries:
+        """Some of the queries, in the order of `rows`."""
+        return Queries(self.level[rows], *(a[rows] for a in self._targets))
+
+    @staticmethod
+    def joined(parts: Iterable[Queries]) -> Queries:
+        """One after the other; at least one part."""
+        held = list(parts)
+        return Queries(
+            np.concatenate([q.level for q in held]),
+            np.concatenate([q.group for q in held]),
+            np.concatenate([q.person for q in held]),
+            np.concatenate([q.relative for q in held]),
+        )
+
+    def check(self, domain: Domain) -> None:
+        """Raises ValueError for a query that the domain has no answer to."""
+        sizes = domain.group_values, domain.person_values, domain.person_values
+        for targets, values in zip(self._targets, sizes, strict=True):
+            if targets.shape[1] != len(values):
+                raise ValueError("queries and domain differ in their columns")
+            if (targets >= np.array(values, np.int64)).any():
+                raise ValueError("a wanted code lies outside its column")
+        if domain.roles is None and (self.level >= SPOUSE).any():
+            raise ValueError("queries of relations need a domain with roles")
+
+    def text(self, i: int, domain: Domain) -> str:
+        """Query i in words, such as `people: region=2, age=<18; child: sex=1`."""
+        own = _words(domain.group_columns, self.group[i]) + _words(domain.person, self.person[i])
+        words = LEVELS[self.level[i]]
+        words += f": {', '.join(own)}" if own else ""
+        theirs = _words(domain.person, self.relative[i])
+        return words + (f"; who has {', '.join(theirs)}" if theirs else "")
+
+
+@dataclass(frozen=True)
+class Marginal:
+    """Every combination of values of some columns: as many queries of one level.
+
+    group: columns of `Hierarchy.groups`, person and relative: of people; indices in increasing
+    order. Cells are in C order of (group, person, relative): the last column runs fastest.
+    Raises ValueError for columns or a level that the domain does not have.
+    """
+
+    domain: Domain
+    level: int
+    group: tuple[int, ...] = ()
+    person: tuple[int, ...] = ()
+    relative: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not GROUP <= self.level <= HAS_PARENT:
+            raise ValueError("a level of a query is none of the five")
+        if self.level < SPOUSE and self.relative:
+            raise ValueError("a query about groups or people has no targets of relatives")
+        if self.level >= SPOUSE and self.domain.roles is None:
+            raise ValueError("queries of relations need a domain with roles")
+        people = range(len(self.domain.person_values))
+        there = (range(len(self.domain.group_values)), people, people)
+        for chosen, columns in zip((self.group, self.person, self.relative), there, strict=True):
+            if list(chosen) != sorted(set(chosen)) or not set(chosen) <= set(columns):
+                raise ValueError("a marginal names columns that are there, in increasing order")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        of_people = self.domain.person_values
+        return (
+            *(self.domain.group_values[c] for c in self.group),
+            *(of_people[c] for c in self.person),
+            *(of_people[c] for c in self.relative),
+        )
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+    def queries(self, cells: NDArray[np.int64] | None = None) -> Queries:
+        """A query for each cell, or for some of them by number."""
+        cells = np.arange(self.size) if cells is None else cells
+        codes = np.unravel_index(cells, self.shape) if self.shape else ()
+        people = len(self.domain.person_values)
+        held, widths = [], (len(self.domain.group_values), people, people)
+        for columns, width in zip((self.group, self.person, self.relative), widths, strict=True):
+            targets = np.full((len(cells), width), FREE, np.int16)
+            for column, code in zip(columns, codes[: len(columns)], strict=True):
+                targets[:, column] = code
+            codes = codes[len(columns) :]
+            held.append(targets)
+        return Queries(np.full(len(cells), self.level, np.int8), *held)
+
+    @property
+    def text(self) -> str:
+        """In words, such as `people: region, age`."""
+        names = [self.domain.group_columns[c].name for c in self.group]
+        names += [self.domain.person[c].name for c in self.person]
+        theirs = [self.domain.person[c].name for c in self.relative]
+        words = LEVELS[self.level] + (f": {', '.join(names)}" if names else "")
+        return words + (f"; who has {', '.join(theirs)}" if theirs else "")
+
+
+def every_marginal(
+    domain: Domain, k: int, levels: Sequence[int], columns: Iterable[str] | None = None
+) -> tuple[Marginal, ...]:
+    """Every choice of k attributes, at each level, among those of groups and of persons.
+
+    At the levels of relations also among those of the relative, who has at least one of the k;
+    a person's and the relative's are different attributes. columns: only those of these names,
+    the size's being `size`. Raises ValueError for a name that is not there.
+    """
+    names = [c.name for c in (*domain.group_columns, *domain.person)]
+    if columns is not None and not (wanted := set(columns)) <= set(names):
+        raise ValueError(f"no column is called {', '.join(sorted(wanted - set(names)))}")
+    held = set(names if columns is None else wanted)
+    group = [(0, i) for i, c in enumerate(domain.group_columns) if c.name in held]
+    person = [i for i, c in enumerate(domain.person) if c.name in held]
+    own = [*group, *((1, i) for i in person)]
+    found = []
+    for level in levels:
+        others = [(2, i) for i in person] if level >= SPOUSE else []
+        for chosen in combinations([*own, *others], k):
+            parts = [tuple(i for kind, i in chosen if kind == which) for which in range(3)]
+            if level < SPOUSE or parts[2]:
+                found.append(Marginal(domain, level, *parts))
+    return tuple(found)
+
+
+def sampled(marginals: Sequence[Marginal], n: int, rng: np.random.Generator) -> Queries:
+    """n different cells of the marginals, every set of n equally likely.
+
+    Post-processing or a public choice: `rng` sees no data. Raises ValueError if there are fewer.
+    """
+    ends = np.cumsum([m.size for m in marginals], dtype=np.int64)
+    cells = np.sort(rng.choice(ends[-1], n, replace=False))
+    which = np.searchsorted(ends, cells, side="right")
+    return Queries.joined(
+        marginals[i].queries(cells[which == i] - (ends[i] - marginals[i].size))
+        for i in np.unique(which)
+    )
+
+
+def _words(columns: Sequence[Column], targets: Targets) -> list[str]:
+    pairs = zip(columns, targets, strict=True)
+    return [f"{column.name}={column.values[code]}" for column, code in pairs if code != FREE]

@@ -1,0 +1,1 @@
+"""Noisy answers to answers with errors: queries, measurements, the best linear estimator."""

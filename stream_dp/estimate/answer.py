@@ -1,0 +1,183 @@
+"""From a query in words to an answer with its error, and the panel's own answer beside it.
+
+A share is of the declared number of people; where that is private, or the release is of people who
+come and go, of a noisy number: those present at the period, or those who have entered by it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dp.errors import Inconsistent, UserError
+from stream_dp.panel import Panel
+from stream_dp.study import Cumulative, Release, Study
+
+from .estimator import Answers, Best, Own, Stream, people, ratio
+from .least_squares import Weighted
+from .measurements import Measured
+from .query import TotalQuery, WindowQuery, parse
+
+Floats = NDArray[np.float64]
+Interval = tuple[float, float]
+
+LEVEL = 0.95
+_REACH = NormalDist().inv_cdf((1 + LEVEL) / 2)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An unbiased answer from noisy measurements, and beside it the panel's own.
+
+    people: whom a share is of: the declared number, or the noisy number of a period, in words.
+    method: 'best linear unbiased', from all measurements of `sources` (releases) up to the period
+    `through`, or 'own measurements', those of the release itself alone.
+
+    standard_error, interval: of the privacy noise alone; panel: the answer of the synthetic
+    rows, which padding, clamping and repairs may bias.
+    """
+
+    release: str
+    query: str
+    period: str
+    measure: str
+    people: str
+    value: float
+    standard_error: float
+    interval: Interval
+    level: float
+    panel: float
+    method: str
+    sources: tuple[str, ...]
+    through: str
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**self.__dict__, "interval": list(self.interval), "sources": list(self.sources)}
+
+
+def question(study: Study, declared: Release, query: str) -> WindowQuery | TotalQuery:
+    """What the words ask of a release. Raises UserError where it cannot be asked that."""
+    if isinstance(declared, Cumulative) and query.split()[:1] != ["total"]:
+        raise UserError(f"query '{query}': ask a cumulative release 'total at-least B'")
+    alphabet = study.alphabet(declared)
+    asked = parse(query, alphabet.name, alphabet.values)
+    if isinstance(asked, WindowQuery):
+        return asked
+    if declared.kind == "window":
+        raise UserError(f"query '{asked.text}': ask a window release for a pattern instead")
+    first, last = study.span(declared)
+    if not 1 <= asked.least <= last - first + 1:
+        raise UserError(f"query '{asked.text}': ask for 1 to {last - first + 1} periods")
+    return asked
+
+
+def answered(
+    stream: Stream,
+    release: Measured,
+    asked: WindowQuery | TotalQuery,
+    number: int,
+    panel: Panel,
+    *,
+    count: bool,
+) -> Estimate:
+    """The best answer there is at a period number. panel: the release's, up to that period."""
+    study, name = release.study, release.declared.name
+    weights = _weights(asked, release) if isinstance(asked, WindowQuery) else None
+    chosen: Answers = Best(stream, release)
+    value = _value(chosen, asked, weights, number)
+    if value is None:
+        chosen = Own(release)
+        value = _value(chosen, asked, weights, number)
+    if value is None:
+        where = f"public log: {name} at {panel.periods[-1]}"
+        raise Inconsistent(f"{where}: not the measurements that it declares")
+    error = math.sqrt(chosen.covariance(value, value))
+    whom, told, own = "declared", value.value, float(_panel(asked, release, panel))
+    whole = None
+    interval = (told - _REACH * error, told + _REACH * error)
+    if stream.unknowns.size is None:
+        found = people(stream, chosen, release, number, totals=weights is None)
+        whole, whom = found or (None, "private and not measured")
+        if not count:
+            if whole is None:
+                raise UserError(f"share: the number of people is {whom}; ask for --count")
+            told, error, interval = ratio(chosen, value, whole, _REACH)
+    elif not count:
+        told, error = told / stream.unknowns.size, error / stream.unknowns.size
+        interval = (interval[0] / stream.unknowns.size, interval[1] / stream.unknowns.size)
+    sources = stream.releases if isinstance(chosen, Best) else (release,)
+    return Estimate(
+        release=name,
+        query=asked.text,
+        period=panel.periods[-1],
+        measure="count" if count else "share",
+        people=whom,
+        value=told,
+        standard_error=error,
+        interval=interval,
+        level=LEVEL,
+        panel=own if count else own / max(_rows(release, panel, whole), 1.0),
+        method=chosen.method,
+        sources=tuple(one.declared.name for one in sources),
+        through=study.periods.labels[max(one.last for one in sources) - 1],
+    )
+
+
+def _value(
+    chosen: Answers, asked: WindowQuery | TotalQuery, weights: Floats | None, number: int
+) -> Weighted | None:
+    if isinstance(asked, TotalQuery):
+        return chosen.total(asked.least, number)
+    assert weights is not None
+    return chosen.patterns(number, weights)
+
+
+def _weights(asked: WindowQuery, release: Measured) -> Floats:
+    """The query's patterns as weights, (q^j,) for its j periods."""
+    made = release.window
+    assert made is not None
+    if asked.width > made.width:
+        raise UserError(
+            f"query '{asked.text}': looks at {asked.width} periods and the release at {made.width};"
+            " the exported panel can be asked, without a guarantee on the error"
+        )
+    if made.contrasts.unseen is not None and asked.over(made.bins)[made.contrasts.unseen]:
+        raise UserError(
+            f"query '{asked.text}': people absent in all of {made.width} periods are never counted,"
+            " and it would count them; ask for other values in some period"
+        )
+    return asked.mask.astype(float)
+
+
+def _panel(asked: WindowQuery | TotalQuery, release: Measured, panel: Panel) -> int:
+    """How many synthetic rows answer the query."""
+    if isinstance(asked, WindowQuery):
+        return int(asked.mask[panel.codes(asked.width)].sum())
+    events = [1] if release.window is None else list(release.events)
+    count = np.zeros(panel.rows, np.int16)
+    for column in panel.symbols.T:
+        count += np.isin(column, events)
+    return int((count >= asked.least).sum())
+
+
+def _rows(release: Measured, panel: Panel, whole: Weighted | None) -> float:
+    """The rows that a share of the panel is of: all, or those present, or those who have entered.
+
+    Where rows are a bound on the people and all alike, the noisy number of people.
+    """
+    window, totals = release.window, release.totals
+    if window is not None:
+        absent = window.absent
+    else:
+        assert totals is not None
+        absent = len(panel.values) - 1 if totals.present else None
+        if absent is None and release.declared.rows is not None and whole is not None:
+            return whole.value
+    if absent is None:
+        return float(panel.rows)
+    return float((panel.symbols[:, -1] != absent).sum())

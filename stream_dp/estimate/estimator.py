@@ -1,0 +1,299 @@
+"""Answers from everything that was measured of a stream so far, each with its standard error.
+
+`Best` puts all releases of a stream together: best linear unbiased estimates of what they ask
+(`least_squares.py`, `unknowns.py`). Later periods and other releases say something about earlier
+answers too, so an answer may change, and its error falls, with every publication; it is a
+function of what is published, the same for everybody. `Own` is for streams with too many
+unknowns, and takes a release's own unbiased estimates.
+
+Both assume nothing but what their equalities say, and that the noise is independent and has the
+published variances. Weights are fixed numbers, so standard errors are exact, and intervals of
+counts are the normal ones. A share of a noisy number of people is a ratio: its standard error is
+that of the first order, its interval Fieller's (1954), which covers as a normal interval does
+however noisy the number is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from stream_dp.errors import UserError
+from stream_dp.study import Release, Study
+
+from .least_squares import LeastSquares, Weighted
+from .measurements import Measured, Rows
+from .unknowns import Entries, Histogram, Key, Unknowns
+
+Floats = NDArray[np.float64]
+
+MOST_UNKNOWNS = 20_000
+_CERTAIN = 1e-7  # of the smallest standard error of a measurement: below it, a rounding of floats
+
+
+class Answers(Protocol):
+    """What can be asked of a release at a period number; None where nothing is known.
+
+    patterns: weights (q^j,) on the last j symbols; total: the people with the event in at least b
+    periods so far; entered: those who have been there by a period, the one asked or, where they
+    are counted once only, the first; covariance: of two answers.
+    """
+
+    @property
+    def method(self) -> str: ...
+    def patterns(self, number: int, weights: Floats) -> Weighted | None: ...
+    def total(self, b: int, number: int) -> Weighted | None: ...
+    def entered(self, number: int) -> tuple[Weighted | None, int]: ...
+    def covariance(self, one: Weighted, other: Weighted) -> float: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """The releases of one stream as one system of measurements."""
+
+    releases: tuple[Measured, ...]
+
+    @cached_property
+    def unknowns(self) -> Unknowns:
+        study, declared = self.releases[0].study, self.releases[0].declared
+        alphabet = study.alphabet(declared)
+        histograms, start = _histograms(self.releases, len(alphabet.values))
+        return Unknowns(
+            len(alphabet.values),
+            alphabet.absent,
+            _blank(study, declared),
+            study.size if declared.where is None else None,
+            histograms,
+            _entries(self.releases, start),
+        )
+
+    @cached_property
+    def system(self) -> LeastSquares | None:
+        """None where there are too many unknowns."""
+        unknowns = self.unknowns
+        if unknowns.count > MOST_UNKNOWNS:
+            return None
+        values, variances = (
+            np.concatenate([getattr(r, name) for r in self.releases])
+            for name in ("values", "variances")
+        )
+        equalities, given = unknowns.equalities()
+        return LeastSquares(self._design(values.shape[0]), values, variances, equalities, given)
+
+    def _design(self, count: int) -> csr_array:
+        """All rows, one release after the other, on the unknowns."""
+        found, above = [], 0
+        for release in self.releases:
+            for rows in release.rows():
+                start, free = self._place(release, rows)
+                cells = start + rows.cell[None] + rows.cells * np.arange(free)[:, None]
+                found.append(
+                    (
+                        np.tile(rows.row + above + rows.place.at, free),
+                        cells.ravel(),
+                        np.tile(rows.value, free),
+                    )
+                )
+            above += release.values.shape[0]
+        row, column, value = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return csr_array((value, (row, column)), shape=(count, self.unknowns.count))
+
+    def _place(self, release: Measured, rows: Rows) -> tuple[int, int]:
+        """Where the rows' unknowns begin, and how many wider patterns each of them is in."""
+        unknowns, place = self.unknowns, rows.place
+        if place.b is not None:
+            return unknowns.entries[_key(release)][place.b].start, 1
+        held = unknowns.histograms[place.number]
+        return held.start, unknowns.q**held.width // rows.cells
+
+
+def _blank(study: Study, declared: Release) -> int:
+    """The symbol of a person of whom nothing is known."""
+    if declared.where is not None:
+        return len(study.alphabet(declared).values) - 1
+    found = 0
+    for name in declared.attributes:
+        found = found * len(study.attributes[name].symbols) + study.attributes[name].first_code
+    return found
+
+
+def _key(release: Measured) -> Key:
+    return release.events, release.first
+
+
+def _histograms(releases: Sequence[Measured], q: int) -> tuple[dict[int, Histogram], int]:
+    """By period number, as wide as the widest release there; and where the next unknown begins."""
+    widths: dict[int, int] = {}
+    for release in releases:
+        made = release.window
+        if made is None:
+            continue
+        for number in (message.number for message in release.messages):
+            widths[number] = max(widths.get(number, 0), made.width)
+    found, start = {}, 0
+    for number in sorted(widths):
+        width = widths[number]
+        found[number] = Histogram(start, width)
+        start += q**width
+    return found, start
+
+
+def _entries(releases: Sequence[Measured], start: int) -> dict[Key, dict[int, Entries]]:
+    lengths: dict[Key, dict[int, int]] = {}
+    for release in releases:
+        for lane in () if release.totals is None else release.totals.lanes:
+            steps = min(lane.counter.length, release.time(release.last) - lane.start + 1)
+            if steps > 0:
+                own = lengths.setdefault(_key(release), {})
+                own[lane.threshold] = max(own.get(lane.threshold, 0), steps)
+    found: dict[Key, dict[int, Entries]] = {}
+    for key, own in lengths.items():
+        found[key] = {}
+        for b in sorted(own):
+            found[key][b] = Entries(start, key[1] + max(b, 1) - 1, own[b])
+            start += own[b]
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Best:
+    """A release of a stream, answered from all of them."""
+
+    stream: Stream
+    release: Measured
+
+    method = "best linear unbiased"
+
+    def patterns(self, number: int, weights: Floats) -> Weighted | None:
+        if self.stream.system is None or number not in self.stream.unknowns.histograms:
+            return None
+        return self._answer(self.stream.unknowns.patterns(number, weights))
+
+    def total(self, b: int, number: int) -> Weighted | None:
+        return self._answer(self.stream.unknowns.total(_key(self.release), b, number))
+
+    def entered(self, number: int) -> tuple[Weighted | None, int]:
+        own = self.stream.unknowns.entries[_key(self.release)].get(0)
+        if own is None:
+            return None, number
+        at = number if own.until(number) == number - own.first + 1 else own.first
+        return self.total(0, at), at
+
+    def _answer(self, wanted: Floats) -> Weighted | None:
+        """What is certain is a whole number of people: without the rounding of floats."""
+        system = self.stream.system
+        found = None if system is None else system.answer(wanted)
+        if system is None or found is None:
+            return None
+        if system.covariance(found, found) > _CERTAIN**2 * float(system.variances.min()):
+            return found
+        whole = float(round(found.value))
+        return Weighted(np.zeros_like(found.weights), whole, whole)
+
+    def covariance(self, one: Weighted, other: Weighted) -> float:
+        assert self.stream.system is not None
+        return self.stream.system.covariance(one, other)
+
+
+@dataclass(frozen=True, eq=False)
+class Own:
+    """A release answered from its own measurements, as its mechanism does."""
+
+    release: Measured
+
+    method = "own measurements"
+
+    def patterns(self, number: int, weights: Floats) -> Weighted | None:
+        release, made = self.release, self.release.window
+        if made is None or number not in self._starts:
+            return None
+        weights = np.tile(weights, made.bins // weights.shape[0]).astype(float)
+        study, mean = release.study, 0.0
+        if study.size is not None and made.absent is None:
+            mean = float(weights.mean())
+        used, _ = made.functional(release.time(number), weights - mean)
+        found = np.zeros(release.values.shape[0])
+        for t, coefficients in used:
+            start = self._starts[t + release.first - 1]
+            found[start : start + coefficients.shape[0]] = coefficients
+        return self._weighted(found, mean * (study.size or 0))
+
+    def total(self, b: int, number: int) -> Weighted | None:
+        release, lane = self.release, self.release.lane(b)
+        found = np.zeros(release.values.shape[0])
+        if lane is None:
+            return None
+        step = release.time(number) - lane.start + 1
+        if step >= 1:
+            places = [np.arange(p.count) + p.at for p in release.places if p.b == b]
+            seen = np.concatenate(places)[: lane.counter.rows(step)]
+            found[seen] = lane.counter.decode[step - 1, : seen.shape[0]] / lane.counter.scale
+        return self._weighted(found, 0.0)
+
+    def entered(self, number: int) -> tuple[Weighted | None, int]:
+        lane = self.release.lane(0)
+        if lane is None:
+            return None, number
+        at = number if lane.counter.length > number - self.release.first else self.release.first
+        return self.total(0, at), at
+
+    def covariance(self, one: Weighted, other: Weighted) -> float:
+        return float((one.weights * self.release.variances) @ other.weights)
+
+    @cached_property
+    def _starts(self) -> dict[int, int]:
+        """Where the measurements of a histogram begin, by period number."""
+        return {place.number: place.at for place in self.release.places if place.b is None}
+
+    def _weighted(self, weights: Floats, constant: float) -> Weighted:
+        return Weighted(weights, constant, float(weights @ self.release.values) + constant)
+
+
+def people(
+    stream: Stream, answers: Answers, release: Measured, number: int, *, totals: bool
+) -> tuple[Weighted, str] | None:
+    """The noisy number of people that a share at a period is of, and who they are, in words."""
+    label = release.study.periods.labels
+    if totals:
+        entered, at = answers.entered(number)
+        if entered is not None:
+            return entered, f"who have entered by {label[at - 1]}"
+    unknowns = stream.unknowns
+    open_ = any(r.window is not None and r.window.absent is not None for r in stream.releases)
+    weights = np.ones(unknowns.q)
+    if open_:
+        assert unknowns.absent is not None
+        weights[unknowns.absent] = 0
+    found = answers.patterns(number, weights)
+    who = "present at" if open_ else "counted at"
+    return None if found is None else (found, f"{who} {label[number - 1]}")
+
+
+def ratio(
+    answers: Answers, value: Weighted, whole: Weighted, z: float
+) -> tuple[float, float, tuple[float, float]]:
+    """A share: value, standard error to the first order, Fieller's interval.
+
+    The interval holds all s for which value - s whole lies within z of its standard errors of 0.
+    Raises UserError where the number of people is not clear of 0, so that this is no interval.
+    """
+    n, v = whole.value, value.value
+    nn, vn = answers.covariance(whole, whole), answers.covariance(value, whole)
+    vv = answers.covariance(value, value)
+    if n <= z * math.sqrt(nn):
+        raise UserError(
+            "share: the noisy number of people is not clearly positive; ask for --count"
+        )
+    share = v / n
+    off = value.minus(whole, share)
+    error = math.sqrt(answers.covariance(off, off)) / n
+    a, b, c = n * n - z * z * nn, n * v - z * z * vn, v * v - z * z * vv
+    reach = math.sqrt(max(0.0, b * b - a * c))
+    return share, error, ((b - reach) / a, (b + reach) / a)

@@ -1,0 +1,130 @@
+"""Queries in words, and what they mean: the one parser.
+
+pattern 1 ? 1                        the last periods, oldest first; ? is any value, 0|1 either
+at-least 2 of last 3 poverty=1       in how many of the last periods
+consecutive 2 of last 3 poverty=1    a run of at least that length among them
+total at-least 3                     of all periods so far (cumulative releases)
+
+Where a release is of several attributes, its values are `poverty=1&job=yes`, and a part of one,
+`poverty=1`, means all values that have it.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dp.errors import UserError
+from stream_dp.panel import window_symbols
+from stream_dp.study.alphabet import matching
+
+_MOST_MASK = 1 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class WindowQuery:
+    """A predicate on the last `width` periods. mask: (q^width,) bool, by code in base q."""
+
+    text: str
+    width: int
+    mask: NDArray[np.bool_]
+
+    def over(self, bins: int) -> NDArray[np.bool_]:
+        """The mask over wider windows of `bins` patterns: older periods are free."""
+        return np.tile(self.mask, bins // self.mask.shape[0])
+
+
+@dataclass(frozen=True)
+class TotalQuery:
+    """The event in at least `least` periods so far."""
+
+    text: str
+    least: int
+
+
+Query = WindowQuery | TotalQuery
+
+
+def parse(text: str, attribute: str, values: tuple[int | str, ...]) -> Query:
+    """The query that the words mean for an attribute with these values. Raises UserError."""
+    text = " ".join(text.split())
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        raise UserError(f"query '{text}': a quotation mark is not closed") from None
+    if words and words[0] == "pattern" and len(words) > 1:
+        return _pattern(text, words[1:], values)
+    match words:
+        case ["total", "at-least", least] if _number(least):
+            return TotalQuery(f"total at-least {int(least)}", int(least))
+        case ["at-least" | "consecutive" as form, need, "of", "last", width, what] if _number(
+            need
+        ) and _number(width):
+            return _times_of(text, form, int(need), int(width), what, attribute, values)
+    raise UserError(
+        f"query '{text}': not understood; write 'pattern 1 ? 1', 'at-least 2 of last 3 A=1', "
+        "'consecutive 2 of last 3 A=1' or 'total at-least 3'"
+    )
+
+
+def _number(word: str) -> bool:
+    return word.isascii() and word.isdigit() and len(word) < 7
+
+
+def _times_of(
+    text: str,
+    form: str,
+    need: int,
+    width: int,
+    what: str,
+    attribute: str,
+    values: tuple[int | str, ...],
+) -> WindowQuery:
+    name, _, value = ("", "", what) if "&" in attribute else what.rpartition("=")
+    if name and name != attribute:
+        raise UserError(f"query '{text}': the release is of '{attribute}', not '{name}'")
+    if not 1 <= need <= width:
+        raise UserError(f"query '{text}': cannot ask for {need} of {width} periods")
+    hits = np.isin(_all(text, len(values), width), _codes(text, value, values))
+    count = _run(hits) if form == "consecutive" else hits.sum(axis=1)
+    return WindowQuery(text, width, np.asarray(count >= need))
+
+
+def _pattern(text: str, words: list[str], values: tuple[int | str, ...]) -> WindowQuery:
+    q, width = len(values), len(words)
+    symbols = _all(text, q, width)
+    mask = np.ones(q**width, bool)
+    for column, word in zip(symbols.T, words, strict=True):
+        if word != "?":
+            mask &= np.isin(column, _codes(text, word, values))
+    return WindowQuery(text, width, mask)
+
+
+def _codes(text: str, word: str, values: tuple[int | str, ...]) -> list[int]:
+    found = []
+    for one in word.split("|"):
+        codes = matching(one, values)
+        if not codes:
+            known = ", ".join(str(value) for value in values)
+            raise UserError(f"query '{text}': '{one}' is no value; the values are {known}")
+        found += codes
+    return found
+
+
+def _all(text: str, q: int, width: int) -> NDArray[np.uint8]:
+    """Every window of that width, (q^width, width), in the order of its code."""
+    if q**width > _MOST_MASK:
+        raise UserError(f"query '{text}': {width} periods are too many to ask about")
+    return window_symbols(np.arange(q**width), q, width)
+
+
+def _run(hits: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Longest run in each row."""
+    longest = run = np.zeros(hits.shape[0], np.int64)
+    for column in hits.T:
+        run = (run + 1) * column
+        longest = np.maximum(longest, run)
+    return longest

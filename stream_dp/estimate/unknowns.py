@@ -1,0 +1,222 @@
+"""What is unknown of the people of one stream, and what holds of it for certain.
+
+Unknowns are true counts: in every period of a window release the histogram of the last symbols,
+as wide as the widest release of the stream there (a narrower one measures its marginals); for every
+event and first period of a cumulative release the people whose total reached b in a period, and
+those who were there for the first time (b = 0). Their running sums are S_b.
+
+Equalities, of true counts:
+- Histograms of neighbouring periods agree on the symbols that both see. Where the number of people
+  is declared, for every overlap. Where people may report late, a newcomer's past is filled with the
+  symbol of those of whom nothing is known, 'absent' if there is one: the overlap that is only that
+  symbol is left out.
+- A declared number of people is the sum of a histogram.
+- Those with the event in a period are the rises of all b, and the patterns with the event there.
+- As long as a window reaches back to the first period of the totals, S_b are the people of
+  patterns with at least b events, and S_0 of those with anybody there.
+  Where newcomers' unknown past would itself be the event, neither is used of their past.
+- S_b is 0 before the b-th period: there is no such unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from stream_dp.panel import window_symbols
+
+Floats = NDArray[np.float64]
+Ints = NDArray[Any]
+Key = tuple[tuple[int, ...], int]  # the codes of the event, the first period
+Block = tuple[Ints, Ints, Floats, Floats]  # rows, columns, values of entries; what is given
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Where a period's patterns begin among the unknowns, and how many symbols they have."""
+
+    start: int
+    width: int
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Where the people who reach b begin among the unknowns, the period of the first, how many."""
+
+    start: int
+    first: int
+    length: int
+
+    def until(self, number: int) -> int:
+        """How many entries lie in periods up to `number`."""
+        return min(max(number - self.first + 1, 0), self.length)
+
+
+@dataclass(frozen=True)
+class Unknowns:
+    """q symbols; absent, blank: the codes of 'absent', and of those of whom nothing is known.
+
+    size: the declared number of people where the stream is of all of them; histograms: by period
+    number; entries: by event and first period, then by b.
+    """
+
+    q: int
+    absent: int | None
+    blank: int
+    size: int | None
+    histograms: dict[int, Histogram]
+    entries: dict[Key, dict[int, Entries]]
+
+    @property
+    def count(self) -> int:
+        bins = sum(int(self.q**h.width) for h in self.histograms.values())
+        return bins + sum(e.length for own in self.entries.values() for e in own.values())
+
+    # Questions, as coefficients on the unknowns: (n,) float64.
+
+    def patterns(self, number: int, weights: Floats) -> Floats:
+        """weights @ the histogram of the last symbols at a period; older symbols are free."""
+        held = self.histograms[number]
+        bins = self.q**held.width
+        found = np.zeros(self.count)
+        found[held.start : held.start + bins] = np.tile(weights, bins // weights.shape[0])
+        return found
+
+    def total(self, key: Key, b: int, number: int) -> Floats:
+        """S_b at a period."""
+        found = np.zeros(self.count)
+        if b in self.entries[key]:
+            own = self.entries[key][b]
+            found[own.start : own.start + own.until(number)] = 1
+        return found
+
+    # Equalities.
+
+    def equalities(self) -> tuple[csr_array, Floats]:
+        """E, (c, n), and f: E u = f for the true counts u."""
+        blocks = [*self._overlaps(), *self._sums()]
+        if not blocks:
+            return csr_array((0, self.count)), np.zeros(0)
+        above = np.cumsum([0, *(given.shape[0] for *_, given in blocks)])
+        row = np.concatenate([b[0] + start for b, start in zip(blocks, above[:-1], strict=True)])
+        column, value, given = (np.concatenate([b[i] for b in blocks]) for i in (1, 2, 3))
+        return csr_array((value, (row, column)), shape=(above[-1], self.count)), given
+
+    def _overlaps(self) -> Iterator[Block]:
+        numbers = sorted(self.histograms)
+        if self.size is not None and numbers:
+            yield self._everybody(numbers[0])
+        for before, after in pairwise(numbers):
+            old, new, gap = self.histograms[before], self.histograms[after], after - before
+            shared = min(old.width, new.width - gap)
+            if shared > 0 or (shared == 0 and self.size is None):
+                left_out = repeated(self.blank, shared, self.q) if self.size is None else None
+                yield self._agree(old, new, gap, shared, left_out)
+            elif self.size is not None:
+                yield self._everybody(after)
+
+    def _agree(
+        self, old: Histogram, new: Histogram, gap: int, shared: int, left_out: int | None
+    ) -> Block:
+        """For every overlap of the shared symbols, but one: as many people before as after."""
+        rows, columns, values = [], [], []
+        for held, newest, sign in ((old, 0, 1.0), (new, gap, -1.0)):
+            codes = np.arange(self.q**held.width)
+            overlap = codes // self.q**newest % self.q**shared
+            kept = overlap != left_out
+            rows.append(overlap[kept] - (overlap[kept] > left_out if left_out is not None else 0))
+            columns.append(held.start + codes[kept])
+            values.append(np.full(rows[-1].shape[0], sign))
+        count = self.q**shared - (left_out is not None)
+        return (
+            np.concatenate(rows),
+            np.concatenate(columns),
+            np.concatenate(values),
+            np.zeros(count),
+        )
+
+    def _everybody(self, number: int) -> Block:
+        held = self.histograms[number]
+        assert self.size is not None
+        columns = held.start + np.arange(self.q**held.width)
+        return np.zeros_like(columns), columns, np.ones(len(columns)), np.array([float(self.size)])
+
+    def _sums(self) -> Iterator[Block]:
+        """What the totals of an event and the patterns of the same people have in common."""
+        for (events, first), own in self.entries.items():
+            for number in range(first, max(e.first + e.length for e in own.values())):
+                past = number - first + 1
+                here = [own[b] for b in range(1, past + 1) if b in own]
+                if len(here) == past and all(number < e.first + e.length for e in here):
+                    yield from self._happened(events, number, here)
+                    for b, one in enumerate(here, 1):
+                        yield from self._reached(events, first, number, b, one)
+                if 0 in own and number < first + own[0].length:
+                    yield from self._entered(first, number, own[0])
+
+    def _sight(self, start: int, number: int) -> tuple[int, NDArray[np.uint8]] | None:
+        """The first histogram that sees the periods start..number: its own, and its patterns'
+        symbols there, (q^width, periods)."""
+        for at in sorted(self.histograms):
+            width = self.histograms[at].width
+            if at >= number and at - width < start:
+                codes = np.arange(self.q**width) // self.q ** (at - number)
+                return at, window_symbols(codes, self.q, number - start + 1)
+        return None
+
+    def _known(self, at: int, number: int, events: tuple[int, ...]) -> bool:
+        """Do patterns at one period tell who had the event at another?"""
+        return at == number or self.size is not None or self.blank not in events
+
+    def _happened(
+        self, events: tuple[int, ...], number: int, own: Sequence[Entries]
+    ) -> Iterator[Block]:
+        seen = self._sight(number, number)
+        if seen is not None and self._known(seen[0], number, events):
+            rises = np.array([e.start + number - e.first for e in own])
+            yield self._equal(rises, seen[0], np.isin(seen[1][:, 0], events))
+
+    def _reached(
+        self, events: tuple[int, ...], first: int, number: int, b: int, own: Entries
+    ) -> Iterator[Block]:
+        seen = self._sight(first, number)
+        if (
+            seen is not None
+            and self._known(first, number, events)
+            and self._known(seen[0], number, events)
+        ):
+            many = np.isin(seen[1], events).sum(axis=1) >= b
+            yield self._equal(self._until(own, number), seen[0], many)
+
+    def _entered(self, first: int, number: int, own: Entries) -> Iterator[Block]:
+        if self.absent is None:
+            seen = self._sight(number, number)
+            if seen is not None and seen[0] == number:
+                yield self._equal(self._until(own, number), number, np.ones(len(seen[1]), bool))
+            return
+        seen = self._sight(first, number)
+        if seen is not None:
+            here = (seen[1] != self.absent).any(axis=1)
+            yield self._equal(self._until(own, number), seen[0], here)
+
+    @staticmethod
+    def _until(own: Entries, number: int) -> Ints:
+        return own.start + np.arange(own.until(number))
+
+    def _equal(self, people: Ints, at: int, who: NDArray[np.bool_]) -> Block:
+        """The people of some entries are those of some patterns at a period."""
+        patterns = self.histograms[at].start + np.flatnonzero(who)
+        columns = np.concatenate([people, patterns])
+        values = np.where(np.arange(columns.shape[0]) < people.shape[0], 1.0, -1.0)
+        return np.zeros_like(columns), columns, values, np.zeros(1)
+
+
+def repeated(code: int, times: int, q: int) -> int:
+    """The pattern that is one symbol, `times` over."""
+    return sum(code * q**place for place in range(times))

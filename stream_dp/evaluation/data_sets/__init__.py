@@ -1,0 +1,1 @@
+"""Data sets of groups on known data: errors by class of query, baselines, figures."""

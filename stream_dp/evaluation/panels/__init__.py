@@ -1,0 +1,1 @@
+"""Panels on known data: repeated mechanisms, their errors, tables and figures."""

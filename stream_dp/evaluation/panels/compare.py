@@ -1,0 +1,257 @@
+"""Every form of every release against the paper's, at equal rho and equal relation.
+
+CONFIDENTIAL where the panel is real, as every evaluation is. A panel of simulated people is said
+to be one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from stream_dp.study import Study
+
+from ..pool import cores, repeated
+from ..table import WARNING
+from .best import best_errors
+from .compared import table
+from .plans import Truth, check
+from .repeat import errors
+from .report import Errors, Line
+from .trial import Floats, Judge
+from .variants import Variant, variants
+
+# Of a cumulative release's sums, those that are named: as `estimate` lists them.
+_NAMED_TOTALS = 3
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """One answer to one query, or to all cells, in people.
+
+    query: "every pattern" and "every cell" are over all cells (a pattern or a sum b, in a period);
+    answer: "panel"; "raw": the release's own unbiased estimates; "best": the best linear unbiased
+    ones from all that it publishes, in theory. rmse: over cells or periods and repetitions; worst:
+    the largest RMSE of any cell or period. bias: of a query, the mean over its periods; of all
+    cells, the root mean square of theirs, less what chance adds (None, as worst, where there are
+    too many cells to look at one by one). theory: what is known of the RMSE of an unbiased answer.
+    ratio, worst_ratio: to those of the paper's panel, None where it has no error.
+    """
+
+    query: str
+    answer: str
+    bias: float | None
+    rmse: float
+    worst: float | None
+    theory: float | None
+    ratio: float | None
+    worst_ratio: float | None
+
+
+@dataclass(frozen=True)
+class Form:
+    """One form of a release, as `variants.Variant`, and how it did."""
+
+    label: str
+    title: str
+    rho: str
+    paper: bool
+    chosen: bool
+    quantities: tuple[Quantity, ...]
+
+    def quantity(self, query: str, answer: str) -> Quantity:
+        """query: its first words."""
+        return next(q for q in self.quantities if q.query.startswith(query) and q.answer == answer)
+
+
+@dataclass(frozen=True)
+class Contest:
+    """The forms of one release, or of one class of its queries; kind: of that class."""
+
+    release: str
+    kind: str
+    rho: str
+    width: int | None
+    forms: tuple[Form, ...]
+
+    @property
+    def paper(self) -> Form:
+        return next(form for form in self.forms if form.paper)
+
+    @property
+    def chosen(self) -> Form:
+        return next(form for form in self.forms if form.chosen)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """simulated: whether the people are; data: the name of the data set."""
+
+    data: str
+    simulated: bool
+    study: str
+    unit: str
+    neighbours: str
+    people: int
+    periods: int
+    repetitions: int
+    seed: int
+    contests: tuple[Contest, ...]
+    confidential: bool = True
+
+    def contest(self, release: str, kind: str | None = None) -> Contest:
+        return next(c for c in self.contests if c.release == release and kind in (None, c.kind))
+
+    def table(self) -> str:
+        return table(self)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"warning": WARNING, **asdict(self)}
+
+
+def compare(
+    study: Study,
+    truth: Truth,
+    repetitions: int,
+    seed: int = 0,
+    jobs: int | None = None,
+    progress: bool = True,
+    *,
+    data: str | None = None,
+    simulated: bool = False,
+) -> Comparison:
+    """All forms of all releases, over `repetitions` runs with simulated noise each.
+
+    The arguments are those of `repeat.evaluate`; data: what the panel is called.
+    """
+    people = check(study, truth)
+    found = [
+        (release, variant)
+        for release in study.releases
+        for variant in variants(study, release, truth)
+    ]
+    plans = [(variant.plan, (seed,), i) for i, (_, variant) in enumerate(found)]
+    done = repeated(plans, repetitions, cores() if jobs is None else jobs, progress)
+    held: dict[tuple[str, str], list[_Judged]] = {}
+    for (release, variant), trials in zip(found, done, strict=True):
+        best = best_errors(variant.study, variant.release, variant.plan)
+        for judge, trial, known in zip(variant.plan.judges, trials, best, strict=True):
+            seen = errors(variant.release, judge, trial)
+            rows = [*_measured(seen, repetitions), *_known(judge, known)]
+            held.setdefault((release.name, judge.kind), []).append((variant, seen, rows))
+    contests = tuple(
+        _contest(name, kind, str(study.release(name).rho), forms)
+        for (name, kind), forms in held.items()
+    )
+    return Comparison(
+        data=study.name if data is None else data,
+        simulated=simulated,
+        study=study.name,
+        unit=study.unit,
+        neighbours=study.neighbours,
+        people=people,
+        periods=study.periods.count,
+        repetitions=repetitions,
+        seed=seed,
+        contests=contests,
+    )
+
+
+# A form, what was found of it, and the fields of each quantity but for its ratios.
+_Judged = tuple[Variant, Errors, list[dict[str, Any]]]
+
+
+def _contest(name: str, kind: str, rho: str, forms: list[_Judged]) -> Contest:
+    paper = next(rows for variant, _, rows in forms if variant.paper)
+    yardstick = {row["query"]: row for row in paper if row["answer"] == "panel"}
+    made = []
+    for variant, found, rows in forms:
+        quantities = []
+        for row in rows:
+            base = yardstick[row["query"]]
+            ratio, worst = (_over(row[key], base[key]) for key in ("rmse", "worst"))
+            quantities.append(Quantity(**row, ratio=ratio, worst_ratio=worst))
+        made.append(
+            Form(
+                variant.label,
+                variant.title,
+                found.rho,
+                variant.paper,
+                variant.chosen,
+                tuple(quantities),
+            )
+        )
+    return Contest(name, kind, rho, forms[0][1].width, tuple(made))
+
+
+def _over(found: float | None, base: float | None) -> float | None:
+    return None if found is None or not base else found / base
+
+
+_CELLS = {"window": ("every pattern", "bin"), "cumulative": ("every cell", "total")}
+
+
+def _measured(found: Errors, repetitions: int) -> Iterator[dict[str, Any]]:
+    """The fields of each quantity but for its ratios."""
+    name, cell = _CELLS[found.kind]
+    for cells in found.cells:
+        if cells.answer == "undebiased":
+            continue
+        each = found.of_kind(cell, cells.answer)
+        rmse = np.concatenate([line.rmse for line in each]) if each else None
+        yield {
+            "query": name,
+            "answer": cells.answer,
+            "bias": _net_bias(each, repetitions) if each else None,
+            "rmse": cells.rmse,
+            "worst": None if rmse is None else float(rmse.max()),
+            "theory": cells.theory if cells.answer == "raw" else None,
+        }
+        lines = found.of_kind(cell, cells.answer) if cell == "total" else ()
+        chosen = [lines[i] for i in _some(len(lines))] or found.of_kind("named", cells.answer)
+        for line in chosen:
+            yield {
+                "query": line.query,
+                "answer": cells.answer,
+                "bias": float(np.mean(line.bias)),
+                "rmse": _rms(line.rmse),
+                "worst": max(line.rmse),
+                "theory": _rms(line.theory) if line.theory and cells.answer == "raw" else None,
+            }
+
+
+def _some(sums: int) -> list[int]:
+    """Of so many sums, the places of those that are named."""
+    return list(dict.fromkeys((0, min(_NAMED_TOTALS, sums) - 1, sums - 1))) if sums else []
+
+
+def _known(judge: Judge, best: Floats | None) -> Iterator[dict[str, Any]]:
+    """The same of the best estimates, whose errors are known."""
+    if best is None:
+        return
+    name, cell = _CELLS[judge.kind]
+    kinds = [kind for _, kind, _ in judge.labels]
+    cells = [i for i, kind in enumerate(kinds) if kind == cell]
+    named = [cells[i] for i in _some(len(cells))] if cell == "total" else []
+    named = named or [i for i, kind in enumerate(kinds) if kind == "named"]
+    for query, rows in [(name, cells), *((judge.labels[i][0], [i]) for i in named)]:
+        own = best[rows][~np.isnan(judge.truth[rows])]
+        if own.size and not np.isnan(own).any():
+            rmse, worst = _rms(tuple(own)), float(own.max())
+            held = {"rmse": rmse, "worst": worst, "theory": rmse}
+            yield {"query": query, "answer": "best", "bias": 0.0, **held}
+
+
+def _net_bias(lines: tuple[Line, ...], repetitions: int) -> float:
+    """Root mean square bias of all cells, from which the noise of their means is taken off."""
+    bias = np.concatenate([line.bias for line in lines])
+    noise = np.concatenate([line.deviation for line in lines]) ** 2 / max(repetitions - 1, 1)
+    return math.sqrt(max(0.0, float((bias**2 - noise).mean())))
+
+
+def _rms(numbers: tuple[float, ...]) -> float:
+    return float(np.sqrt(np.mean(np.square(numbers))))

@@ -1,0 +1,107 @@
+"""The queries that a window release is judged by, and histograms to answer them from.
+
+Queries are written in the words of `query.py` and parsed there: a mask over the q^w patterns of
+the last w periods, the newest symbol the lowest digit, as in `panel.window_codes`.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dp.continual.window import FixedWindow
+from stream_dp.estimate.query import WindowQuery, parse
+from stream_dp.panel import Symbols
+
+Kind = Literal["bin", "named", "narrower", "wider"]
+
+# Bins up to this number are reported one by one; all of them always count in "every pattern".
+MOST_LINES = 4096
+# Wider queries need a histogram of q^w patterns of the panel at every period: stop here.
+MOST_CODES = 1 << 16
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """text: the query; kind: its relation to the release's width k; mask: bool, (q^width,)."""
+
+    text: str
+    kind: Kind
+    width: int
+    mask: NDArray[np.bool_]
+
+    @property
+    def patterns(self) -> int:
+        return int(self.mask.sum())
+
+    def lifted(self, bins: int) -> NDArray[np.bool_]:
+        """The same question as a mask over windows of `bins` patterns; older symbols are free."""
+        return np.tile(self.mask, bins // self.mask.size)
+
+
+def asked(
+    mechanism: FixedWindow, attribute: str, code: int, bins: NDArray[np.int64], longest: int
+) -> tuple[Asked, ...]:
+    """Every bin, the paper's queries of width k, narrower and wider ones.
+
+    code: the symbol that the named queries are about; bins: the codes of the patterns to ask.
+    Bun24, Section 5: at least 1, at least 2, 2 consecutive and all of the last k; narrower: all of
+    the last w; wider, answered by the panel alone: at least 1 and all of the last w, w up to
+    `longest`.
+    """
+    k = mechanism.width
+    value = str(mechanism.values[code])  # of a product it names its attributes by itself
+    word = shlex.quote(value if "=" in value else f"{attribute}={value}")
+
+    def ask(form: str, need: int, width: int, kind: Kind) -> Asked:
+        text = f"{form} {need} of last {width} {word}"
+        query = parse(text, attribute, mechanism.values)
+        assert isinstance(query, WindowQuery)
+        return Asked(text, kind, width, query.mask)
+
+    found: list[Asked] = []
+    if bins.size <= MOST_LINES:
+        every = np.arange(mechanism.bins)
+        found += [Asked(mechanism.query(c), "bin", k, every == c) for c in bins.tolist()]
+    forms = [("at-least", 1), ("at-least", 2), ("consecutive", 2), ("at-least", k)]
+    found += _distinct([ask(form, need, k, "named") for form, need in forms if need <= k])
+    found += [ask("at-least", w, w, "narrower") for w in range(1, k)]
+    for w in range(k + 1, longest + 1):
+        found += [ask("at-least", need, w, "wider") for need in (1, w)]
+    return tuple(found)
+
+
+def widest(mechanism: FixedWindow) -> int:
+    """The widest query asked: min(T, 2 k), less where the patterns would be too many."""
+    width = mechanism.width
+    while width < min(mechanism.horizon, 2 * mechanism.width):
+        if mechanism.q ** (width + 1) > MOST_CODES:
+            break
+        width += 1
+    return width
+
+
+def narrowed(histogram: NDArray[np.int64], q: int, width: int) -> NDArray[np.int64]:
+    """A histogram of patterns as the histogram of their last `width` symbols."""
+    summed: NDArray[np.int64] = histogram.reshape(-1, q**width).sum(axis=0)
+    return summed
+
+
+def histograms(symbols: Symbols, q: int, first: int, widest: int) -> list[NDArray[np.int64]]:
+    """At each period t >= `first`, the histogram of the last min(t, widest) symbols."""
+    codes = np.zeros(symbols.shape[0], np.int64)
+    found = []
+    for t in range(1, symbols.shape[1] + 1):
+        codes = (codes * q + symbols[:, t - 1]) % q ** min(t, widest)
+        if t >= first:
+            found.append(np.bincount(codes, minlength=q ** min(t, widest)))
+    return found
+
+
+def _distinct(queries: list[Asked]) -> list[Asked]:
+    """Without those that ask what an earlier one asks."""
+    return list({query.mask.tobytes(): query for query in reversed(queries)}.values())[::-1]

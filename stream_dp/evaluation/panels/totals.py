@@ -1,0 +1,121 @@
+"""Judge of totals: in how many periods so far people had the event, against the truth.
+
+raw: the release's own unbiased estimates of S_b. panel: rows whose total is at least b. A panel
+that begins later than its first period is asked of the earlier ones when they are released.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dp.continual import Cumulative
+from stream_dp.panel import Symbols
+
+from .trial import Floats, Ints, Label, Steps, Trial, trial
+
+
+@dataclass(frozen=True, eq=False)
+class Totals:
+    """made: the cumulative mechanism; happens: (symbols,) whether a symbol of the panel is the
+    event; truth: S_b at t, (T, T), NaN for b > t; skip: how many estimates stand before those of
+    the sums; part: see `Judge`."""
+
+    made: Cumulative
+    happens: NDArray[np.bool_]
+    truth: Floats
+    skip: int = 0
+    part: str = ""
+
+    kind: ClassVar[str] = "cumulative"
+    answers: ClassVar[tuple[str, ...]] = ("raw", "panel")
+    first: ClassVar[int] = 1
+    width: ClassVar[None] = None
+    padding: ClassVar[None] = None
+    independent: ClassVar[bool] = False
+
+    @property
+    def bound(self) -> float:
+        return self.made.error_bound
+
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        every = range(1, self.made.horizon + 1)
+        return tuple((f"total at-least {b}", "total", b) for b in every)
+
+    @property
+    def cell_theory(self) -> float:
+        return math.sqrt(float(np.nanmean(self.theory**2)))
+
+    @cached_property
+    def theory(self) -> Floats:
+        """Standard deviation of the unbiased S_b at t; NaN for b > t."""
+        found = np.full(self.truth.shape, np.nan)
+        for t in range(1, self.made.horizon + 1):
+            for b in range(1, t + 1):
+                found[b - 1, t - 1] = math.sqrt(self.made.variance(b, t))
+        return found
+
+    def judge(self, steps: Steps) -> Trial:
+        errors = np.full((2, *self.truth.shape), np.nan)
+        totals = np.zeros(steps[0][1].columns.shape[0], np.int64)
+        for last, step in steps:
+            for t, column in enumerate(step.columns.T, last - step.columns.shape[1] + 1):
+                totals = totals + self.happens[column]
+                errors[1, :t, t - 1] = at_least(totals, t)
+            told = step.estimates.values[self.skip : self.skip + last]
+            errors[0, :last, last - 1] = told
+        errors -= self.truth
+        cells = (~np.isnan(errors)).sum(axis=(1, 2))
+        worst = np.nanmax(np.abs(errors), axis=(1, 2))
+        return trial(errors, cells, np.nansum(errors**2, axis=(1, 2)), worst, steps)
+
+
+def at_least(totals: Ints, t: int) -> Ints:
+    """S_1..S_t of running totals of at most t."""
+    found: Ints = np.bincount(totals, minlength=t + 1)[::-1].cumsum()[::-1][1 : t + 1]
+    return found
+
+
+def rises(symbols: Symbols, events: Iterable[int], absent: int | None) -> tuple[Ints, ...]:
+    """At each period, the people whose total reached b, b = 1..T, and those who entered."""
+    horizon = symbols.shape[1]
+    happened = np.isin(symbols, list(events))
+    totals = happened.cumsum(axis=1)
+    here = np.ones(symbols.shape, bool) if absent is None else symbols != absent
+    entered = here & (here.cumsum(axis=1) == 1)
+    return tuple(
+        np.append(
+            np.bincount(totals[happened[:, t], t], minlength=horizon + 1)[1:], entered[:, t].sum()
+        ).astype(np.int64)
+        for t in range(horizon)
+    )
+
+
+def totals(
+    made: Cumulative,
+    events: tuple[int, ...],
+    symbols: Symbols,
+    q: int,
+    *,
+    own: bool = True,
+    skip: int = 0,
+    part: str = "",
+) -> Totals:
+    """The judge of a cumulative mechanism on a true panel of q symbols.
+
+    own: the panel is the mechanism's own, 1 for the event (0 without it, 2 for a row that has not
+    entered); otherwise its symbols are the truth's.
+    """
+    happened = np.isin(symbols, events).cumsum(axis=1)
+    truth = np.full((made.horizon, made.horizon), np.nan)
+    for t in range(1, made.horizon + 1):
+        truth[:t, t - 1] = at_least(happened[:, t - 1], t)
+    happens = np.array([False, True, False]) if own else np.isin(np.arange(q), events)
+    return Totals(made, happens, truth, skip, part)

@@ -1,0 +1,1 @@
+"""What is published, and how it is written: certificates, panels, data sets."""

@@ -1,0 +1,201 @@
+"""What a public log publishes, believed only as far as it fits the study that it declares.
+
+A chain of hashes shows that nothing was changed since; not that who wrote it meant well. So every
+message is read in full, and refused where it is anything but a release of the study as this code
+would write it. Nothing is ever larger in memory than the records that it came in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+from pydantic import BaseModel, ValidationError
+
+from stream_dp import __version__
+from stream_dp.errors import Inconsistent, UserError
+from stream_dp.log.message import Message
+from stream_dp.study import Cumulative, Study
+from stream_dp.study.alphabet import ABSENT
+from stream_dp.study.faults import contradictions
+
+from .data_sets import BATCH_TYPE, BatchCertificate, DataSet, columns, valid
+from .panels import (
+    RELEASE_TYPE,
+    STUDY_TYPE,
+    Certificate,
+    read_estimates,
+    read_measurements,
+    read_panel,
+)
+
+FORMAT = 1  # what a head that names none is of
+_FAR = 1e15  # people: no count, and no error of one, is as large
+_TABLES = {"panel", "measurements", "estimates"}
+_M = TypeVar("_M", bound=BaseModel)
+
+AnyCertificate = Certificate | BatchCertificate
+Keep = Callable[[Study, AnyCertificate, str], bool]
+
+
+@dataclass(frozen=True)
+class Release:
+    """One published release."""
+
+    certificate: Certificate
+    message: Message
+
+    @property
+    def measurements(self) -> pa.Table:
+        """Noisy answers: query, value, variance, standard_error."""
+        return read_measurements(self.message.parts)
+
+    @property
+    def estimates(self) -> pa.Table:
+        """Unbiased answers: query, value, standard_error."""
+        return read_estimates(self.message.parts)
+
+
+def everything(study: Study, certificate: AnyCertificate, table: str) -> bool:
+    """Keep all tables of all releases."""
+    return True
+
+
+def refused(message: Message, why: str) -> Inconsistent:
+    return Inconsistent(f"public log: message {message.index}: {why}")
+
+
+def declaration(first: Message) -> Study:
+    """The study that a public log begins with. Raises Inconsistent."""
+    head = first.head
+    _known_format(first)
+    try:
+        if head.get("type") != STUDY_TYPE or first.parts:
+            raise ValueError
+        study = Study.model_validate(head["study"])
+        if contradictions(study):
+            raise ValueError
+        # Whatever the declaration leads to is within bounds, or it leads to an error here.
+        study.canonical(), study.periods.labels
+    except (ValueError, KeyError, TypeError, ArithmeticError, UserError):
+        why = "it does not begin with a study's declaration"
+        raise refused(first, f"{why} that stream-dp {__version__} can read") from None
+    return study
+
+
+def certified(study: Study, message: Message, keep: Keep) -> Release | DataSet:
+    """A release, of whose message those tables remain that `keep` names. Raises Inconsistent."""
+    _known_format(message)
+    kind = message.head.get("type")
+    made: Release | DataSet
+    try:
+        if kind == BATCH_TYPE:
+            made = _data_set(study, message)
+        elif kind == RELEASE_TYPE:
+            made = _panel(study, message)
+        else:
+            raise Inconsistent("a certificate cannot be read: its type is unknown")
+    except Inconsistent as error:
+        raise refused(message, error.lines[0]) from None
+    held = made.certificate
+    parts = tuple(
+        (name, data) for name, data in message.parts if keep(study, held, name.partition("/")[0])
+    )
+    return replace(made, message=replace(message, head={}, parts=parts, manifest=b""))
+
+
+def _known_format(message: Message) -> None:
+    if message.head.get("format", FORMAT) != FORMAT:
+        raise refused(
+            message,
+            f"is of a later format than stream-dp {__version__} reads; use a newer version",
+        )
+
+
+def _certificate(model: type[_M], head: dict[str, Any]) -> _M:
+    try:
+        return model.model_validate(head)
+    except ValidationError as error:
+        # The names of fields are ours; whatever stands below them is somebody's.
+        fault = error.errors(include_input=False, include_url=False, include_context=False)[0]
+        raise Inconsistent(f"a certificate cannot be read: {fault['loc'][0]}") from None
+
+
+def _stated(study: Study, held: AnyCertificate, **expected: object) -> None:
+    """Raises Inconsistent where a certificate does not state what the study declares."""
+    expected |= {
+        "study": study.name,
+        "horizon": study.periods.count,
+        "unit": study.unit,
+        "neighbours": study.neighbours,
+        "rho_total": study.rho,
+        "delta": study.delta,
+        "number": study.periods.numbers.get(held.period),
+    }
+    for name, value in expected.items():
+        if getattr(held, name) != value:
+            raise Inconsistent(f"its certificate's {name} is not what the study declares")
+
+
+def _panel(study: Study, message: Message) -> Release:
+    held = _certificate(Certificate, message.head)
+    declared = next((r for r in study.releases if r.name == held.release), None)
+    if declared is None:
+        raise Inconsistent("of a release that the study does not declare")
+    alphabet = study.alphabet(declared)
+    # A panel of totals alone has the event, not the attribute's values.
+    values = [(0, 1), (0, 1, ABSENT)] if isinstance(declared, Cumulative) else [alphabet.values]
+    _stated(study, held, kind=declared.kind, attribute=alphabet.name)
+    if held.values not in values:
+        raise Inconsistent("its certificate's values are not what the study declares")
+    if study.time(declared, held.number) is None:
+        raise Inconsistent("at a period that its release does not have")
+    if not {name.partition("/")[0] for name, _ in message.parts} <= _TABLES:
+        raise Inconsistent("has parts that no release has")
+    where = f"{held.release} at {held.period}"
+    try:
+        panel, measured = read_panel(message.parts), read_measurements(message.parts)
+        told = read_estimates(message.parts)
+    except ValueError as error:
+        raise Inconsistent(f"{where}: {error}") from None
+    names = tuple(panel.column_names)
+    if (panel.num_rows, names) != (held.rows, held.columns) or len(set(names)) < len(names):
+        raise Inconsistent(f"{where}: not the columns of its certificate")
+    if panel.num_rows and max(map(_most, panel.columns)) >= len(held.values):
+        raise Inconsistent(f"{where}: a row has a value that is not declared")
+    if not all(_sound(table) for table in (measured, told)):
+        raise Inconsistent(f"{where}: a measurement or an estimate is no number of people")
+    return Release(held, message)
+
+
+def _most(column: pa.ChunkedArray) -> int:
+    return int(pa.compute.max(column).as_py())
+
+
+def _sound(table: pa.Table) -> bool:
+    """Whether values are finite numbers, and errors not below 0."""
+    values, errors = (table[name].to_numpy().astype(float) for name in ("value", "standard_error"))
+    return bool((np.abs(values) < _FAR).all() and ((errors >= 0) & (errors < _FAR)).all())
+
+
+def _data_set(study: Study, message: Message) -> DataSet:
+    held = _certificate(BatchCertificate, message.head)
+    declared = study.batch(held.release)
+    if declared is None:
+        raise Inconsistent("of a release that the study does not declare")
+    _stated(study, held, kind=declared.kind, columns=columns(study, declared))
+    made = DataSet(held, message)
+    where = f"{held.release} at {held.period}"
+    try:
+        found = made.check()
+    except Inconsistent as error:
+        raise Inconsistent(f"{where}: {error}") from None
+    if not _sound(made.measurements):
+        raise Inconsistent(f"{where}: a measurement is no number of people")
+    if not valid(study, found):
+        raise Inconsistent(f"{where}: a group has not the roles that the study declares")
+    return made

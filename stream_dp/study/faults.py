@@ -1,0 +1,215 @@
+"""What the sections of a study file must be to each other: faults between releases, attributes,
+periods and population, looked for in whatever sections are sound."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from stream_dp.privacy.ledger import composed
+
+from . import group_faults
+from .alphabet import ABSENT, Alphabet, matching
+from .groups import Batch
+from .model import (
+    MOST_BINS,
+    MOST_SYMBOLS,
+    MOST_TOTALS,
+    NO_CONTRASTS,
+    Attribute,
+    Cumulative,
+    Joint,
+    Population,
+    Release,
+    Study,
+    Window,
+)
+from .periods import Periods
+
+_PADDED = ".padded: with rows declared nothing is padded; leave it out"
+
+
+def faults(
+    parts: dict[str, Any],
+    unfit: Callable[[Batch, dict[str, Any]], Iterator[str]] = lambda batch, parts: iter(()),
+) -> list[str]:
+    """Every fault between sections, one line each.
+
+    unfit: further faults of a batch release, those of fitting it.
+    """
+    problems: list[str] = []
+    attributes: dict[str, Attribute] = parts["attributes"]
+    for name, attribute in attributes.items():
+        problems += attribute.problems(f"attributes.{name}")
+    releases: list[Release] = [r for r in parts["releases"] if r is not None]
+    seen: set[str] = set()
+    for number, release in parts["listed"]:
+        if release is None:
+            continue
+        where = f"releases[{number}]"
+        if release.name in seen:
+            problems.append(f"{where}.name: '{release.name}' stands there twice")
+        seen.add(release.name)
+        if isinstance(release, Batch):
+            more = [*group_faults.faults(release, parts), *unfit(release, parts)]
+            problems += [f"{where}{fault}" for fault in more]
+            continue
+        problems += _unknown(release, parts, where)
+        names = (*release.attributes, *(release.where or {}))
+        found = [attributes[name] for name in names if name in attributes]
+        if len(found) == len(names) and not any(a.problems("") for a in found):
+            problems += [f"{where}{fault}" for fault in _against(release, parts)]
+    total = parts.get("rho")
+    costs = {b.name: group_faults.cost(b, parts.get("periods")) for b in parts.get("batches", ())}
+    wanted = composed(_cells(releases), {r.name: r.rho for r in releases} | costs)
+    if total is not None and wanted > total:
+        problems.append(
+            f"releases: their rhos add up to {float(wanted):g}, more than study.rho = "
+            f"{float(total):g}; lower them or raise the total"
+        )
+    return [*problems, *group_faults.whole(parts), *_size(parts)]
+
+
+def contradictions(study: Study) -> list[str]:
+    """Every fault between the sections of a study that somebody else declared, one line each."""
+    batches = study.batches or ()
+    sections = {name: getattr(study, name) for name in type(study).model_fields}
+    if study.groups is None:
+        del sections["groups"]
+    return faults(
+        sections
+        | {
+            "declared": study.attributes,
+            "batches": batches,
+            "listed": tuple(enumerate((*study.releases, *batches), 1)),
+        }
+    )
+
+
+def _cells(releases: list[Release]) -> dict[str, tuple[str, str]]:
+    return {r.name: (k, str(v)) for r in releases for k, v in (r.where or {}).items()}
+
+
+def _unknown(release: Release, parts: dict[str, Any], where: str) -> Iterator[str]:
+    for key, names in (("attribute", release.attributes), ("where", tuple(release.where or {}))):
+        for name in names:
+            if name not in parts["declared"]:
+                yield f"{where}.{key}: no attribute '{name}' is declared"
+
+
+def _against(release: Release, parts: dict[str, Any]) -> Iterator[str]:
+    """Faults of a release whose attributes are sound."""
+    attributes: dict[str, Attribute] = parts["attributes"]
+    symbols = tuple(attributes[name].symbols for name in release.attributes)
+    together = math.prod(map(len, symbols))
+    if together > MOST_SYMBOLS:
+        yield f".attribute: {together} values together; at most {MOST_SYMBOLS}"
+        return
+    alphabet = Alphabet(release.attributes, symbols, release.where is not None)
+    if len(set(release.attributes)) < len(release.attributes):
+        yield ".attribute: an attribute stands there twice"
+    if len(alphabet.values) > MOST_SYMBOLS:
+        yield f".attribute: {len(alphabet.values)} values together; at most {MOST_SYMBOLS}"
+    for name, value in (release.where or {}).items():
+        if not attributes[name].fixed:
+            yield f".where: declare attributes.{name} with fixed = true: a person keeps a stratum"
+        if value not in attributes[name].values:
+            yield f".where: {value!r} is no value of {name}; it has {_listed(attributes[name])}"
+        if name in release.attributes:
+            yield f".attribute: '{name}' is the same for all of a stratum of it; leave it out"
+    yield from _periods(release, parts.get("periods"), len(alphabet.values))
+    if not isinstance(release, Window):
+        for word in release.event:
+            if not matching(str(word), alphabet.values):
+                yield f".event: {word!r} is no value of {alphabet.name}; {_known(alphabet)}"
+            elif alphabet.absent in matching(str(word), alphabet.values):
+                yield ".event: 'absent' cannot be the event"
+    if parts.get("neighbours") is not None:
+        yield from _rows(release, alphabet, parts["neighbours"] == "add_remove")
+
+
+def _listed(attribute: Attribute) -> str:
+    return _short([str(value) for value in attribute.values])
+
+
+def _known(alphabet: Alphabet) -> str:
+    """How an event's values are written."""
+    if len(alphabet.attributes) == 1:
+        return f"it has {_short([str(v) for v in alphabet.parts[0] if v != ABSENT])}"
+    each = [f"{n}={part[0]}" for n, part in zip(alphabet.attributes, alphabet.parts, strict=True)]
+    return f"write '{'&'.join(each)}', or a part such as '{each[0]}', with its own values"
+
+
+def _short(words: list[str]) -> str:
+    return ", ".join([*words[:20], *(["..."] if len(words) > 20 else [])])
+
+
+def _periods(release: Release, periods: Periods | None, q: int) -> Iterator[str]:
+    if periods is None:
+        return
+    labels = periods.labels
+    for key, label in (("first", release.first), ("last", release.last)):
+        if label is not None and label not in labels:
+            yield f".{key}: '{label}' is none of the study's periods {labels[0]} to {labels[-1]}"
+            return
+    start = 0 if release.first is None else labels.index(release.first)
+    end = len(labels) if release.last is None else labels.index(release.last) + 1
+    horizon = end - start
+    if horizon < 1:
+        yield f".last: '{release.last}' comes before '{release.first}'"
+        return
+    if not isinstance(release, Window) and horizon > MOST_TOTALS:
+        yield f": at most {MOST_TOTALS} periods are supported, not {horizon}"
+    if not isinstance(release, Cumulative):
+        if release.width > horizon:
+            yield f".width: {release.width} periods is over the horizon of {horizon}"
+        elif (bins := q**release.width) > MOST_BINS:
+            yield f".width: {bins} patterns to count; at most {MOST_BINS} are supported"
+
+
+def _rows(release: Release, alphabet: Alphabet, private: bool) -> Iterator[str]:
+    """What must be declared of the number of rows, and what must not."""
+    share = release.size_share if isinstance(release, Cumulative) else None
+    if release.where is not None:
+        if release.rows is None:
+            yield ".rows: is required: the size of a stratum is private; declare a bound on it"
+        if isinstance(release, Window) and release.padded:
+            yield _PADDED
+        return
+    if not private:
+        if release.rows is not None or share is not None:
+            yield ": rows and size_share are for add_remove; here n is public"
+        return
+    if isinstance(release, Cumulative):
+        if release.rows is None and share is None:
+            yield (
+                ": under add_remove n is private: declare rows = N, a bound on the people,"
+                " or size_share = 0.1, a part of this release's rho that measures n"
+            )
+    elif release.rows is not None and alphabet.absent is None:
+        yield (
+            f".rows: a bound goes with people who come and go: declare missing = '{ABSENT}' for"
+            f" {alphabet.name}, or leave rows out"
+        )
+    elif release.rows is not None and isinstance(release, Window) and release.padded:
+        yield _PADDED
+    by_contrasts = not isinstance(release, Cumulative) and release.strategy == "contrasts"
+    if by_contrasts and release.rows is None:
+        yield f".strategy: {NO_CONTRASTS}"
+    if isinstance(release, Joint) and alphabet.absent is not None and release.rows is None:
+        yield ".rows: is required with 'absent': declare a bound on the people"
+
+
+def _size(parts: dict[str, Any]) -> list[str]:
+    population: Population | None = parts.get("population")
+    if population is None:
+        return []
+    if parts.get("neighbours") == "add_remove" and population.size is not None:
+        return [
+            "study.population.size: under add_remove n is private, and a bound that turns people"
+            " away would let one person's coming change another's place: remove it"
+        ]
+    if parts.get("neighbours") in {"replace_one", "replace_in_place"} and population.size is None:
+        return [f"study.population.size: is required: {parts['neighbours']} makes n public"]
+    return []

@@ -1,0 +1,84 @@
+"""What batch releases need of the rest of a study file, and what they cannot have."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from fractions import Fraction
+from typing import Any
+
+from stream_dp.errors import UserError
+
+from .groups import KEY, SIZE, Batch, Groups, check_relation
+from .periods import Periods
+
+
+def faults(batch: Batch, parts: dict[str, Any]) -> Iterator[str]:
+    """Faults of a batch release, to be put after its place in the file."""
+    periods: Periods | None = parts.get("periods")
+    if (batch.every is None) == (batch.at is None):
+        yield ": declare every = N periods, or at = [PERIODS]: one of both"
+    elif periods is not None and batch.every is not None and batch.every > periods.count:
+        yield f".every: {batch.every} periods is over the horizon of {periods.count}"
+    labels = periods.labels if periods is not None else ()
+    for label in batch.at or ():
+        if labels and label not in labels:
+            yield f".at: '{label}' is none of the study's periods {labels[0]} to {labels[-1]}"
+    if len(set(batch.at or ())) < len(batch.at or ()):
+        yield ".at: a period stands there twice"
+    if len(set(batch.attributes)) < len(batch.attributes):
+        yield ".attributes: an attribute stands there twice"
+    unknown = [name for name in batch.attributes if name not in parts["declared"]]
+    for name in unknown:
+        yield f".attributes: no attribute '{name}' is declared"
+    if batch.rows is not None and not batch.kind.startswith("hpd"):
+        yield f".rows: '{batch.kind}' fits no mixture; leave it out"
+    if "groups" not in parts:
+        yield f": '{batch.kind}' is about groups of people: declare [groups]"
+    elif parts["groups"] is not None and all(n in parts["attributes"] for n in batch.attributes):
+        groups: Groups = parts["groups"]
+        if groups.roles is not None and batch.kind == "independent":
+            yield ": 'independent' knows nothing of [groups.roles]; take another kind"
+        if KEY in {*groups.attributes, *batch.attributes}:
+            yield f": the name '{KEY}' is reserved for the key of a group"
+
+
+def whole(parts: dict[str, Any]) -> Iterator[str]:
+    """Faults of the study as a whole, each with its place."""
+    batches: tuple[Batch, ...] = parts.get("batches", ())
+    if "groups" in parts and not batches and all(r is not None for _, r in parts["listed"]):
+        yield "groups: no release uses it: declare a batch release, or remove it"
+    groups: Groups | None = parts.get("groups")
+    if groups is not None:
+        yield from role_column_faults(groups, parts["declared"])
+    if groups is not None and parts.get("unit") == groups.unit:
+        yield (
+            f"study.unit: '{groups.unit}' is what groups are called; what is protected is a member"
+            " of one, such as a person"
+        )
+    if batches and parts.get("neighbours") is not None:
+        try:
+            check_relation(parts["neighbours"])
+        except UserError as error:
+            yield from (f"study.{line}" for line in error.lines)
+
+
+def role_column_faults(groups: Groups, attributes: Collection[str]) -> Iterator[str]:
+    """Faults of who is who, against all attributes: a release may take any of them."""
+    roles = groups.roles
+    if roles is None:
+        return
+    if roles.column in attributes or roles.column in groups.attributes:
+        yield f"groups.roles.column: '{roles.column}' is an attribute; a role is nobody's answer"
+    if roles.column in {KEY, SIZE}:
+        yield f"groups.roles.column: the name '{roles.column}' is reserved"
+    if len({str(v) for v in roles.values}) < len(roles.values):
+        yield "groups.roles: head, spouse, child and others must be different values"
+    if roles.children >= max(groups.most, 2):
+        yield f"groups.roles.children: must be fewer than groups.most = {groups.most}"
+
+
+def cost(batch: Batch, periods: Periods | None) -> Fraction:
+    """What all data sets of a batch release cost together, as far as that is known."""
+    if batch.at is not None:
+        return batch.rho * len(batch.at)
+    return batch.rho * (periods.count // (batch.every or 1) if periods is not None else 1)

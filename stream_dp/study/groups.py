@@ -1,0 +1,103 @@
+"""Groups of people, and batch releases of groups with their members: what a study declares.
+
+Who belongs to which group, the groups' sizes and attributes come from a table of their own, once,
+before the study begins, and never from anybody's report.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, get_args
+
+from pydantic import Field
+
+from stream_dp.errors import UserError
+
+from .numbers import Declared, Name, Rho, Symbol
+
+Kind = Literal["independent", "mwem", "hpd-fixed", "hpd-gen"]
+KINDS: tuple[str, ...] = get_args(Kind)
+KEY, SIZE = "group", "size"  # reserved: the column that ties people to groups, a group's size
+RELATION = "replace_in_place"  # the one under which what batch releases cost is proved
+_Count = Annotated[int, Field(ge=1, le=10**6, strict=True)]
+
+
+class GroupAttribute(Declared):
+    """A public property of a group, such as its region, and its possible values."""
+
+    values: Annotated[tuple[Symbol, ...], Field(min_length=1, max_length=1 << 15)]
+    """Its possible values, whole numbers or text."""
+
+
+class RoleColumn(Declared):
+    """Who is who in a group, in a column of the table of members: it stays, as membership does.
+
+    Every group has exactly one head, at most one spouse, of the head, and at most `children`, of
+    both; others are related to nobody.
+    """
+
+    column: Name
+    """The column of the table of members that says who is who."""
+    head: Symbol
+    """Its value for a head; every group has exactly one."""
+    spouse: Symbol
+    """Its value for the head's spouse; at most one in a group."""
+    child: Symbol
+    """Its value for a child of head and spouse."""
+    others: tuple[Symbol, ...] = ()
+    """Its other values, of people who are related to nobody."""
+    children: Annotated[int, Field(ge=1, le=999, strict=True)]
+    """The most children that a group has."""
+
+    @property
+    def values(self) -> tuple[Symbol, ...]:
+        return (self.head, self.spouse, self.child, *self.others)
+
+
+class Groups(Declared):
+    """The groups that people belong to; their table is sent once, before the study begins."""
+
+    unit: Annotated[str, Field(min_length=1, max_length=64)]
+    """What a group is called, such as household."""
+    most: Annotated[int, Field(ge=1, le=1000, strict=True)]
+    """How many members the largest group has."""
+    attributes: dict[Name, GroupAttribute] = Field(default_factory=dict)
+    """`[groups.attributes.NAME]`: public properties of a group, such as its region."""
+    roles: RoleColumn | None = None
+    """`[groups.roles]`: who is head, spouse and child, where relatives matter."""
+
+
+class Batch(Declared):
+    """A synthetic data set of groups with their members, made anew at some periods' closes."""
+
+    name: Name
+    """The release's name; each stands once in a study."""
+    kind: Kind
+    """The method that makes the data set."""
+    attributes: Annotated[tuple[str, ...], Field(min_length=1, max_length=64)]
+    """Of people, from their reports: each person has the symbol that the attribute's missing rule
+    gives at the close."""
+    rho: Rho
+    """The cost of each of its data sets, charged at the close that begins it."""
+    every: Annotated[int, Field(ge=1, strict=True)] | None = None
+    """A data set every so many periods; either this or `at`."""
+    at: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    """The periods whose closes begin a data set."""
+    rounds: _Count = 20
+    """How often badly answered candidates are picked and measured, at most."""
+    per_round: _Count = 1
+    """How many candidates a round picks and measures."""
+    rows: _Count | None = None
+    """Rows of the mixture that is fitted (`hpd-fixed`, `hpd-gen`): 200 where it is not declared."""
+    ways: Annotated[int, Field(ge=1, le=8, strict=True)] = 3
+    """How many attributes a query is about."""
+    candidates: Literal["marginals", "queries"] = "marginals"
+    """What a round picks from: whole marginals, or single cells."""
+
+
+def check_relation(neighbours: str) -> None:
+    """Raises UserError unless costs of batch releases are proved under the study's relation."""
+    if neighbours != RELATION:
+        raise UserError(
+            f"neighbours: what releases of groups and members cost under '{neighbours}' is not"
+            f" proved; declare neighbours = '{RELATION}', or leave such releases out"
+        )

@@ -1,0 +1,41 @@
+"""How ids are compared: a declared rule by which several spellings are one person."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Literal
+
+from .numbers import Declared, Flag
+
+_ROUNDS = 8
+
+
+class Ids(Declared):
+    """Which spellings of an id are one person. Without a rule every spelling is a person."""
+
+    trim: Flag = None
+    """`true`: blanks at both ends do not count."""
+    case: Literal["fold"] | None = None
+    """`"fold"`: capital and small letters are the same, by Unicode's case folding (so 'ß' is
+    'ss')."""
+    unicode: Literal["NFC", "NFKC"] | None = None
+    """The normal form (Unicode Standard Annex 15) of accents and, for NFKC, of compatible
+    characters."""
+
+    def normal(self, text: str) -> str:
+        """The id that stands for all spellings of it; its own normal form."""
+        # Folding may undo a normal form and a normal form may bring blanks to an end.
+        for _ in range(_ROUNDS):
+            before, text = text, self._once(text)
+            if text == before or (self.unicode is None and self.case is None):
+                break
+        return text
+
+    def _once(self, text: str) -> str:
+        if self.unicode is not None and not text.isascii():
+            text = unicodedata.normalize(self.unicode, text)
+        if self.case is not None:
+            text = text.casefold()
+        if self.unicode is not None and not text.isascii():
+            text = unicodedata.normalize(self.unicode, text)
+        return text.strip() if self.trim else text

@@ -1,0 +1,27 @@
+"""Whether a batch release can be fitted: its domain, and what its synthesizer needs of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from stream_dp.batch.base import domain
+from stream_dp.batch.mwem import grouptypes
+from stream_dp.errors import UserError
+from stream_dp.study.group_faults import role_column_faults
+from stream_dp.study.groups import Batch, Groups
+
+
+def faults(batch: Batch, parts: dict[str, Any]) -> Iterator[str]:
+    """Faults of a batch release's domain, to be put after its place in the file."""
+    groups: Groups | None = parts.get("groups")
+    if groups is None or not all(name in parts["attributes"] for name in batch.attributes):
+        return
+    if any(role_column_faults(groups, parts["declared"])):
+        groups = groups.model_copy(update={"roles": None})  # their faults are told once
+    try:
+        columns = domain(groups, parts["attributes"], batch)
+        if batch.kind == "mwem":
+            grouptypes.check(columns)
+    except UserError as error:
+        yield from (f": {line}" for line in error.lines)

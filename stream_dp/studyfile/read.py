@@ -1,0 +1,268 @@
+"""Study files: TOML in, a `Study` and its `Run` out, every fault of the file told at once."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from stream_dp.errors import UserError
+from stream_dp.study import (
+    Attribute,
+    Cumulative,
+    Head,
+    Joint,
+    Population,
+    Release,
+    Run,
+    Study,
+    Window,
+)
+from stream_dp.study.faults import faults
+from stream_dp.study.groups import KINDS, Batch, Groups
+from stream_dp.study.ids import Ids
+from stream_dp.study.numbers import NAME
+from stream_dp.study.periods import Periods
+
+from . import domains
+from .strata import KEYS, Waves, expanded
+
+_NAMES = "use letters, digits, '.', '_' and '-', at most 64"
+_LIMITS = {
+    "greater_than_equal": ("must be at least {}", "ge"),
+    "less_than_equal": ("must be at most {}", "le"),
+}
+_TYPES = {
+    "int_type": "must be a whole number",
+    "string_type": "must be text",
+    "bool_type": "must be true or false",
+    "tuple_type": "must be a list",
+    "string_too_short": "must not be empty",
+}
+_SHAPES = {
+    "attribute": "must be a name, or a list of 2 to 8 names for their product",
+    "where": "must be one attribute and its value, such as { region = 'north' }",
+}
+_KINDS: dict[str, type[Window] | type[Cumulative] | type[Joint]] = {
+    "window": Window,
+    "cumulative": Cumulative,
+    "joint": Joint,
+}
+
+
+def parse(raw: dict[str, Any]) -> Study:
+    """The study in a table that is laid out as a study file is. Raises UserError."""
+    parts, problems = _parts(raw)
+    problems += faults(parts, domains.faults)
+    if problems:
+        # Releases of one declaration share its faults.
+        raise UserError(dict.fromkeys(problems))
+    return Study(**{key: parts[key] for key in Study.model_fields if key in parts})
+
+
+def load(path: Path) -> tuple[Study, Run]:
+    """Read a study file. Raises UserError with every fault found, one line each."""
+    try:
+        raw = tomllib.loads(path.read_text("utf-8"), parse_float=Decimal)
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file; 'stream-dp new {path}' writes one") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: cannot be read: {type(error).__name__}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{path}: not a TOML file: {error}") from None
+    run_raw = raw.pop("run", {})
+    if isinstance(run_raw, dict):
+        run_raw = {**_files(raw), **run_raw}
+    lines: list[str] = []
+    run = _section(Run, run_raw, "run", lines) if isinstance(run_raw, dict) else None
+    if run is None and not lines:
+        lines.append("run: must be a table")
+    try:
+        study = parse(raw)
+    except UserError as error:
+        lines = [*error.lines, *lines]
+    if lines:
+        raise UserError(f"{path}: {line}" for line in lines)
+    assert run is not None
+    plain = Run.model_fields.keys() - {"kafka", "kafka_public"}
+    overrides = {f: v for f in plain if (v := os.environ.get(f"STREAM_DP_{f.upper()}"))}
+    checked = _section(Run, {**run.model_dump(), **overrides}, "environment STREAM_DP_*", lines)
+    if checked is None:
+        raise UserError(lines)
+    return study, checked
+
+
+def _files(raw: dict[str, Any]) -> dict[str, str]:
+    """Where a study runs that does not say so: studies side by side do not share files."""
+    head = raw.get("study")
+    name = head.get("name") if isinstance(head, dict) else None
+    return {"log": f"sqlite:{name}.db", "public": f"sqlite:{name}-public.db"}
+
+
+_M = TypeVar("_M", bound=BaseModel)
+
+
+def _section(model: type[_M], raw: object, where: str, problems: list[str]) -> _M | None:
+    """One section of a file as its model; None, with lines added to `problems`, if it is wrong."""
+    try:
+        return model.model_validate(raw)
+    except ValidationError as error:
+        problems.extend(_lines(error, where, model))
+        return None
+
+
+def _lines(error: ValidationError, where: str, model: type[BaseModel]) -> list[str]:
+    found: dict[str, str] = {}
+    for item in error.errors(include_input=False, include_url=False):
+        # The members of a union leave their own names in the path: keep field names and indices.
+        place = [str(p) for p in item["loc"] if isinstance(p, int) or str(p).isidentifier()]
+        place = [p for p in place if p not in {"int", "str", "Carry", "word", "table"}]
+        shape = _SHAPES.get(place[0]) if where.startswith("releases") and place else None
+        if shape is not None and item["type"] != "missing":
+            place = place[:1]
+        key = ".".join([where, *place])
+        text = item["msg"].removeprefix("Value error, ")
+        if item["type"] == "extra_forbidden":
+            known = [*model.model_fields, *(KEYS if "where" in model.model_fields else ())]
+            text = f"unknown key; known here are {', '.join(known)}"
+        elif item["type"] == "missing":
+            text = "is required"
+        elif item["type"] in {"model_type", "model_attributes_type", "dict_type"}:
+            text = "must be a table"
+        elif item["type"] == "literal_error" and place == ["close"]:
+            text = "must be 'marker' or 'schedule'"
+        elif item["type"] in _LIMITS:
+            kind, name = _LIMITS[item["type"]]
+            text = kind.format(item["ctx"][name])
+        elif item["type"] in _TYPES:
+            text = _TYPES[item["type"]]
+        elif item["type"] == "string_pattern_mismatch":
+            text = _NAMES
+            if "values" in place or "event" in place:
+                text = "use at most 64 characters, without '|', '?', '&' and '='"
+        if shape is not None and item["type"] != "missing":
+            found[key] = shape
+            continue
+        found[key] = f"{found[key]}, or {text[:1].lower()}{text[1:]}" if key in found else text
+    # What is wrong inside a list also leaves it short: the inner fault says more.
+    inner = {key.rpartition(".")[0] for key in found}
+    return [f"{place}: {text}" for place, text in found.items() if place not in inner]
+
+
+def _parts(raw: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Each section as its model where it is sound, and the faults of those that are not."""
+    problems: list[str] = []
+    parts: dict[str, Any] = {}
+    known = ("study", "attributes", "groups", "releases", "run")
+    for key in sorted(raw.keys() - set(known)):
+        problems.append(f"{key}: unknown section; known are {', '.join(known)}")
+    head = dict(raw["study"]) if isinstance(raw.get("study"), dict) else {}
+    for key, model in (("periods", Periods), ("population", Population), ("ids", Ids)):
+        sub = head.pop(key, None if key == "periods" else {})
+        if sub is None:
+            problems.append(f"study.{key}: is required")
+        else:
+            if key == "periods" and isinstance(sub, dict):
+                sub = _nest_schedule(sub)
+            parts[key] = _section(model, sub, f"study.{key}", problems)
+    declared, lines = _fields(head)
+    parts |= declared
+    problems += lines
+    attributes = raw.get("attributes")
+    if not isinstance(attributes, dict) or not attributes:
+        problems.append("attributes: declare at least one, as [attributes.NAME]")
+        attributes = {}
+    parts["declared"] = set(attributes)
+    parts["attributes"] = {
+        name: found
+        for name, sub in attributes.items()
+        if _named(name, problems)
+        and (found := _section(Attribute, sub, f"attributes.{name}", problems)) is not None
+    }
+    if "groups" in raw:
+        parts["groups"] = _section(Groups, raw["groups"], "groups", problems)
+    releases = raw.get("releases")
+    if not isinstance(releases, list) or not releases:
+        problems.append("releases: declare at least one, as [[releases]]")
+        releases = []
+    whole = [one for i, sub in enumerate(releases, 1) for one in _each(sub, i, parts, problems)]
+    listed = [_release(sub, i, problems) for i, sub in whole]
+    parts["listed"] = tuple(zip((i for i, _ in whole), listed, strict=True))
+    parts["releases"] = tuple(r for r in listed if not isinstance(r, Batch))
+    batches = tuple(r for r in listed if isinstance(r, Batch))
+    if batches:
+        parts["batches"] = batches
+    return parts, problems
+
+
+def _each(
+    raw: object, number: int, parts: dict[str, Any], problems: list[str]
+) -> list[tuple[int, object]]:
+    """What one declaration stands for, each with its number in the file."""
+    if not isinstance(raw, dict) or not set(KEYS) & raw.keys():
+        return [(number, raw)]
+    where, waves = f"releases[{number}]", None
+    if "waves" in raw:
+        waves = _section(Waves, raw["waves"], f"{where}.waves", problems)
+        if waves is None:
+            return []
+    declared, periods = parts["declared"], parts.get("periods")
+    made, lines = expanded(raw, waves, parts["attributes"], declared, periods)
+    problems += [f"{where}{line}" for line in lines]
+    return [(number, one) for one in made]
+
+
+def _named(name: str, problems: list[str]) -> bool:
+    if re.fullmatch(NAME, name):
+        return True
+    problems.append(f"attributes.{name}: {_NAMES}")
+    return False
+
+
+def _nest_schedule(periods: dict[str, Any]) -> dict[str, Any]:
+    """`close = "schedule"` with zone, at, grace, delay beside it becomes a Schedule."""
+    if periods.get("close") != "schedule":
+        return periods
+    inner = {k: v for k, v in periods.items() if k in {"zone", "at", "grace", "delay"}}
+    return {k: v for k, v in periods.items() if k not in inner} | {"close": inner}
+
+
+def _fields(head: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The plain keys of [study] that are sound, and the faults of the others."""
+    try:
+        return dict(Head.model_validate(head)), []
+    except ValidationError as error:
+        wrong = {str(item["loc"][0]) for item in error.errors() if item["loc"]}
+        sample = {"name": "x", "unit": "x", "neighbours": "add_remove", "rho": 1, "delta": "1/2"}
+        sound = {key: head[key] for key in head.keys() & Head.model_fields.keys() - wrong}
+        checked = Head.model_validate({**sample, **sound})
+        known = f"known here are {', '.join((*Head.model_fields, 'periods', 'population', 'ids'))}"
+        lines = [
+            f"{line.split(': unknown key')[0]}: unknown key; {known}"
+            if ": unknown key" in line
+            else line
+            for line in _lines(error, "study", Head)
+        ]
+        return {key: getattr(checked, key) for key in sound}, [
+            "study.neighbours: is required: 'add_remove', 'replace_one' or 'replace_in_place';"
+            " it decides what is protected, so there is no default"
+            if line == "study.neighbours: is required"
+            else line
+            for line in lines
+        ]
+
+
+def _release(raw: object, number: int, problems: list[str]) -> Release | Batch | None:
+    kind = raw.get("kind") if isinstance(raw, dict) else None
+    where = f"releases[{number}]"
+    if isinstance(kind, str) and kind in KINDS:
+        return _section(Batch, raw, where, problems)
+    if not isinstance(kind, str) or kind not in _KINDS:
+        problems.append(f"{where}.kind: must be one of {', '.join((*_KINDS, *KINDS))}")
+        return None
+    return _section(_KINDS[kind], raw, where, problems)

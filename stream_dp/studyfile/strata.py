@@ -1,0 +1,94 @@
+"""`strata` and `waves`: one declaration in a study file that stands for a release of each value.
+
+strata = "region" stands for a release NAME-VALUE with where = { region = VALUE } for each value;
+waves = { by = "wave", every = 6, length = 12 } gives them periods of their own too: the i-th wave
+begins i * every periods after the first and lasts `length`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from stream_dp.study import Attribute
+from stream_dp.study.numbers import NAME
+from stream_dp.study.periods import Periods
+
+KEYS = ("strata", "waves")
+
+
+class Waves(BaseModel):
+    """One declaration for a release of each value of a fixed attribute, each with its periods."""
+
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+
+    by: Annotated[str, Field(strict=True)]
+    """The fixed attribute whose values are the waves."""
+    every: Annotated[int, Field(ge=1, strict=True)]
+    """How many periods after one wave the next begins."""
+    length: Annotated[int, Field(ge=1, strict=True)]
+    """How many periods a wave lasts."""
+
+
+def expanded(
+    raw: Mapping[str, Any],
+    waves: Waves | None,
+    attributes: Mapping[str, Attribute],
+    declared: set[str],
+    periods: Periods | None,
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """The releases that one declaration stands for, and its faults, to be put after its place.
+
+    raw: with `strata`, or with `waves`, which are given as checked; attributes: those that are
+    sound; declared: the names of all.
+    """
+    rest = {key: value for key, value in raw.items() if key not in KEYS}
+    key, by = ("waves.by", waves.by) if waves is not None else ("strata", raw.get("strata"))
+    fixed = [name for name, attribute in attributes.items() if attribute.fixed]
+    own = [name for name in ("where", *KEYS) if name in raw]
+    if len(own) > 1:
+        return [], [f": declare one of {', '.join(own)}"]
+    if waves is not None and {"first", "last"} & raw.keys():
+        return [], [".waves: each wave gets first and last of its own: leave these out"]
+    if not isinstance(by, str):
+        return [], [f".{key}: must be the name of one attribute, such as 'region'"]
+    if by in declared and by not in attributes:
+        return [], []  # its own faults are told
+    if by not in declared:
+        known = f"; fixed are {', '.join(fixed)}" if fixed else ""
+        return [], [f".{key}: no attribute '{by}' is declared{known}"]
+    if by not in fixed:
+        return [], [f".{key}: declare attributes.{by} with fixed = true: a person keeps a stratum"]
+    if not isinstance(raw.get("name"), str):
+        return [], [".name: is required"]
+    made, values = [], attributes[by].values
+    for value in values:
+        name = f"{raw['name']}-{value}"
+        if re.fullmatch(NAME, raw["name"]) and not re.fullmatch(NAME, name):
+            return [], [
+                f".{key}: '{name}' cannot be a release's name: write the values of '{by}' with"
+                " letters, digits, '.', '_' and '-'"
+            ]
+        made.append({**rest, "name": name, "where": {by: value}})
+    if waves is None or periods is None:
+        return made, []
+    return _in_turn(made, waves, periods.labels)
+
+
+def _in_turn(
+    made: list[dict[str, Any]], waves: Waves, labels: tuple[str, ...]
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """The same releases, each with its wave's periods."""
+    starts = [place * waves.every for place in range(len(made))]
+    over = starts[-1] + waves.length - len(labels)
+    if over > 0:
+        return [], [
+            f".waves: the last of {len(made)} waves would end {over}"
+            f" period{'s' * (over > 1)} after the study: raise study.periods.count to"
+            f" {len(labels) + over}, or make waves shorter or closer"
+        ]
+    spans = [{"first": labels[i], "last": labels[i + waves.length - 1]} for i in starts]
+    return [one | span for one, span in zip(made, spans, strict=True)], []
