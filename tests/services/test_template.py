@@ -92,7 +92,8 @@ def test_groups(read) -> None:
 
 def test_a_schedule(read) -> None:
     lines = [line.removeprefix("# ") for line in TEMPLATE.splitlines() if line.startswith("# ")]
-    some = [line for line in lines if re.match(r"zone|at = 06|grace|delay", line)]
+    some = lines[lines.index(next(line for line in lines if line.startswith("close"))) :]
+    some = [line for line in some if re.match(r"zone|at = 06|grace|delay", line)]
     schedule = "\n".join(['close = "schedule"', *some, ""])
     (marker,) = re.findall(r'^close = "marker".*\n', TEMPLATE, re.MULTILINE)
     assert read(TEMPLATE, (marker, schedule)).study.periods.close_time(1)
