@@ -59,7 +59,9 @@ def test_every_command_is_there() -> None:
     for name, parser in commands.choices.items():
         run = parser.get_default("command")
         module, function = run.target.split(".")
-        assert callable(getattr(import_module(f"stream_dp.services.{module}"), function)), name
+        assert callable(
+            getattr(import_module(f"stream_dp.services.commands.{module}"), function)
+        ), name
 
 
 def refusal(capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
