@@ -15,7 +15,7 @@ from stream_dp.batch.data.domain import Column, Domain
 from stream_dp.batch.data.tables import from_tables, to_tables
 from stream_dp.batch.kinds import synthesizer
 from stream_dp.privacy.noise import System
-from stream_dp.study.groups import Batch
+from stream_dp.study.groups import BatchRelease
 
 dice = np.random.default_rng(1)  # of the simulated tables
 region = dice.choice(["north", "south"], 500)
@@ -26,7 +26,9 @@ members = pa.table({"household": home, "work": work})
 
 domain = Domain((Column("region", ("north", "south")),), (Column("work", ("yes", "no")),), most=3)
 hierarchy = from_tables(domain, households, members, "household", "household")
-release = Batch(name="homes", kind="mwem", attributes=("work",), rho=Fraction(1, 10), rounds=5)
+release = BatchRelease(
+    name="homes", kind="mwem", attributes=("work",), rho=Fraction(1, 10), rounds=5
+)
 
 model = synthesizer(release.kind)(hierarchy, release, System(), Memory(), lambda *progress: None)
 groups, people = to_tables(model.sample(seed=2))

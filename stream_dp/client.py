@@ -24,7 +24,7 @@ from .privacy.ledger import BudgetExceeded, Charge, Ledger
 from .release.data_sets import DataSet
 from .release.panels import TOPIC, read_panel
 from .release.published import Keep, Release, certified, declaration, everything, refused
-from .study import Cumulative, Window
+from .study import CumulativeRelease, WindowRelease
 from .study.alphabet import ABSENT
 
 __all__ = ["LEVEL", "Estimate", "Public", "Release"]
@@ -234,11 +234,11 @@ class Public:
         declared = self.study.release(name)
         alphabet = self.study.alphabet(declared)
         totals = []
-        if not isinstance(declared, Window):
+        if not isinstance(declared, WindowRelease):
             first, last = self.study.span(declared)
             top = last - first + 1
             totals = [f"total at-least {b}" for b in dict.fromkeys((1, min(3, top), top))]
-        if isinstance(declared, Cumulative):
+        if isinstance(declared, CumulativeRelease):
             return totals
         known = [v for v in alphabet.values if ABSENT not in str(v).replace("=", "&").split("&")]
         value, width = shlex.quote(str(known[-1])), declared.width

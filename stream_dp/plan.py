@@ -13,9 +13,8 @@ from .errors import UserError
 from .privacy.ledger import BudgetExceeded, Charge, Ledger, composed
 from .privacy.zcdp import epsilon
 from .release.panels import bias_words, invariants_words, relation_words
-from .study import Cumulative as DeclaredCumulative
-from .study import Release, Strategy, Study
-from .study.groups import Batch
+from .study import CumulativeRelease, Release, Strategy, Study
+from .study.groups import BatchRelease
 
 _MOST_DEVIATION = 10**6
 _MOST_ROWS = 2 * 10**8
@@ -27,7 +26,7 @@ _MOST_EPSILON, _MOST_DELTA = 10, Fraction(1, 1000)
 class Planned:
     """One release: its charges by period, and the errors that theory gives."""
 
-    release: Release | Batch
+    release: Release | BatchRelease
     charges: tuple[Fraction, ...]
     facts: dict[str, str | int | float]
 
@@ -164,7 +163,7 @@ def _bounded(study: Study, release: Release, found: AnyMechanism) -> None:
         )
 
 
-def _batch(study: Study, batch: Batch) -> Planned:
+def _batch(study: Study, batch: BatchRelease) -> Planned:
     """Each of its data sets costs its rho, charged when the period closes that it is due at."""
     assert study.groups is not None
     labels = study.periods.labels
@@ -216,7 +215,7 @@ def _window_facts(
         "patterns": found.bins,
         "deviation_of_a_pattern": spread[found.strategy],
     }
-    if not isinstance(release, DeclaredCumulative) and release.strategy is None:
+    if not isinstance(release, CumulativeRelease) and release.strategy is None:
         listed = " and ".join(f"{s} {spread[s]:.1f}" for s in forms)
         why = f"a pattern's deviation: {listed}"
         if grows:

@@ -18,15 +18,15 @@ from pydantic import BaseModel
 from stream_dp.study import (
     Attribute,
     Carry,
-    Cumulative,
+    CumulativeRelease,
+    DeclaredPopulation,
     Head,
-    Joint,
-    Population,
+    JointRelease,
     Run,
     Study,
-    Window,
+    WindowRelease,
 )
-from stream_dp.study.groups import Batch, GroupAttribute, Groups, RoleColumn
+from stream_dp.study.groups import BatchRelease, GroupAttribute, Groups, RoleColumn
 from stream_dp.study.periods import Periods, Schedule
 from stream_dp.studyfile.strata import KEYS, Waves
 
@@ -39,15 +39,15 @@ SECTIONS: dict[str, tuple[type[BaseModel], str]] = {
         "These keys stand beside `close`. A period closes `grace` after `at`, local time, on the"
         " day after its last.",
     ),
-    "`[study.population]`": (Population, "How many units there are, where that is public."),
+    "`[study.population]`": (DeclaredPopulation, "How many units there are, where that is public."),
     "`[attributes.NAME]`": (Attribute, "A question: its possible answers. Declare at least one."),
     "`missing = { ... }`": (Carry, "Carry forward: a missing answer repeats the person's last."),
-    '`[[releases]]` with `kind = "window"`': (Window, "Every pattern of the last periods."),
+    '`[[releases]]` with `kind = "window"`': (WindowRelease, "Every pattern of the last periods."),
     '`[[releases]]` with `kind = "cumulative"`': (
-        Cumulative,
+        CumulativeRelease,
         "How many people have had the event in at least b periods.",
     ),
-    '`[[releases]]` with `kind = "joint"`': (Joint, "One panel for patterns and totals."),
+    '`[[releases]]` with `kind = "joint"`': (JointRelease, "One panel for patterns and totals."),
     "`waves = { ... }`": (
         Waves,
         "Of a release of a panel: one release for each value of a fixed attribute, the i-th with"
@@ -60,7 +60,7 @@ SECTIONS: dict[str, tuple[type[BaseModel], str]] = {
     "`[groups.attributes.NAME]`": (GroupAttribute, "A property of a group."),
     "`[groups.roles]`": (RoleColumn, "Who is who in a group, where relatives matter."),
     "`[[releases]]` of groups with their members": (
-        Batch,
+        BatchRelease,
         "A synthetic data set of groups and their members, made anew at some periods.",
     ),
     "`[run]`": (
@@ -140,7 +140,7 @@ def markdown() -> str:
         rows = [*_rows(model)]
         if model is Head:
             rows += [row for row in _rows(Study) if row[0].strip("`") in inline()]
-        if model in (Window, Cumulative, Joint):
+        if model in (WindowRelease, CumulativeRelease, JointRelease):
             rows += [(f"`{key}`", "see text", "none", EXPANDED[key]) for key in KEYS]
         lines = ["| key | value | default | meaning |", "|---|---|---|---|"]
         lines += [f"| {' | '.join(row)} |" for row in rows]

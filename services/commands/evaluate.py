@@ -20,7 +20,7 @@ from stream_dp.batch.data.domain import Hierarchy
 from stream_dp.batch.workload.candidates import declared
 from stream_dp.errors import UserError
 from stream_dp.study import Study
-from stream_dp.study.groups import Batch
+from stream_dp.study.groups import BatchRelease
 
 from ..cli import Output
 from ..deployment import Setting
@@ -172,13 +172,13 @@ def _heard(bar: Any) -> Heard:
     return heard
 
 
-def _last_due(study: Study, release: Batch) -> str:
+def _last_due(study: Study, release: BatchRelease) -> str:
     numbers = range(1, study.periods.count + 1)
     return study.periods.labels[max(n for n in numbers if release in study.due(n)) - 1]
 
 
 def hierarchy(
-    study: Study, release: Batch, known: Panel, members: Members, number: int
+    study: Study, release: BatchRelease, known: Panel, members: Members, number: int
 ) -> Hierarchy:
     """What a release sees of the population at a period's close."""
     people = members.people([known[name][:, number - 1] for name in release.attributes])

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from stream_dp.privacy.noise import Source, exact_variance
 from stream_dp.study import Study
-from stream_dp.study.groups import Batch, Groups
+from stream_dp.study.groups import BatchRelease, Groups
 
 from .data.domain import Column, Domain, Hierarchy, Roles
 
@@ -77,7 +77,7 @@ class Synthesizer(Protocol):
     def __call__(
         self,
         hierarchy: Hierarchy,
-        release: Batch,
+        release: BatchRelease,
         source: Source,
         transcript: Transcript,
         progress: Progress,
@@ -99,13 +99,13 @@ class Memory:
         return self.held[number]
 
 
-def domain_of(study: Study, release: Batch) -> Domain:
+def domain_of(study: Study, release: BatchRelease) -> Domain:
     """The columns of a batch release. Raises UserError."""
     assert study.groups is not None
     return domain(study.groups, study.attributes, release)
 
 
-def domain(groups: Groups, attributes: Mapping[str, Any], release: Batch) -> Domain:
+def domain(groups: Groups, attributes: Mapping[str, Any], release: BatchRelease) -> Domain:
     """Of people the role comes first, where there is one."""
     people = tuple(Column(name, attributes[name].symbols) for name in release.attributes)
     of_groups = tuple(Column(name, a.values) for name, a in groups.attributes.items())

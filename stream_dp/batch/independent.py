@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.privacy.noise import Source
-from stream_dp.study.groups import Batch
+from stream_dp.study.groups import BatchRelease
 
 from .base import Measured, Progress, Transcript
 from .data.domain import Domain, Hierarchy
@@ -83,7 +83,7 @@ class Independent:
 
 def fit(
     hierarchy: Hierarchy,
-    release: Batch,
+    release: BatchRelease,
     source: Source,
     transcript: Transcript,
     progress: Progress,

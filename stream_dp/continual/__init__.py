@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from stream_dp.study import Cumulative as DeclaredCumulative
-from stream_dp.study import Joint as DeclaredJoint
-from stream_dp.study import Release, Study
+from stream_dp.study import CumulativeRelease, JointRelease, Release, Study
 
 from .base import Mechanism, Step
 from .cumulative import Cumulative
@@ -16,9 +14,9 @@ AnyMechanism = FixedWindow | Cumulative | Joint
 
 def mechanism(study: Study, release: Release) -> AnyMechanism:
     """The mechanism that a release declares."""
-    if isinstance(release, DeclaredCumulative):
+    if isinstance(release, CumulativeRelease):
         return Cumulative.of(study, release)
-    if isinstance(release, DeclaredJoint):
+    if isinstance(release, JointRelease):
         return Joint.of(study, release)
     return FixedWindow.of(study, release)
 

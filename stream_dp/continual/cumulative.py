@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from stream_dp.errors import Inconsistent
 from stream_dp.panel import Panel, Symbols
 from stream_dp.privacy.noise import Draw, exact_variance
-from stream_dp.study import Cumulative as Declared
-from stream_dp.study import Study
+from stream_dp.study import CumulativeRelease, Study
 
 from .base import Counts, Estimates, Measurements, Step, fits, pack, shuffled, unpack
 from .counters import Floats
@@ -53,7 +52,7 @@ class Cumulative(CumulativeForm):
     """Algorithm 2 for one event; its fields are those of its form."""
 
     @classmethod
-    def of(cls, study: Study, release: Declared) -> Cumulative:
+    def of(cls, study: Study, release: CumulativeRelease) -> Cumulative:
         """The form that the release declares, with the best counter where it names none."""
         first, last = study.span(release)
         return cls.best(

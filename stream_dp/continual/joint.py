@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 
 from stream_dp.panel import Panel, window_symbols
 from stream_dp.privacy.noise import Draw
-from stream_dp.study import Joint as Declared
-from stream_dp.study import Study
+from stream_dp.study import JointRelease, Study
 
 from .base import Counts, Demand, Estimates, Measurements, Step, shuffled
 from .cumulative import Cumulative
@@ -62,7 +61,7 @@ class Joint:
     events: tuple[int, ...]
 
     @classmethod
-    def of(cls, study: Study, release: Declared) -> Joint:
+    def of(cls, study: Study, release: JointRelease) -> Joint:
         """The two mechanisms with their parts of rho.
 
         Where nothing is declared, patterns get a little over half: sums gain from the patterns'

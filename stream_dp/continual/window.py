@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from stream_dp.panel import Panel, window_symbols
 from stream_dp.privacy.noise import Draw
-from stream_dp.study import Study, Window
+from stream_dp.study import Study, WindowRelease
 
 from .base import Counts, Estimates, Measurements, Step, fits, pack, shuffled, unpack
 from .contrasts import Floats, backward
@@ -54,7 +54,7 @@ class FixedWindow(WindowForm):
     """A window release as a continual mechanism; its fields are those of its form."""
 
     @classmethod
-    def of(cls, study: Study, release: Window) -> FixedWindow:
+    def of(cls, study: Study, release: WindowRelease) -> FixedWindow:
         """The form that the release declares, and the best in theory where it is silent."""
         alphabet = study.alphabet(release)
         first, last = study.span(release)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.panel import Panel
-from stream_dp.study import Cumulative, Release, Study
+from stream_dp.study import CumulativeRelease, Release, Study
 
 from .estimator import Answers, Best, Own, Stream, people, ratio
 from .least_squares import Weighted
@@ -62,7 +62,7 @@ class Estimate:
 
 def question(study: Study, declared: Release, query: str) -> WindowQuery | TotalQuery:
     """What the words ask of a release. Raises UserError where it cannot be asked that."""
-    if isinstance(declared, Cumulative) and query.split()[:1] != ["total"]:
+    if isinstance(declared, CumulativeRelease) and query.split()[:1] != ["total"]:
         raise UserError(f"query '{query}': ask a cumulative release 'total at-least B'")
     alphabet = study.alphabet(declared)
     asked = parse(query, alphabet.name, alphabet.values)

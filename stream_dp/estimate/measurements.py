@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from stream_dp.continual import AnyMechanism, Cumulative, FixedWindow, Joint, mechanism
 from stream_dp.continual.cumulative_form import Lane
 from stream_dp.errors import Inconsistent
-from stream_dp.study import Release, Study, Window
+from stream_dp.study import Release, Study, WindowRelease
 
 Floats = NDArray[np.float64]
 Ints = NDArray[Any]
@@ -101,7 +101,7 @@ class Measured:
 
     @property
     def events(self) -> tuple[int, ...]:
-        assert not isinstance(self.declared, Window)
+        assert not isinstance(self.declared, WindowRelease)
         return self.study.event_codes(self.declared)
 
     def lane(self, b: int) -> Lane | None:

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.errors import Inconsistent
-from stream_dp.study import Cumulative, Joint, Release, Study, Window
+from stream_dp.study import CumulativeRelease, JointRelease, Release, Study, WindowRelease
 
 from .cells import NULL, Cells, Waiting, latest
 from .reports import Reason, Rejected
@@ -95,7 +95,7 @@ class Population:
             for name, attribute in study.attributes.items()
         }
         self._recent = {stream: self._unknown(stream, size) for stream in self._alphabets}
-        self._counted = [r for r in study.releases if not isinstance(r, Window)]
+        self._counted = [r for r in study.releases if not isinstance(r, WindowRelease)]
         self._totals = {r.name: np.zeros(size, np.uint16) for r in self._counted}
         self._entered = {r.name: np.zeros(size, bool) for r in self._counted}
 
@@ -258,7 +258,7 @@ class Population:
         return symbols
 
     def _rises(
-        self, release: Cumulative | Joint, symbols: NDArray[np.uint32]
+        self, release: CumulativeRelease | JointRelease, symbols: NDArray[np.uint32]
     ) -> Callable[[], NDArray[np.int64]]:
         """Count the event in a period of the release; what gives the counts, (T + 1,) int64.
 
@@ -296,13 +296,13 @@ class Population:
         counts = {}
         for release in self._study.releases:
             parts = []
-            if not isinstance(release, Cumulative):
+            if not isinstance(release, CumulativeRelease):
                 bins = len(self._alphabets[release.stream].values) ** release.width
                 codes = recent[release.stream]
                 if release.width < self._widths[release.stream]:
                     codes = codes % bins
                 parts.append(np.bincount(codes, minlength=bins).astype(np.int64))
-            if not isinstance(release, Window):
+            if not isinstance(release, WindowRelease):
                 parts.append(counted[release.name]())
             counts[release.name] = np.concatenate(parts)
         return counts
@@ -349,4 +349,4 @@ class Population:
 
 def _width(release: Release) -> int:
     """Periods that the release looks back on."""
-    return 1 if isinstance(release, Cumulative) else release.width
+    return 1 if isinstance(release, CumulativeRelease) else release.width

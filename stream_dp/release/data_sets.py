@@ -24,7 +24,7 @@ from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.message import MOST_PART, Message
 from stream_dp.privacy.zcdp import epsilon
 from stream_dp.study import Study
-from stream_dp.study.groups import KEY, SIZE, Batch
+from stream_dp.study.groups import KEY, SIZE, BatchRelease
 
 from .arrow import Parts, read, stream
 from .panels import (
@@ -116,7 +116,7 @@ class DataSet:
         return found
 
 
-def columns(study: Study, release: Batch) -> dict[str, dict[str, tuple[int | str, ...]]]:
+def columns(study: Study, release: BatchRelease) -> dict[str, dict[str, tuple[int | str, ...]]]:
     """By table and column, the value of each code; the size of a group is its last column."""
     assert study.groups is not None
     groups: dict[str, tuple[int | str, ...]] = {
@@ -131,7 +131,7 @@ def columns(study: Study, release: Batch) -> dict[str, dict[str, tuple[int | str
 
 def certificate(
     study: Study,
-    declared: Batch,
+    declared: BatchRelease,
     number: int,
     tables: Tables,
     measured: int,

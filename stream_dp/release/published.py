@@ -19,7 +19,7 @@ from pydantic import BaseModel, ValidationError
 from stream_dp import __version__
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.message import Message
-from stream_dp.study import Cumulative, Study
+from stream_dp.study import CumulativeRelease, Study
 from stream_dp.study.alphabet import ABSENT
 from stream_dp.study.faults import contradictions
 
@@ -148,7 +148,9 @@ def _panel(study: Study, message: Message) -> Release:
         raise Inconsistent("of a release that the study does not declare")
     alphabet = study.alphabet(declared)
     # A panel of totals alone has the event, not the attribute's values.
-    values = [(0, 1), (0, 1, ABSENT)] if isinstance(declared, Cumulative) else [alphabet.values]
+    values = (
+        [(0, 1), (0, 1, ABSENT)] if isinstance(declared, CumulativeRelease) else [alphabet.values]
+    )
     _stated(study, held, kind=declared.kind, attribute=alphabet.name)
     if held.values not in values:
         raise Inconsistent("its certificate's values are not what the study declares")

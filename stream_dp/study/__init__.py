@@ -1,41 +1,41 @@
 """What a study declares: who is protected, for how long, at what budget; public, and no data."""
 
 from .alphabet import Alphabet
-from .groups import Batch, Groups
+from .groups import BatchRelease, Groups
 from .model import (
     Attribute,
     Carry,
     CounterName,
-    Cumulative,
+    CumulativeRelease,
+    DeclaredPopulation,
     Head,
-    Joint,
+    JointRelease,
     Neighbours,
-    Population,
     Release,
     Run,
     Strategy,
     Study,
-    Window,
+    WindowRelease,
 )
 from .periods import Periods, Schedule
 
 __all__ = [
     "Alphabet",
     "Attribute",
-    "Batch",
+    "BatchRelease",
     "Carry",
     "CounterName",
-    "Cumulative",
+    "CumulativeRelease",
+    "DeclaredPopulation",
     "Groups",
     "Head",
-    "Joint",
+    "JointRelease",
     "Neighbours",
     "Periods",
-    "Population",
     "Release",
     "Run",
     "Schedule",
     "Strategy",
     "Study",
-    "Window",
+    "WindowRelease",
 ]

@@ -11,19 +11,19 @@ from stream_dp.privacy.ledger import composed
 
 from . import group_faults
 from .alphabet import ABSENT, Alphabet, matching
-from .groups import Batch
+from .groups import BatchRelease
 from .model import (
     MOST_BINS,
     MOST_SYMBOLS,
     MOST_TOTALS,
     NO_CONTRASTS,
     Attribute,
-    Cumulative,
-    Joint,
-    Population,
+    CumulativeRelease,
+    DeclaredPopulation,
+    JointRelease,
     Release,
     Study,
-    Window,
+    WindowRelease,
 )
 from .periods import Periods
 
@@ -32,7 +32,7 @@ _PADDED = ".padded: with rows declared nothing is padded; leave it out"
 
 def faults(
     parts: dict[str, Any],
-    unfit: Callable[[Batch, dict[str, Any]], Iterator[str]] = lambda batch, parts: iter(()),
+    unfit: Callable[[BatchRelease, dict[str, Any]], Iterator[str]] = lambda batch, parts: iter(()),
 ) -> list[str]:
     """Every fault between sections, one line each.
 
@@ -51,7 +51,7 @@ def faults(
         if release.name in seen:
             problems.append(f"{where}.name: '{release.name}' stands there twice")
         seen.add(release.name)
-        if isinstance(release, Batch):
+        if isinstance(release, BatchRelease):
             more = [*group_faults.faults(release, parts), *unfit(release, parts)]
             problems += [f"{where}{fault}" for fault in more]
             continue
@@ -119,7 +119,7 @@ def _against(release: Release, parts: dict[str, Any]) -> Iterator[str]:
         if name in release.attributes:
             yield f".attribute: '{name}' is the same for all of a stratum of it; leave it out"
     yield from _periods(release, parts.get("periods"), len(alphabet.values))
-    if not isinstance(release, Window):
+    if not isinstance(release, WindowRelease):
         for word in release.event:
             if not matching(str(word), alphabet.values):
                 yield f".event: {word!r} is no value of {alphabet.name}; {_known(alphabet)}"
@@ -159,9 +159,9 @@ def _periods(release: Release, periods: Periods | None, q: int) -> Iterator[str]
     if horizon < 1:
         yield f".last: '{release.last}' comes before '{release.first}'"
         return
-    if not isinstance(release, Window) and horizon > MOST_TOTALS:
+    if not isinstance(release, WindowRelease) and horizon > MOST_TOTALS:
         yield f": at most {MOST_TOTALS} periods are supported, not {horizon}"
-    if not isinstance(release, Cumulative):
+    if not isinstance(release, CumulativeRelease):
         if release.width > horizon:
             yield f".width: {release.width} periods is over the horizon of {horizon}"
         elif (bins := q**release.width) > MOST_BINS:
@@ -170,18 +170,18 @@ def _periods(release: Release, periods: Periods | None, q: int) -> Iterator[str]
 
 def _rows(release: Release, alphabet: Alphabet, private: bool) -> Iterator[str]:
     """What must be declared of the number of rows, and what must not."""
-    share = release.size_share if isinstance(release, Cumulative) else None
+    share = release.size_share if isinstance(release, CumulativeRelease) else None
     if release.where is not None:
         if release.rows is None:
             yield ".rows: is required: the size of a stratum is private; declare a bound on it"
-        if isinstance(release, Window) and release.padded:
+        if isinstance(release, WindowRelease) and release.padded:
             yield _PADDED
         return
     if not private:
         if release.rows is not None or share is not None:
             yield ": rows and size_share are for add_remove; here n is public"
         return
-    if isinstance(release, Cumulative):
+    if isinstance(release, CumulativeRelease):
         if release.rows is None and share is None:
             yield (
                 ": under add_remove n is private: declare rows = N, a bound on the people,"
@@ -192,17 +192,17 @@ def _rows(release: Release, alphabet: Alphabet, private: bool) -> Iterator[str]:
             f".rows: a bound goes with people who come and go: declare missing = '{ABSENT}' for"
             f" {alphabet.name}, or leave rows out"
         )
-    elif release.rows is not None and isinstance(release, Window) and release.padded:
+    elif release.rows is not None and isinstance(release, WindowRelease) and release.padded:
         yield _PADDED
-    by_contrasts = not isinstance(release, Cumulative) and release.strategy == "contrasts"
+    by_contrasts = not isinstance(release, CumulativeRelease) and release.strategy == "contrasts"
     if by_contrasts and release.rows is None:
         yield f".strategy: {NO_CONTRASTS}"
-    if isinstance(release, Joint) and alphabet.absent is not None and release.rows is None:
+    if isinstance(release, JointRelease) and alphabet.absent is not None and release.rows is None:
         yield ".rows: is required with 'absent': declare a bound on the people"
 
 
 def _size(parts: dict[str, Any]) -> list[str]:
-    population: Population | None = parts.get("population")
+    population: DeclaredPopulation | None = parts.get("population")
     if population is None:
         return []
     if parts.get("neighbours") == "add_remove" and population.size is not None:

@@ -8,11 +8,11 @@ from typing import Any
 
 from stream_dp.errors import UserError
 
-from .groups import KEY, SIZE, Batch, Groups, check_relation
+from .groups import KEY, SIZE, BatchRelease, Groups, check_relation
 from .periods import Periods
 
 
-def faults(batch: Batch, parts: dict[str, Any]) -> Iterator[str]:
+def faults(batch: BatchRelease, parts: dict[str, Any]) -> Iterator[str]:
     """Faults of a batch release, to be put after its place in the file."""
     periods: Periods | None = parts.get("periods")
     if (batch.every is None) == (batch.at is None):
@@ -44,7 +44,7 @@ def faults(batch: Batch, parts: dict[str, Any]) -> Iterator[str]:
 
 def whole(parts: dict[str, Any]) -> Iterator[str]:
     """Faults of the study as a whole, each with its place."""
-    batches: tuple[Batch, ...] = parts.get("batches", ())
+    batches: tuple[BatchRelease, ...] = parts.get("batches", ())
     if "groups" in parts and not batches and all(r is not None for _, r in parts["listed"]):
         yield "groups: no release uses it: declare a batch release, or remove it"
     groups: Groups | None = parts.get("groups")
@@ -77,7 +77,7 @@ def role_column_faults(groups: Groups, attributes: Collection[str]) -> Iterator[
         yield f"groups.roles.children: must be fewer than groups.most = {groups.most}"
 
 
-def cost(batch: Batch, periods: Periods | None) -> Fraction:
+def cost(batch: BatchRelease, periods: Periods | None) -> Fraction:
     """What all data sets of a batch release cost together, as far as that is known."""
     if batch.at is not None:
         return batch.rho * len(batch.at)

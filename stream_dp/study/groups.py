@@ -66,7 +66,7 @@ class Groups(Declared):
     """`[groups.roles]`: who is head, spouse and child, where relatives matter."""
 
 
-class Batch(Declared):
+class BatchRelease(Declared):
     """A synthetic data set of groups with their members, made anew at some periods' closes."""
 
     name: Name

@@ -18,7 +18,7 @@ from pydantic import AfterValidator, Field
 from stream_dp.errors import UserError
 
 from .alphabet import ABSENT, Alphabet, matching
-from .groups import Batch, Groups
+from .groups import BatchRelease, Groups
 from .ids import Ids
 from .numbers import Declared, Flag, Name, Probability, Rho, Symbol
 from .periods import Periods
@@ -130,7 +130,7 @@ class _Release(Declared):
         return "&".join(self.attributes) + where
 
 
-class Window(_Release):
+class WindowRelease(_Release):
     """A fixed-window release: every pattern of the last `width` periods."""
 
     kind: Literal["window"]
@@ -145,7 +145,7 @@ class Window(_Release):
     noisy counts are projected onto what is possible. Chosen where it is not declared."""
 
 
-class Cumulative(_Release):
+class CumulativeRelease(_Release):
     """A cumulative release: how many people have had the event in at least b periods."""
 
     kind: Literal["cumulative"]
@@ -160,7 +160,7 @@ class Cumulative(_Release):
     period, or, beside `rows`, of all who have entered by each period."""
 
 
-class Joint(_Release):
+class JointRelease(_Release):
     """One panel for both: every pattern of the last `width` periods, and the totals of an event."""
 
     kind: Literal["joint"]
@@ -178,7 +178,7 @@ class Joint(_Release):
     """The stream counter of the totals, as in a cumulative release."""
 
 
-Release = Annotated[Window | Cumulative | Joint, Field(discriminator="kind")]
+Release = Annotated[WindowRelease | CumulativeRelease | JointRelease, Field(discriminator="kind")]
 
 
 class Run(Declared):
@@ -212,7 +212,7 @@ class Run(Declared):
     a file, and not on Kafka."""
 
 
-class Population(Declared):
+class DeclaredPopulation(Declared):
     """How many units there are, where that is public."""
 
     size: Annotated[int, Field(ge=1, le=10**9, strict=True)] | None = None
@@ -249,7 +249,7 @@ class Study(Head):
 
     periods: Periods
     """`[study.periods]`: the horizon, and when each period closes."""
-    population: Population = Population()
+    population: DeclaredPopulation = DeclaredPopulation()
     """`[study.population]`: how many units there are, where that is public."""
     ids: Annotated[Ids | None, AfterValidator(_some)] = None
     """`[study.ids]`: which spellings of an id are one person. Without it every spelling is a
@@ -260,7 +260,7 @@ class Study(Head):
     """`[[releases]]` of panels."""
     groups: Groups | None = None
     """`[groups]`: the groups that people belong to, for data sets of groups with their members."""
-    batches: tuple[Batch, ...] | None = None
+    batches: tuple[BatchRelease, ...] | None = None
     """`[[releases]]` of data sets of groups with their members."""
 
     @property
@@ -279,11 +279,11 @@ class Study(Head):
         names = ", ".join(r.name for r in (*self.releases, *(self.batches or ())))
         raise UserError(f"release '{name}': the study has no such release; it has {names}")
 
-    def batch(self, name: str) -> Batch | None:
+    def batch(self, name: str) -> BatchRelease | None:
         """The batch release of that name."""
         return next((b for b in self.batches or () if b.name == name), None)
 
-    def due(self, number: int) -> tuple[Batch, ...]:
+    def due(self, number: int) -> tuple[BatchRelease, ...]:
         """The batch releases that a period's close begins."""
         label = self.periods.labels[number - 1]
         return tuple(
@@ -297,7 +297,7 @@ class Study(Head):
         parts = tuple(self.attributes[name].symbols for name in release.attributes)
         return Alphabet(release.attributes, parts, release.where is not None)
 
-    def event_codes(self, release: Cumulative | Joint) -> tuple[int, ...]:
+    def event_codes(self, release: CumulativeRelease | JointRelease) -> tuple[int, ...]:
         values = self.alphabet(release).values
         found = {code for word in release.event for code in matching(str(word), values)}
         return tuple(sorted(found))

@@ -9,10 +9,10 @@ from stream_dp.batch.base import domain
 from stream_dp.batch.mwem import grouptypes
 from stream_dp.errors import UserError
 from stream_dp.study.group_faults import role_column_faults
-from stream_dp.study.groups import Batch, Groups
+from stream_dp.study.groups import BatchRelease, Groups
 
 
-def faults(batch: Batch, parts: dict[str, Any]) -> Iterator[str]:
+def faults(batch: BatchRelease, parts: dict[str, Any]) -> Iterator[str]:
     """Faults of a batch release's domain, to be put after its place in the file."""
     groups: Groups | None = parts.get("groups")
     if groups is None or not all(name in parts["attributes"] for name in batch.attributes):

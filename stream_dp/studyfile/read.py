@@ -14,17 +14,17 @@ from pydantic import BaseModel, ValidationError
 from stream_dp.errors import UserError
 from stream_dp.study import (
     Attribute,
-    Cumulative,
+    CumulativeRelease,
+    DeclaredPopulation,
     Head,
-    Joint,
-    Population,
+    JointRelease,
     Release,
     Run,
     Study,
-    Window,
+    WindowRelease,
 )
 from stream_dp.study.faults import faults
-from stream_dp.study.groups import KINDS, Batch, Groups
+from stream_dp.study.groups import KINDS, BatchRelease, Groups
 from stream_dp.study.ids import Ids
 from stream_dp.study.numbers import NAME
 from stream_dp.study.periods import Periods
@@ -48,10 +48,10 @@ _SHAPES = {
     "attribute": "must be a name, or a list of 2 to 8 names for their product",
     "where": "must be one attribute and its value, such as { region = 'north' }",
 }
-_KINDS: dict[str, type[Window] | type[Cumulative] | type[Joint]] = {
-    "window": Window,
-    "cumulative": Cumulative,
-    "joint": Joint,
+_KINDS: dict[str, type[WindowRelease] | type[CumulativeRelease] | type[JointRelease]] = {
+    "window": WindowRelease,
+    "cumulative": CumulativeRelease,
+    "joint": JointRelease,
 }
 
 
@@ -162,7 +162,7 @@ def _parts(raw: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     for key in sorted(raw.keys() - set(known)):
         problems.append(f"{key}: unknown section; known are {', '.join(known)}")
     head = dict(raw["study"]) if isinstance(raw.get("study"), dict) else {}
-    for key, model in (("periods", Periods), ("population", Population), ("ids", Ids)):
+    for key, model in (("periods", Periods), ("population", DeclaredPopulation), ("ids", Ids)):
         sub = head.pop(key, None if key == "periods" else {})
         if sub is None:
             problems.append(f"study.{key}: is required")
@@ -193,8 +193,8 @@ def _parts(raw: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     whole = [one for i, sub in enumerate(releases, 1) for one in _each(sub, i, parts, problems)]
     listed = [_release(sub, i, problems) for i, sub in whole]
     parts["listed"] = tuple(zip((i for i, _ in whole), listed, strict=True))
-    parts["releases"] = tuple(r for r in listed if not isinstance(r, Batch))
-    batches = tuple(r for r in listed if isinstance(r, Batch))
+    parts["releases"] = tuple(r for r in listed if not isinstance(r, BatchRelease))
+    batches = tuple(r for r in listed if isinstance(r, BatchRelease))
     if batches:
         parts["batches"] = batches
     return parts, problems
@@ -257,11 +257,11 @@ def _fields(head: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         ]
 
 
-def _release(raw: object, number: int, problems: list[str]) -> Release | Batch | None:
+def _release(raw: object, number: int, problems: list[str]) -> Release | BatchRelease | None:
     kind = raw.get("kind") if isinstance(raw, dict) else None
     where = f"releases[{number}]"
     if isinstance(kind, str) and kind in KINDS:
-        return _section(Batch, raw, where, problems)
+        return _section(BatchRelease, raw, where, problems)
     if not isinstance(kind, str) or kind not in _KINDS:
         problems.append(f"{where}.kind: must be one of {', '.join((*_KINDS, *KINDS))}")
         return None

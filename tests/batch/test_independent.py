@@ -9,13 +9,13 @@ from stream_dp.batch.base import Memory
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy
 from stream_dp.batch.independent import fit, marginals, variance
 from stream_dp.privacy.noise import Draw, System
-from stream_dp.study.groups import Batch
+from stream_dp.study.groups import BatchRelease
 
 DOMAIN = Domain(
     (Column("region", ("n", "s")),), (Column("a", (0, 1, 2)), Column("b", ("x", "y"))), 3
 )
 RHO = Fraction(1, 7)
-RELEASE = Batch(name="r", kind="independent", attributes=("a", "b"), rho=RHO, every=1)
+RELEASE = BatchRelease(name="r", kind="independent", attributes=("a", "b"), rho=RHO, every=1)
 
 
 def hierarchy(seed=0, groups=400):

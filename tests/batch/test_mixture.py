@@ -19,7 +19,7 @@ from stream_dp.batch.workload.counts import answers
 from stream_dp.batch.workload.queries import SPOUSE
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import Seeded, System
-from stream_dp.study.groups import Batch
+from stream_dp.study.groups import BatchRelease
 
 TRUTH = small.hierarchy(groups=2000)
 SETTINGS = {
@@ -35,7 +35,7 @@ def _small(monkeypatch):
 
 def release(kind, **more):
     facts = {"rho": Fraction(1), "every": 1, "rounds": 4, "per_round": 2, "ways": 2, **more}
-    return Batch(name="r", kind=kind, attributes=("a", "b"), **facts)
+    return BatchRelease(name="r", kind=kind, attributes=("a", "b"), **facts)
 
 
 @pytest.mark.parametrize("kind", SETTINGS)

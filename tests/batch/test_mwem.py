@@ -18,7 +18,7 @@ from stream_dp.batch.workload.counts import answers
 from stream_dp.batch.workload.queries import GROUP, every_marginal
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import Seeded
-from stream_dp.study.groups import Batch
+from stream_dp.study.groups import BatchRelease
 
 ROLES = Roles("role", HEAD, SPOUSE_ROLE, CHILD, 1)
 KIN = Domain((), (Column("role", (CHILD, HEAD, OTHER, SPOUSE_ROLE)), Column("a", (0, 1))), 3, ROLES)
@@ -139,7 +139,7 @@ def test_it_is_what_the_plain_loops_do(candidates):
 
 def test_it_learns_what_there_is_to_learn_and_repeats_itself():
     truth = small.hierarchy(groups=3000)
-    release = Batch(
+    release = BatchRelease(
         name="r", kind="mwem", attributes=("a", "b"), rho=Fraction(5), every=1, rounds=12, ways=2
     )
     transcript, told = Memory(), []
@@ -158,7 +158,7 @@ def test_it_learns_what_there_is_to_learn_and_repeats_itself():
 
 
 def test_single_queries_are_candidates_too():
-    release = Batch(
+    release = BatchRelease(
         name="r",
         kind="mwem",
         attributes=("a", "b"),

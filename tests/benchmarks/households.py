@@ -33,7 +33,7 @@ from stream_dp.batch.data.readers import read, read_pums
 from stream_dp.evaluation.data_sets.households import evaluate
 from stream_dp.evaluation.data_sets.quality import table
 from stream_dp.privacy.zcdp import rho_within
-from stream_dp.study.groups import Batch
+from stream_dp.study.groups import BatchRelease
 
 DATA = Path(__file__).parents[3] / "shared/data/households"
 FILES = DATA / "survey_households.csv", DATA / "survey_persons.csv"
@@ -114,10 +114,10 @@ FORMS = {
 }
 
 
-def batch(hierarchy: Hierarchy, kind: str, epsilon: str) -> Batch:
+def batch(hierarchy: Hierarchy, kind: str, epsilon: str) -> BatchRelease:
     rho = rho_within(Fraction(epsilon), Fraction(1, hierarchy.N**2))
     names = tuple(c.name for c in hierarchy.domain.person)
-    return Batch(name="homes", kind=kind, attributes=names, rho=rho, every=1)
+    return BatchRelease(name="homes", kind=kind, attributes=names, rho=rho, every=1)
 
 
 def heard(what: str, done: int, rounds: int) -> None:

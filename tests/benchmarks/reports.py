@@ -20,8 +20,7 @@ import numpy as np
 from stream_dp.log.base import Stored
 from stream_dp.population import Population
 from stream_dp.population.reports import Decoder
-from stream_dp.study import Attribute, Cumulative, Study, Window
-from stream_dp.study import Population as Declared
+from stream_dp.study import Attribute, CumulativeRelease, DeclaredPopulation, Study, WindowRelease
 from stream_dp.study.periods import Periods
 
 BATCH = 10_000
@@ -35,11 +34,13 @@ def study(size: int) -> Study:
         rho=Fraction(1, 100),
         delta=Fraction(1, 10**6),
         periods=Periods(first="1", every="step", count=12),
-        population=Declared(size=size),
+        population=DeclaredPopulation(size=size),
         attributes={"poverty": Attribute(values=(0, 1), missing=0)},
         releases=(
-            Window(kind="window", name="w", attribute="poverty", width=3, rho=Fraction(1, 200)),
-            Cumulative(
+            WindowRelease(
+                kind="window", name="w", attribute="poverty", width=3, rho=Fraction(1, 200)
+            ),
+            CumulativeRelease(
                 kind="cumulative", name="c", attribute="poverty", event=(1,), rho=Fraction(1, 200)
             ),
         ),

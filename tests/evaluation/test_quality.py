@@ -32,7 +32,7 @@ from stream_dp.batch.workload.sensitivity import of_marginal
 from stream_dp.evaluation.data_sets import baselines, households, quality
 from stream_dp.evaluation.data_sets.quality import Judge, Quality
 from stream_dp.privacy.noise import Draw, Seeded
-from stream_dp.study.groups import Batch
+from stream_dp.study.groups import BatchRelease
 
 TINY = Domain((Column("region", ("n", "s")),), (Column("a", (0, 1)),), 2)
 QUICK = Settings(rows=4, hidden=None, steps=2, rate=0.1)
@@ -129,7 +129,7 @@ def test_the_floor_is_the_noise_and_nothing_else() -> None:
 
 def fitted(rho: str, source: Any, groups: int = 300) -> tuple[Hierarchy, Adaptive]:
     truth = small(groups=groups)
-    release = Batch(
+    release = BatchRelease(
         name="x", kind="mwem", attributes=("a", "b"), rho=Fraction(rho), every=1, ways=2, rounds=4
     )
     return truth, mwem.fit(truth, release, source, Memory(), ignored)
@@ -350,7 +350,7 @@ def test_every_query_costs_rho_exactly() -> None:
 
 def test_a_release_beside_its_baselines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(households, "find_spec", lambda name: None)
-    release = Batch(
+    release = BatchRelease(
         name="x", kind="mwem", attributes=("a", "b"), rho=Fraction(1), every=1, ways=2, rounds=3
     )
     budgets = [("rho 1", release), ("rho 9", release.model_copy(update={"rho": Fraction(9)}))]

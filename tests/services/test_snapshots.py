@@ -8,8 +8,7 @@ import pytest
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.population import Population
 from stream_dp.services.snapshots import Snapshots
-from stream_dp.study import Attribute, Study, Window
-from stream_dp.study import Population as Declared
+from stream_dp.study import Attribute, DeclaredPopulation, Study, WindowRelease
 from stream_dp.study.periods import Periods
 
 STUDY = Study(
@@ -19,9 +18,9 @@ STUDY = Study(
     rho="1/10",
     delta="1e-6",
     periods=Periods(first="1", every="step", count=5),
-    population=Declared(size=7),
+    population=DeclaredPopulation(size=7),
     attributes={"a": Attribute(values=(0, 1), missing=0)},
-    releases=(Window(kind="window", name="w", attribute="a", width=1, rho="1/10"),),
+    releases=(WindowRelease(kind="window", name="w", attribute="a", width=1, rho="1/10"),),
 )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.privacy.noise import Source
-from stream_dp.study.groups import Batch
+from stream_dp.study.groups import BatchRelease
 
 from ..base import Progress, Transcript
 from ..data.domain import Hierarchy, Wide
@@ -79,7 +79,7 @@ def starter(hierarchy: Hierarchy, workload: Workload, how: Settings) -> Callable
 
 def fit(
     hierarchy: Hierarchy,
-    release: Batch,
+    release: BatchRelease,
     source: Source,
     transcript: Transcript,
     progress: Progress,

@@ -23,7 +23,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from stream_dp.privacy.noise import Source
-from stream_dp.study.groups import Batch
+from stream_dp.study.groups import BatchRelease
 
 from ..base import Progress, Transcript
 from ..data.domain import Hierarchy, Wide
@@ -190,7 +190,7 @@ def starter(
 
 def fit(
     hierarchy: Hierarchy,
-    release: Batch,
+    release: BatchRelease,
     source: Source,
     transcript: Transcript,
     progress: Progress,

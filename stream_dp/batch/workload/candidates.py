@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.errors import UserError
-from stream_dp.study.groups import Batch
+from stream_dp.study.groups import BatchRelease
 
 from ..data.domain import Domain, Wide
 from .queries import GROUP, PERSON, SPOUSE, Marginal, Queries, every_marginal
@@ -124,7 +124,7 @@ def one_way(domain: Domain) -> tuple[Marginal, ...]:
     )
 
 
-def declared(domain: Domain, release: Batch) -> Workload:
+def declared(domain: Domain, release: BatchRelease) -> Workload:
     """What a batch release asks. Raises UserError where that is too much."""
     marginals = default_marginals(domain, release.ways)
     asked = sum(m.size for m in marginals)

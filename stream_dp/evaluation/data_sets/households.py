@@ -17,7 +17,7 @@ from stream_dp.batch.loop import Adaptive, Plan
 from stream_dp.batch.workload.candidates import default_marginals
 from stream_dp.batch.workload.queries import Queries
 from stream_dp.privacy.noise import Seeded
-from stream_dp.study.groups import Batch
+from stream_dp.study.groups import BatchRelease
 
 from .baselines import every_query, relatives, without_households
 from .quality import Judge, Quality, measurements
@@ -30,7 +30,7 @@ Heard = Callable[[str, int, int], None]
 
 def evaluate(
     hierarchy: Hierarchy,
-    releases: Sequence[tuple[str, Batch]],
+    releases: Sequence[tuple[str, BatchRelease]],
     repetitions: int,
     seed: int = 0,
     heard: Heard = lambda what, done, rounds: None,
@@ -56,7 +56,7 @@ class _Trial:
     """One repetition of one release."""
 
     def __init__(
-        self, hierarchy: Hierarchy, release: Batch, budget: str, seed: int, heard: Heard
+        self, hierarchy: Hierarchy, release: BatchRelease, budget: str, seed: int, heard: Heard
     ) -> None:
         self.marginals = default_marginals(hierarchy.domain, release.ways)
         asked = Queries.joined(m.queries() for m in self.marginals)

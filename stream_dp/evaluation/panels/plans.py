@@ -10,9 +10,7 @@ from numpy.typing import NDArray
 from stream_dp.continual import AnyMechanism, Cumulative, FixedWindow, mechanism
 from stream_dp.errors import UserError
 from stream_dp.panel import Symbols
-from stream_dp.study import Cumulative as DeclaredCumulative
-from stream_dp.study import Joint as DeclaredJoint
-from stream_dp.study import Release, Study
+from stream_dp.study import CumulativeRelease, JointRelease, Release, Study
 
 from .patterns import Patterns, patterns
 from .totals import rises, totals
@@ -95,7 +93,7 @@ def plan(
     if isinstance(made, FixedWindow):
         judge = patterns(made, *word, symbols, absent=absent, wide=wide)
         return Plan(made, _padded(judge), (judge,))
-    assert isinstance(release, DeclaredCumulative | DeclaredJoint)
+    assert isinstance(release, CumulativeRelease | JointRelease)
     events = study.event_codes(release)
     counts = rises(symbols, events, alphabet.absent)
     if isinstance(made, Cumulative):

@@ -22,8 +22,14 @@ import numpy as np
 from stream_dp.continual import AnyMechanism, Cumulative, FixedWindow, mechanism
 from stream_dp.errors import UserError
 from stream_dp.panel import Symbols
-from stream_dp.study import CounterName, Joint, Release, Study, Window
-from stream_dp.study import Cumulative as DeclaredCumulative
+from stream_dp.study import (
+    CounterName,
+    CumulativeRelease,
+    JointRelease,
+    Release,
+    Study,
+    WindowRelease,
+)
 
 from .paper import Trees
 from .plans import Truth, is_open, plan, seen
@@ -51,14 +57,14 @@ class Variant:
 def variants(study: Study, release: Release, truth: Truth) -> list[Variant]:
     """The paper's form first."""
     symbols = seen(study, release, truth)
-    if isinstance(release, Window):
+    if isinstance(release, WindowRelease):
         return list(_windows(study, release, symbols))
-    if isinstance(release, DeclaredCumulative):
+    if isinstance(release, CumulativeRelease):
         return list(_counters(study, release, symbols))
     return list(_joint(study, release, symbols))
 
 
-def _windows(study: Study, release: Window, symbols: Symbols) -> Iterator[Variant]:
+def _windows(study: Study, release: WindowRelease, symbols: Symbols) -> Iterator[Variant]:
     alphabet = study.alphabet(release)
     open_ = is_open(release, alphabet.absent)
     chosen = mechanism(study, release)
@@ -87,7 +93,7 @@ def _windows(study: Study, release: Window, symbols: Symbols) -> Iterator[Varian
         yield _variant(study, made, symbols, label, paper=paper, chosen=form == own)
 
 
-def _counters(study: Study, release: DeclaredCumulative, symbols: Symbols) -> Iterator[Variant]:
+def _counters(study: Study, release: CumulativeRelease, symbols: Symbols) -> Iterator[Variant]:
     chosen, trees = mechanism(study, release), _copied(release, counter="tree")
     ours = mechanism(study, trees)
     assert isinstance(ours, Cumulative)
@@ -102,17 +108,17 @@ def _counters(study: Study, release: DeclaredCumulative, symbols: Symbols) -> It
         yield _variant(study, made, symbols, name, chosen=own == chosen)
 
 
-def _joint(study: Study, release: Joint, symbols: Symbols) -> Iterator[Variant]:
+def _joint(study: Study, release: JointRelease, symbols: Symbols) -> Iterator[Variant]:
     """One panel, the paper's two that spend all of rho each, and our own two of half of it."""
     fields = {name: getattr(release, name) for name in _COMMON}
     private = study.neighbours == "add_remove"
     rows = symbols.shape[0] if private and release.rows is None else release.rows
 
-    def alone(rho: Fraction) -> tuple[Window, DeclaredCumulative]:
+    def alone(rho: Fraction) -> tuple[WindowRelease, CumulativeRelease]:
         held = {**fields, "rho": rho}
         return (
-            Window(kind="window", width=release.width, rows=release.rows, **held),
-            DeclaredCumulative(kind="cumulative", event=release.event, rows=rows, **held),
+            WindowRelease(kind="window", width=release.width, rows=release.rows, **held),
+            CumulativeRelease(kind="cumulative", event=release.event, rows=rows, **held),
         )
 
     window, sums = alone(release.rho)
