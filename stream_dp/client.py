@@ -14,7 +14,7 @@ import numpy as np
 from .errors import UserError
 from .estimate.answer import LEVEL, Estimate, answered, question
 from .estimate.estimator import Stream
-from .estimate.measurements import Message as Measurements
+from .estimate.measurements import PeriodMeasurements as Measurements
 from .estimate.measurements import whole
 from .estimate.query import TotalQuery
 from .log.base import Damaged, Log, LogError, Missing, Unavailable

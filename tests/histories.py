@@ -10,8 +10,8 @@ from scipy.linalg import null_space
 from stream_dp.continual import mechanism
 from stream_dp.estimate import estimator
 from stream_dp.estimate.estimator import Best, Stream
-from stream_dp.estimate.measurements import Message, whole
-from stream_dp.estimate.query import TotalQuery, parse
+from stream_dp.estimate.measurements import PeriodMeasurements, whole
+from stream_dp.estimate.query import TotalQuery, parse_query
 from stream_dp.panel import window_codes
 from stream_dp.privacy.noise import Draw
 from stream_dp.studyfile import parse as parse_study
@@ -101,7 +101,7 @@ class Case:
             self.people = rng.multinomial(SIZE, np.ones(len(self.histories)) / len(self.histories))
         self.messages = {
             name: [
-                Message(
+                PeriodMeasurements(
                     number,
                     rows @ self.people + rng.normal(0, np.sqrt(variances)).round(),
                     variances,
@@ -164,7 +164,7 @@ class Case:
 
     def wanted(self, declared, text, number):
         """Whether the query is true of a person of each history."""
-        asked = parse(text, self.alphabet.name, self.alphabet.values)
+        asked = parse_query(text, self.alphabet.name, self.alphabet.values)
         found = np.zeros(len(self.histories))
         for i, history in enumerate(self.histories):
             if isinstance(asked, TotalQuery):
@@ -178,7 +178,7 @@ class Case:
         return Best(self.stream, release)
 
     def answer(self, chosen, declared, text, number):
-        asked = parse(text, self.alphabet.name, self.alphabet.values)
+        asked = parse_query(text, self.alphabet.name, self.alphabet.values)
         if isinstance(asked, TotalQuery):
             return chosen.total(asked.least, number)
         return chosen.patterns(number, asked.mask.astype(float))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_dp.errors import UserError
-from stream_dp.estimate.query import parse
+from stream_dp.estimate.query import parse_query
 from stream_dp.study.alphabet import ABSENT, Alphabet, matching
 
 values = st.lists(
@@ -88,20 +88,20 @@ def bins(mask, q):
 
 def test_queries_over_products():
     q, poor, idle = 6, {3, 4, 5}, {1, 4}
-    found = parse("pattern poverty=1 job=no", BOTH.name, BOTH.values)
+    found = parse_query("pattern poverty=1 job=no", BOTH.name, BOTH.values)
     assert bins(found.mask, q) == set(itertools.product(poor, idle))
-    found = parse("pattern poverty=1&job=no|job=absent ?", BOTH.name, BOTH.values)
+    found = parse_query("pattern poverty=1&job=no|job=absent ?", BOTH.name, BOTH.values)
     assert bins(found.mask, q) == set(itertools.product({4, 2, 5}, range(q)))
-    found = parse("at-least 1 of last 2 job=no", BOTH.name, BOTH.values)
+    found = parse_query("at-least 1 of last 2 job=no", BOTH.name, BOTH.values)
     every = set(itertools.product(range(q), repeat=2))
     assert bins(found.mask, q) == {w for w in every if set(w) & idle}
-    found = parse("consecutive 2 of last 2 job=no&poverty=1", BOTH.name, BOTH.values)
+    found = parse_query("consecutive 2 of last 2 job=no&poverty=1", BOTH.name, BOTH.values)
     assert bins(found.mask, q) == {(4, 4)}
-    found = parse("pattern absent poverty=absent", GONE.name, GONE.values)
+    found = parse_query("pattern absent poverty=absent", GONE.name, GONE.values)
     assert bins(found.mask, q) == {(5, 4)}
 
 
 @pytest.mark.parametrize("word", ["poverty=2", "work=no", "no", "poverty", "1"])
 def test_a_query_that_a_product_does_not_know_is_refused_with_its_values(word):
     with pytest.raises(UserError, match="is no value; the values are poverty=0&job=yes,"):
-        parse(f"at-least 1 of last 2 {word}", BOTH.name, BOTH.values)
+        parse_query(f"at-least 1 of last 2 {word}", BOTH.name, BOTH.values)

@@ -13,7 +13,7 @@ from shelves import Shelf, Silent, shelf
 
 from stream_dp.client import Public
 from stream_dp.errors import Inconsistent, UserError
-from stream_dp.estimate.query import parse as parse_query
+from stream_dp.estimate.query import parse_query as parse_query
 from stream_dp.log.base import Damaged, LogError, Missing, Unavailable
 from stream_dp.log.message import START, canonical, message
 from stream_dp.panel import window_codes

@@ -17,7 +17,7 @@ from stream_dp.errors import Inconsistent, UserError
 from stream_dp.estimate import estimator
 from stream_dp.estimate.estimator import Own, people, ratio
 from stream_dp.estimate.least_squares import LeastSquares
-from stream_dp.estimate.measurements import Message, whole
+from stream_dp.estimate.measurements import PeriodMeasurements, whole
 
 CASES = {
     "histogram": (study_of([window(2, strategy="histogram")]), 1),
@@ -196,7 +196,7 @@ def test_too_many_unknowns_are_left_to_the_release(monkeypatch):
 
 def test_damaged_measurements_are_told():
     case = Case(study_of([window(2)]))
-    short = [Message(m.number, m.values[1:], m.variances[1:]) for m in case.messages["r0"]]
+    short = [PeriodMeasurements(m.number, m.values[1:], m.variances[1:]) for m in case.messages["r0"]]
     with pytest.raises(Inconsistent, match="not the measurements that it declares"):
         whole(case.study, {"r0": short}, "x")[0].places  # noqa: B018
 

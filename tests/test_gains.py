@@ -8,7 +8,7 @@ from histories import joint, study_of, totals, window
 
 from stream_dp.continual import mechanism
 from stream_dp.estimate.estimator import Best, Own, Stream
-from stream_dp.estimate.measurements import Message, whole
+from stream_dp.estimate.measurements import PeriodMeasurements, whole
 from stream_dp.privacy.noise import exact_variance
 
 
@@ -23,7 +23,7 @@ def quiet(study):
                 demand = [d for s in range(1, t) for d in made.totals.demand(s)]
                 demand = [*made.window.demand(t), *demand, *made.totals.demand(t)]
             noise = np.concatenate([np.full(n, exact_variance(v)) for v, n in demand])
-            messages.setdefault(declared.name, []).append(Message(t, np.zeros(noise.size), noise))
+            messages.setdefault(declared.name, []).append(PeriodMeasurements(t, np.zeros(noise.size), noise))
     return Stream(tuple(whole(study, messages, study.releases[0].stream)))
 
 

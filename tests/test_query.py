@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_dp.errors import UserError
-from stream_dp.estimate.query import TotalQuery, WindowQuery, parse
+from stream_dp.estimate.query import TotalQuery, WindowQuery, parse_query
 
 BINARY = (0, 1)
 MIXED = (0, "in part", "it's", "absent")
@@ -39,7 +39,7 @@ def test_patterns(data):
     one = st.just("?") | st.lists(st.sampled_from([str(v) for v in values]), min_size=1, max_size=3)
     words = [data.draw(one) for _ in range(width)]
     told = [word if word == "?" else quoted("|".join(word)) for word in words]
-    found = parse("pattern " + " ".join(told), "a", values)
+    found = parse_query("pattern " + " ".join(told), "a", values)
     assert isinstance(found, WindowQuery)
     assert found.width == width
     assert found.mask.tolist() == [pattern_holds(words, w) for w in windows(values, width)]
@@ -55,7 +55,7 @@ def test_times_and_runs(data):
     named = data.draw(st.sampled_from(["a=", "", "="]))
     for form in ("at-least", "consecutive"):
         what = quoted(named + "|".join(chosen))
-        found = parse(f"{form} {need} of last {width} {what}", "a", values)
+        found = parse_query(f"{form} {need} of last {width} {what}", "a", values)
         expected = []
         for window in windows(values, width):
             hits = [value in chosen for value in window]
@@ -77,13 +77,13 @@ def test_over_a_wider_window_older_periods_are_free(width, more, seed):
 
 
 def test_totals():
-    found = parse(" total  at-least 3 ", "a", BINARY)
+    found = parse_query(" total  at-least 3 ", "a", BINARY)
     assert found == TotalQuery("total at-least 3", 3)
-    assert parse("total at-least 003", "a", BINARY) == found
+    assert parse_query("total at-least 003", "a", BINARY) == found
 
 
 def test_values_as_numbers_or_text_are_the_same():
-    masks = [parse(f"pattern {w}", "a", (7, 8)).mask for w in ("7", '"7"', "'7'")]
+    masks = [parse_query(f"pattern {w}", "a", (7, 8)).mask for w in ("7", '"7"', "'7'")]
     assert all(mask.tolist() == [True, False] for mask in masks)
 
 
@@ -125,7 +125,7 @@ def test_values_as_numbers_or_text_are_the_same():
 )
 def test_what_is_not_understood_is_told_in_a_line(text, told):
     with pytest.raises(UserError) as error:
-        parse(text, "poverty", BINARY)
+        parse_query(text, "poverty", BINARY)
     (line,) = error.value.lines
     assert told in line
     assert line.startswith(f"query '{' '.join(text.split())}': ")
@@ -136,4 +136,4 @@ def test_what_is_not_understood_is_told_in_a_line(text, told):
 def test_any_words_are_a_query_or_an_error(text):
     for words in (text, f"pattern {text}", f"at-least 1 of last 2 {text}"):
         with contextlib.suppress(UserError):
-            parse(words, "a", BINARY)
+            parse_query(words, "a", BINARY)

@@ -38,7 +38,7 @@ _PARTS = 1 << 20
 
 
 @dataclass(frozen=True)
-class Budget:
+class CounterBudget:
     """Counters 1..T of one kind and, with `present`, counter 0 of people with about `share` of rho
     (0: so that its worst variance is that of the others). Values are computed once."""
 
@@ -63,7 +63,7 @@ class Budget:
         *weights, own = shares([*self.counters, self.counters[0]])
         if not self.share:
             return (*weights, own)
-        alone = Budget(self.horizon, self.name, self.neighbours, False, self.moves, Fraction(0))
+        alone = CounterBudget(self.horizon, self.name, self.neighbours, False, self.moves, Fraction(0))
         return with_entry(alone.weights, int(alone.whole), self.counters[0], self.share)
 
     @property
@@ -120,4 +120,4 @@ class Budget:
         return tuple(costs)
 
 
-budget = lru_cache(maxsize=64)(Budget)
+budget = lru_cache(maxsize=64)(CounterBudget)

@@ -25,14 +25,14 @@ from stream_dp.study import CumulativeRelease, Study
 
 from .base import Counts, Estimates, Measurements, Step, fits, pack, shuffled, unpack
 from .counters import Floats
-from .cumulative_form import CumulativeForm, Lane
+from .cumulative_form import CumulativeForm, PlacedCounter
 
 STATE_VERSION = 2
 ABSENT = 2  # the panel's code of a row that has not entered
 
 
 @dataclass(frozen=True)
-class State:
+class CumulativeState:
     """What the next period needs.
 
     streams: (T + 1, T) true entries of counters 1..T and of people at t (confidential); noisy:
@@ -67,10 +67,10 @@ class Cumulative(CumulativeForm):
             moves=release.where is not None,
         )
 
-    def init(self) -> State:
+    def init(self) -> CumulativeState:
         streams = np.zeros((self.horizon + 1, self.horizon), np.int64)
         noisy, sums = np.zeros(self.all_rows, np.int64), np.zeros(self.horizon + 1, np.int64)
-        return State(0, streams, noisy, sums, np.zeros(0, np.int64))
+        return CumulativeState(0, streams, noisy, sums, np.zeros(0, np.int64))
 
     def measure(
         self, streams: NDArray[np.int64], t: int, counts: Counts
@@ -84,7 +84,7 @@ class Cumulative(CumulativeForm):
         streams[:, t - 1] = counts
         return streams, np.concatenate([self._rows(streams, lane, t) for lane in self.active(t)])
 
-    def _rows(self, streams: NDArray[np.int64], lane: Lane, t: int) -> Counts:
+    def _rows(self, streams: NDArray[np.int64], lane: PlacedCounter, t: int) -> Counts:
         place, rows = lane.place, lane.rows(t)
         steps = t - lane.start + 1
         encode = lane.counter.encode[rows.start - place : rows.stop - place, :steps]
@@ -92,27 +92,27 @@ class Cumulative(CumulativeForm):
         return found
 
     def observe(
-        self, state: State, counts: Counts, noise: Sequence[Counts]
-    ) -> tuple[State, Floats]:
+        self, state: CumulativeState, counts: Counts, noise: Sequence[Counts]
+    ) -> tuple[CumulativeState, Floats]:
         """Measure one period, without rows: the state but for sums and totals, and the unbiased
         S_1..S_t. counts as in `measure`; noise: as `demand` asks."""
         seen = self.answered(self.recorded(state, counts), state.period + 1, noise)
         return seen, self.sums(seen)
 
-    def recorded(self, state: State, counts: Counts) -> State:
+    def recorded(self, state: CumulativeState, counts: Counts) -> CumulativeState:
         """The next period's state before anything is measured."""
         streams = state.streams.copy()
         streams[:, state.period] = counts
         return replace(state, period=state.period + 1, streams=streams)
 
-    def answered(self, state: State, t: int, noise: Sequence[Counts]) -> State:
+    def answered(self, state: CumulativeState, t: int, noise: Sequence[Counts]) -> CumulativeState:
         """The state with what is measured at t, no later than its period."""
         true = np.concatenate([self._rows(state.streams, lane, t) for lane in self.active(t)])
         noisy = state.noisy.copy()
         noisy[self._places[t - 1]] = true + np.concatenate(noise)
         return replace(state, noisy=noisy)
 
-    def sums(self, state: State) -> Floats:
+    def sums(self, state: CumulativeState) -> Floats:
         """The unbiased S_1..S_t at the state's period."""
         return np.array([self._sum(state, lane) for lane in self.lanes[: state.period]])
 
@@ -125,14 +125,14 @@ class Cumulative(CumulativeForm):
             found.append(np.concatenate([np.arange(s.start, s.stop) for s in slices]))
         return tuple(found)
 
-    def _sum(self, state: State, lane: Lane) -> float:
+    def _sum(self, state: CumulativeState, lane: PlacedCounter) -> float:
         """The unbiased sum of a lane at the state's period, people."""
         step = state.period - lane.start + 1
         known = lane.counter.rows(step)
         noisy = state.noisy[lane.place : lane.place + known]
         return float(lane.counter.decode[step - 1, :known] @ noisy) / lane.counter.scale
 
-    def measured(self, state: State, t: int) -> Measurements:
+    def measured(self, state: CumulativeState, t: int) -> Measurements:
         """What was measured at t: row by row, integers in units of 1 / scale of a person.
 
         "counter 3 node 7" is what counter 3 measured at t = 7; where these are several, they are
@@ -150,7 +150,7 @@ class Cumulative(CumulativeForm):
             variances += [lane.variance] * size
         return Measurements(tuple(queries), state.noisy[self._places[t - 1]], tuple(variances))
 
-    def estimates(self, state: State) -> Estimates:
+    def estimates(self, state: CumulativeState) -> Estimates:
         """S_1..S_t at the state's period t, then the number of people where it is measured."""
         t = state.period
         lanes = self.lanes[:t]
@@ -163,11 +163,11 @@ class Cumulative(CumulativeForm):
         ]
         return Estimates(tuple(queries), values, np.sqrt(np.array(variances)))
 
-    def _people(self, t: int) -> Lane | None:
+    def _people(self, t: int) -> PlacedCounter | None:
         lane = self.people
         return lane if lane is not None and t <= lane.counter.length else None
 
-    def step(self, state: State, counts: Counts, draw: Draw) -> tuple[State, Step]:
+    def step(self, state: CumulativeState, counts: Counts, draw: Draw) -> tuple[CumulativeState, Step]:
         """One period. counts as in `measure`."""
         seen, sums = self.observe(state, counts, draw.noise)
         t, before, totals = seen.period, state.sums, state.totals
@@ -204,11 +204,11 @@ class Cumulative(CumulativeForm):
             digest.update(np.ascontiguousarray(counter.encode).astype("<i8").tobytes())
         return np.frombuffer(digest.digest()[:8], "<i8").astype(np.int64)
 
-    def dump(self, state: State) -> bytes:
+    def dump(self, state: CumulativeState) -> bytes:
         arrays = {"streams": state.streams, "noisy": state.noisy, "sums": state.sums}
         return pack(STATE_VERSION, state.period, counters=self._fingerprint, **arrays)
 
-    def load(self, data: bytes, panel: Panel | None) -> State:
+    def load(self, data: bytes, panel: Panel | None) -> CumulativeState:
         """Raises Inconsistent for bytes or a panel that are not this mechanism's."""
         symbols = None if panel is None else panel.symbols
         state = self.restored(data, None if symbols is None else symbols == 1)
@@ -218,7 +218,7 @@ class Cumulative(CumulativeForm):
             state.totals[_outside(symbols)] = -1
         return state
 
-    def restored(self, data: bytes, happened: NDArray[np.bool_] | None) -> State:
+    def restored(self, data: bytes, happened: NDArray[np.bool_] | None) -> CumulativeState:
         """The state from its bytes and from where the panel has the event, (rows, periods).
 
         Raises Inconsistent for bytes that are not this mechanism's.
@@ -237,7 +237,7 @@ class Cumulative(CumulativeForm):
                 " on with the version of stream-dp and the machine that began the study"
             )
         totals = np.zeros(0, np.int64) if happened is None else happened.sum(1, dtype=np.int64)
-        return State(period, held["streams"], held["noisy"], held["sums"], totals)
+        return CumulativeState(period, held["streams"], held["noisy"], held["sums"], totals)
 
 
 def _outside(symbols: Symbols) -> NDArray[np.bool_]:

@@ -26,7 +26,7 @@ from stream_dp.privacy.noise import exact_variance
 from stream_dp.study import CounterName, Neighbours
 
 from .base import Demand
-from .budgets import Budget, budget
+from .budgets import CounterBudget, budget
 from .counters import ONCE, Counter
 from .factorizations import MOST_GAMMA2, lower_bound
 
@@ -42,7 +42,7 @@ _RATIO_STEPS = 1.05
 
 
 @dataclass(frozen=True, eq=False)
-class Lane:
+class PlacedCounter:
     """One counter in use. threshold: b, or 0 for people; start: the period of its first entry;
     variance: the parameter of its integer noise; place: of its first row among all rows."""
 
@@ -131,7 +131,7 @@ class CumulativeForm:
         return (0, 1, "absent") if self.present else (0, 1)
 
     @property
-    def budget(self) -> Budget:
+    def budget(self) -> CounterBudget:
         share = self.size_share if self.present else Fraction(0)
         return budget(self.horizon, self.counter, self.neighbours, self.present, self.moves, share)
 
@@ -146,35 +146,35 @@ class CumulativeForm:
         return self.rho if self.present else self.rho * (1 - self.size_share)
 
     @cached_property
-    def lanes(self) -> tuple[Lane, ...]:
+    def lanes(self) -> tuple[PlacedCounter, ...]:
         """Counters 1..T, then that of people where there is one."""
         weights, unit = self.budget.weights, self._counted_rho / self.budget.whole
-        lanes: list[Lane] = []
+        lanes: list[PlacedCounter] = []
         place = 0
         for b, counter in enumerate(self.counters, 1):
-            lanes.append(Lane(b, b, counter, 1 / (2 * weights[b - 1] * unit), place))
+            lanes.append(PlacedCounter(b, b, counter, 1 / (2 * weights[b - 1] * unit), place))
             place += counter.encode.shape[0]
         if self.present:
             variance = 1 / (2 * weights[-1] * unit)
-            lanes.append(Lane(0, 1, self.counters[0], variance, place))
+            lanes.append(PlacedCounter(0, 1, self.counters[0], variance, place))
         elif self.size_share:
-            lanes.append(Lane(0, 1, ONCE, self.size_variance, place))
+            lanes.append(PlacedCounter(0, 1, ONCE, self.size_variance, place))
         return tuple(lanes)
 
     @property
-    def people(self) -> Lane | None:
+    def people(self) -> PlacedCounter | None:
         """The lane of S_0, or of the number of people measured at t = 1."""
         return self.lanes[-1] if self.lanes[-1].threshold == 0 else None
 
     @cached_property
-    def _active(self) -> tuple[tuple[Lane, ...], ...]:
+    def _active(self) -> tuple[tuple[PlacedCounter, ...], ...]:
         found = []
         for t in range(1, self.horizon + 1):
             every = (*self.lanes[:t], *self.lanes[self.horizon :])
             found.append(tuple(x for x in every if x.counter.length > t - x.start))
         return tuple(found)
 
-    def active(self, t: int) -> tuple[Lane, ...]:
+    def active(self, t: int) -> tuple[PlacedCounter, ...]:
         """The lanes with rows at t, in the order of all answers."""
         return self._active[t - 1]
 

@@ -27,12 +27,10 @@ from stream_dp.privacy.noise import Draw
 from stream_dp.study import JointRelease, Study
 
 from .base import Counts, Demand, Estimates, Measurements, Step, shuffled
-from .cumulative import Cumulative
-from .cumulative import State as Totals
+from .cumulative import Cumulative, CumulativeState
 from .reconcile import reconcile
 from .splits import consistent, nonnegative, present, projected, rounded
-from .window import FixedWindow
-from .window import State as Windows
+from .window import FixedWindow, WindowState
 
 Floats = NDArray[np.float64]
 _WINDOW_SHARE = Fraction(11, 20)
@@ -40,12 +38,12 @@ _LEAST = 1e-2  # of a variance: a hundredth of a row is as good as exact
 
 
 @dataclass(frozen=True)
-class State:
+class JointState:
     """The two mechanisms' states: `windows` with the rows' last symbols, `totals` with the rows'
     totals and the panel's own sums."""
 
-    windows: Windows
-    totals: Totals
+    windows: WindowState
+    totals: CumulativeState
 
     @property
     def period(self) -> int:
@@ -156,17 +154,17 @@ class Joint:
         k = self.window.width
         return range(0) if t < k else range(1, k + 1) if t == k else range(t, t + 1)
 
-    def init(self) -> State:
-        return State(self.window.init(), self.totals.init())
+    def init(self) -> JointState:
+        return JointState(self.window.init(), self.totals.init())
 
-    def step(self, state: State, counts: Counts, draw: Draw) -> tuple[State, Step | None]:
+    def step(self, state: JointState, counts: Counts, draw: Draw) -> tuple[JointState, Step | None]:
         """One period. counts: the histogram (q^k,), then what the cumulative mechanism takes."""
         t, bins = state.period + 1, self.window.bins
         own = len(self.window.demand(t))
         windows, seen = self.window.observe(state.windows, counts[:bins], draw.noise[:own])
         observed = self.totals.recorded(state.totals, counts[bins:])
         if seen is None:
-            return State(windows, observed), None
+            return JointState(windows, observed), None
         at = own
         for period in self._measured_at(t):
             size = len(self.totals.demand(period))
@@ -181,7 +179,7 @@ class Joint:
                 state, seen.answers, sums, self.window.drifting(seen.estimates), draw.coins
             )
             totals = state.totals.totals + np.isin(column, self.events).sum(axis=1)
-        after = State(
+        after = JointState(
             replace(windows, tails=tails),
             replace(observed, totals=totals, sums=self._sums(totals)),
         )
@@ -260,7 +258,7 @@ class Joint:
 
     def _extend(
         self,
-        state: State,
+        state: JointState,
         answers: Counts,
         sums: Floats,
         people: int | None,
@@ -332,14 +330,14 @@ class Joint:
         column[order] = np.repeat(symbols, np.concatenate(parts, axis=1).ravel())
         return column
 
-    def dump(self, state: State) -> bytes:
+    def dump(self, state: JointState) -> bytes:
         windows = self.window.dump(state.windows)
         head = len(windows).to_bytes(8, "big")
         return head + windows + self.totals.dump(state.totals)
 
-    def load(self, data: bytes, panel: Panel | None) -> State:
+    def load(self, data: bytes, panel: Panel | None) -> JointState:
         """Raises Inconsistent for bytes or a panel that are not this mechanism's."""
         end = 8 + int.from_bytes(data[:8], "big")
         windows = self.window.load(data[8:end], panel)
         happened = None if panel is None else np.isin(panel.symbols, self.events)
-        return State(windows, self.totals.restored(data[end:], happened))
+        return JointState(windows, self.totals.restored(data[end:], happened))

@@ -31,7 +31,7 @@ STATE_VERSION = 1
 
 
 @dataclass(frozen=True)
-class State:
+class WindowState:
     """period: the last one stepped; tails: (rows,) each row's last k-1 symbols, None before k;
     estimates: (q^k,) the unbiased histogram where later ones are built on it, else None."""
 
@@ -73,12 +73,12 @@ class FixedWindow(WindowForm):
             grows=study.grows(release),
         )
 
-    def init(self) -> State:
-        return State(0, None, np.zeros(self.bins) if self.strategy == "contrasts" else None)
+    def init(self) -> WindowState:
+        return WindowState(0, None, np.zeros(self.bins) if self.strategy == "contrasts" else None)
 
     def observe(
-        self, state: State, counts: Counts, noise: Sequence[Counts]
-    ) -> tuple[State, Observed | None]:
+        self, state: WindowState, counts: Counts, noise: Sequence[Counts]
+    ) -> tuple[WindowState, Observed | None]:
         """Measure one period, without rows: the next state but for the tails, and what is seen.
 
         counts: the true histogram, (q^k,) int64; ignored before t = k.
@@ -90,9 +90,9 @@ class FixedWindow(WindowForm):
         told = self._told(state, t, answers)
         held = None if state.estimates is None else told
         seen = Observed(answers, self._measured(t, answers), self._estimates(t, told))
-        return State(t, state.tails, held), seen
+        return WindowState(t, state.tails, held), seen
 
-    def step(self, state: State, counts: Counts, draw: Draw) -> tuple[State, Step | None]:
+    def step(self, state: WindowState, counts: Counts, draw: Draw) -> tuple[WindowState, Step | None]:
         """One period. counts as in `observe`."""
         after, seen = self.observe(state, counts, draw.noise)
         if seen is None:
@@ -179,7 +179,7 @@ class FixedWindow(WindowForm):
         here = self.measured % self.q != self.absent
         return round(float(estimates.values[here].sum())) + self.padding * int(here.sum())
 
-    def _told(self, state: State, t: int, answers: Counts) -> Floats:
+    def _told(self, state: WindowState, t: int, answers: Counts) -> Floats:
         """The unbiased histogram at t, (q^k,); 0 for the pattern that is not measured."""
         if self.is_later(t):
             assert state.estimates is not None
@@ -197,7 +197,7 @@ class FixedWindow(WindowForm):
         errors = np.sqrt(self.bin_variances(t)[self.measured])
         return Estimates(self.bin_words, told[self.measured], errors)
 
-    def dump(self, state: State) -> bytes:
+    def dump(self, state: WindowState) -> bytes:
         """The rows are in the released panel: only their number and the period are kept, and the
         estimates, bit by bit, where the next ones need them."""
         held = {"rows": np.array(0 if state.tails is None else state.tails.shape[0])}
@@ -205,13 +205,13 @@ class FixedWindow(WindowForm):
             held["estimates"] = state.estimates.view(np.int64)
         return pack(STATE_VERSION, state.period, **held)
 
-    def load(self, data: bytes, panel: Panel | None) -> State:
+    def load(self, data: bytes, panel: Panel | None) -> WindowState:
         """Raises Inconsistent for bytes or a panel that are not this mechanism's."""
         later = {"estimates": (self.bins,)} if self.strategy == "contrasts" else {}
         period, held = unpack(data, STATE_VERSION, rows=(), **later)
         fits(panel, period if period >= self.width else 0, int(held["rows"]))
         tails = None if panel is None else panel.codes(self.width - 1)
-        return State(period, tails, held["estimates"].view(np.float64) if later else None)
+        return WindowState(period, tails, held["estimates"].view(np.float64) if later else None)
 
 
 def _seen(

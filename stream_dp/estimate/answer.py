@@ -20,8 +20,8 @@ from stream_dp.study import CumulativeRelease, Release, Study
 
 from .estimator import Answers, Best, Own, Stream, people, ratio
 from .least_squares import Weighted
-from .measurements import Measured
-from .query import TotalQuery, WindowQuery, parse
+from .measurements import ReleaseMeasurements
+from .query import TotalQuery, WindowQuery, parse_query
 
 Floats = NDArray[np.float64]
 Interval = tuple[float, float]
@@ -65,7 +65,7 @@ def question(study: Study, declared: Release, query: str) -> WindowQuery | Total
     if isinstance(declared, CumulativeRelease) and query.split()[:1] != ["total"]:
         raise UserError(f"query '{query}': ask a cumulative release 'total at-least B'")
     alphabet = study.alphabet(declared)
-    asked = parse(query, alphabet.name, alphabet.values)
+    asked = parse_query(query, alphabet.name, alphabet.values)
     if isinstance(asked, WindowQuery):
         return asked
     if declared.kind == "window":
@@ -78,7 +78,7 @@ def question(study: Study, declared: Release, query: str) -> WindowQuery | Total
 
 def answered(
     stream: Stream,
-    release: Measured,
+    release: ReleaseMeasurements,
     asked: WindowQuery | TotalQuery,
     number: int,
     panel: Panel,
@@ -137,7 +137,7 @@ def _value(
     return chosen.patterns(number, weights)
 
 
-def _weights(asked: WindowQuery, release: Measured) -> Floats:
+def _weights(asked: WindowQuery, release: ReleaseMeasurements) -> Floats:
     """The query's patterns as weights, (q^j,) for its j periods."""
     made = release.window
     assert made is not None
@@ -154,7 +154,7 @@ def _weights(asked: WindowQuery, release: Measured) -> Floats:
     return asked.mask.astype(float)
 
 
-def _panel(asked: WindowQuery | TotalQuery, release: Measured, panel: Panel) -> int:
+def _panel(asked: WindowQuery | TotalQuery, release: ReleaseMeasurements, panel: Panel) -> int:
     """How many synthetic rows answer the query."""
     if isinstance(asked, WindowQuery):
         return int(asked.mask[panel.codes(asked.width)].sum())
@@ -165,7 +165,7 @@ def _panel(asked: WindowQuery | TotalQuery, release: Measured, panel: Panel) -> 
     return int((count >= asked.least).sum())
 
 
-def _rows(release: Measured, panel: Panel, whole: Weighted | None) -> float:
+def _rows(release: ReleaseMeasurements, panel: Panel, whole: Weighted | None) -> float:
     """The rows that a share of the panel is of: all, or those present, or those who have entered.
 
     Where rows are a bound on the people and all alike, the noisy number of people.

@@ -29,8 +29,8 @@ from stream_dp.errors import UserError
 from stream_dp.study import Release, Study
 
 from .least_squares import LeastSquares, Weighted
-from .measurements import Measured, Rows
-from .unknowns import Entries, Histogram, Key, Unknowns
+from .measurements import ReleaseMeasurements, Rows
+from .unknowns import EntryUnknowns, HistogramUnknowns, Key, Unknowns
 
 Floats = NDArray[np.float64]
 
@@ -58,7 +58,7 @@ class Answers(Protocol):
 class Stream:
     """The releases of one stream as one system of measurements."""
 
-    releases: tuple[Measured, ...]
+    releases: tuple[ReleaseMeasurements, ...]
 
     @cached_property
     def unknowns(self) -> Unknowns:
@@ -105,7 +105,7 @@ class Stream:
         row, column, value = (np.concatenate(parts) for parts in zip(*found, strict=True))
         return csr_array((value, (row, column)), shape=(count, self.unknowns.count))
 
-    def _place(self, release: Measured, rows: Rows) -> tuple[int, int]:
+    def _place(self, release: ReleaseMeasurements, rows: Rows) -> tuple[int, int]:
         """Where the rows' unknowns begin, and how many wider patterns each of them is in."""
         unknowns, place = self.unknowns, rows.place
         if place.b is not None:
@@ -124,11 +124,11 @@ def _blank(study: Study, declared: Release) -> int:
     return found
 
 
-def _key(release: Measured) -> Key:
+def _key(release: ReleaseMeasurements) -> Key:
     return release.events, release.first
 
 
-def _histograms(releases: Sequence[Measured], q: int) -> tuple[dict[int, Histogram], int]:
+def _histograms(releases: Sequence[ReleaseMeasurements], q: int) -> tuple[dict[int, HistogramUnknowns], int]:
     """By period number, as wide as the widest release there; and where the next unknown begins."""
     widths: dict[int, int] = {}
     for release in releases:
@@ -140,12 +140,12 @@ def _histograms(releases: Sequence[Measured], q: int) -> tuple[dict[int, Histogr
     found, start = {}, 0
     for number in sorted(widths):
         width = widths[number]
-        found[number] = Histogram(start, width)
+        found[number] = HistogramUnknowns(start, width)
         start += q**width
     return found, start
 
 
-def _entries(releases: Sequence[Measured], start: int) -> dict[Key, dict[int, Entries]]:
+def _entries(releases: Sequence[ReleaseMeasurements], start: int) -> dict[Key, dict[int, EntryUnknowns]]:
     lengths: dict[Key, dict[int, int]] = {}
     for release in releases:
         for lane in () if release.totals is None else release.totals.lanes:
@@ -153,11 +153,11 @@ def _entries(releases: Sequence[Measured], start: int) -> dict[Key, dict[int, En
             if steps > 0:
                 own = lengths.setdefault(_key(release), {})
                 own[lane.threshold] = max(own.get(lane.threshold, 0), steps)
-    found: dict[Key, dict[int, Entries]] = {}
+    found: dict[Key, dict[int, EntryUnknowns]] = {}
     for key, own in lengths.items():
         found[key] = {}
         for b in sorted(own):
-            found[key][b] = Entries(start, key[1] + max(b, 1) - 1, own[b])
+            found[key][b] = EntryUnknowns(start, key[1] + max(b, 1) - 1, own[b])
             start += own[b]
     return found
 
@@ -167,7 +167,7 @@ class Best:
     """A release of a stream, answered from all of them."""
 
     stream: Stream
-    release: Measured
+    release: ReleaseMeasurements
 
     method = "best linear unbiased"
 
@@ -206,7 +206,7 @@ class Best:
 class Own:
     """A release answered from its own measurements, as its mechanism does."""
 
-    release: Measured
+    release: ReleaseMeasurements
 
     method = "own measurements"
 
@@ -257,7 +257,7 @@ class Own:
 
 
 def people(
-    stream: Stream, answers: Answers, release: Measured, number: int, *, totals: bool
+    stream: Stream, answers: Answers, release: ReleaseMeasurements, number: int, *, totals: bool
 ) -> tuple[Weighted, str] | None:
     """The noisy number of people that a share at a period is of, and who they are, in words."""
     label = release.study.periods.labels

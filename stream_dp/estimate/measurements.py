@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.continual import AnyMechanism, Cumulative, FixedWindow, Joint, mechanism
-from stream_dp.continual.cumulative_form import Lane
+from stream_dp.continual.cumulative_form import PlacedCounter
 from stream_dp.errors import Inconsistent
 from stream_dp.study import Release, Study, WindowRelease
 
@@ -27,7 +27,7 @@ M = TypeVar("M", FixedWindow, Cumulative)
 
 
 @dataclass(frozen=True, eq=False)
-class Message:
+class PeriodMeasurements:
     """The measurements of a release at a period number: noisy values, and their exact variances."""
 
     number: int
@@ -36,7 +36,7 @@ class Message:
 
 
 @dataclass(frozen=True)
-class Place:
+class Slice:
     """Some rows on the histogram at a period number (b is None), or on the people whose total
     reaches b at its 1st, 2nd, .. step.
 
@@ -55,7 +55,7 @@ class Place:
 class Rows:
     """What stands in a place, on `cells` unknowns: entries that are not 0."""
 
-    place: Place
+    place: Slice
     cells: int
     row: Ints
     cell: Ints
@@ -63,7 +63,7 @@ class Rows:
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class ReleaseMeasurements:
     """One release so far: its declaration, its mechanism's two sides, its messages in order.
 
     first: the number of its first period.
@@ -71,7 +71,7 @@ class Measured:
 
     study: Study
     declared: Release
-    messages: tuple[Message, ...]
+    messages: tuple[PeriodMeasurements, ...]
 
     @cached_property
     def _mechanism(self) -> AnyMechanism:
@@ -104,7 +104,7 @@ class Measured:
         assert not isinstance(self.declared, WindowRelease)
         return self.study.event_codes(self.declared)
 
-    def lane(self, b: int) -> Lane | None:
+    def lane(self, b: int) -> PlacedCounter | None:
         """The counter of S_b; b = 0 counts those who are there for the first time."""
         assert self.totals is not None
         return self.totals.lanes[b - 1] if b else self.totals.people
@@ -120,14 +120,14 @@ class Measured:
         return found.clip(_LEAST)
 
     @cached_property
-    def places(self) -> tuple[Place, ...]:
+    def places(self) -> tuple[Slice, ...]:
         """All that was measured, in order. Raises Inconsistent where the values are not those."""
-        found: list[Place] = []
+        found: list[Slice] = []
         end = 0
         for message in self.messages:
             start = end
             for b, time, count in self._sizes(message.number):
-                found.append(Place(message.number, b, time, end, count))
+                found.append(Slice(message.number, b, time, end, count))
                 end += count
             if end - start != message.values.shape[0]:
                 where = f"{self.declared.name} at {self.study.periods.labels[message.number - 1]}"
@@ -167,10 +167,10 @@ def _only(made: AnyMechanism, kind: type[M]) -> M | None:
     return made if isinstance(made, kind) else None
 
 
-def whole(study: Study, messages: Mapping[str, Sequence[Message]], stream: str) -> list[Measured]:
+def whole(study: Study, messages: Mapping[str, Sequence[PeriodMeasurements]], stream: str) -> list[ReleaseMeasurements]:
     """What there is of the releases of a stream, in the study's order."""
     return [
-        Measured(study, declared, tuple(messages[declared.name]))
+        ReleaseMeasurements(study, declared, tuple(messages[declared.name]))
         for declared in study.releases
         if declared.stream == stream and messages.get(declared.name)
     ]

@@ -48,7 +48,7 @@ class TotalQuery:
 Query = WindowQuery | TotalQuery
 
 
-def parse(text: str, attribute: str, values: tuple[int | str, ...]) -> Query:
+def parse_query(text: str, attribute: str, values: tuple[int | str, ...]) -> Query:
     """The query that the words mean for an attribute with these values. Raises UserError."""
     text = " ".join(text.split())
     try:

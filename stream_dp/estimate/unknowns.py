@@ -38,7 +38,7 @@ Block = tuple[Ints, Ints, Floats, Floats]  # rows, columns, values of entries; w
 
 
 @dataclass(frozen=True)
-class Histogram:
+class HistogramUnknowns:
     """Where a period's patterns begin among the unknowns, and how many symbols they have."""
 
     start: int
@@ -46,7 +46,7 @@ class Histogram:
 
 
 @dataclass(frozen=True)
-class Entries:
+class EntryUnknowns:
     """Where the people who reach b begin among the unknowns, the period of the first, how many."""
 
     start: int
@@ -70,8 +70,8 @@ class Unknowns:
     absent: int | None
     blank: int
     size: int | None
-    histograms: dict[int, Histogram]
-    entries: dict[Key, dict[int, Entries]]
+    histograms: dict[int, HistogramUnknowns]
+    entries: dict[Key, dict[int, EntryUnknowns]]
 
     @property
     def count(self) -> int:
@@ -122,7 +122,7 @@ class Unknowns:
                 yield self._everybody(after)
 
     def _agree(
-        self, old: Histogram, new: Histogram, gap: int, shared: int, left_out: int | None
+        self, old: HistogramUnknowns, new: HistogramUnknowns, gap: int, shared: int, left_out: int | None
     ) -> Block:
         """For every overlap of the shared symbols, but one: as many people before as after."""
         rows, columns, values = [], [], []
@@ -175,7 +175,7 @@ class Unknowns:
         return at == number or self.size is not None or self.blank not in events
 
     def _happened(
-        self, events: tuple[int, ...], number: int, own: Sequence[Entries]
+        self, events: tuple[int, ...], number: int, own: Sequence[EntryUnknowns]
     ) -> Iterator[Block]:
         seen = self._sight(number, number)
         if seen is not None and self._known(seen[0], number, events):
@@ -183,7 +183,7 @@ class Unknowns:
             yield self._equal(rises, seen[0], np.isin(seen[1][:, 0], events))
 
     def _reached(
-        self, events: tuple[int, ...], first: int, number: int, b: int, own: Entries
+        self, events: tuple[int, ...], first: int, number: int, b: int, own: EntryUnknowns
     ) -> Iterator[Block]:
         seen = self._sight(first, number)
         if (
@@ -194,7 +194,7 @@ class Unknowns:
             many = np.isin(seen[1], events).sum(axis=1) >= b
             yield self._equal(self._until(own, number), seen[0], many)
 
-    def _entered(self, first: int, number: int, own: Entries) -> Iterator[Block]:
+    def _entered(self, first: int, number: int, own: EntryUnknowns) -> Iterator[Block]:
         if self.absent is None:
             seen = self._sight(number, number)
             if seen is not None and seen[0] == number:
@@ -206,7 +206,7 @@ class Unknowns:
             yield self._equal(self._until(own, number), seen[0], here)
 
     @staticmethod
-    def _until(own: Entries, number: int) -> Ints:
+    def _until(own: EntryUnknowns, number: int) -> Ints:
         return own.start + np.arange(own.until(number))
 
     def _equal(self, people: Ints, at: int, who: NDArray[np.bool_]) -> Block:

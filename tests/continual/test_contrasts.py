@@ -10,7 +10,7 @@ from walks import hand_made, released, window_counts
 
 from stream_dp.continual import FixedWindow
 from stream_dp.continual.contrasts import backward, forward
-from stream_dp.estimate.query import parse
+from stream_dp.estimate.query import parse_query
 from stream_dp.privacy.noise import exact_variance
 
 FORMS = [(q, k, absent) for q in (2, 3) for k in (1, 2, 3) for absent in (None, 0, q - 1)]
@@ -79,7 +79,7 @@ def row_of(words, mechanism):
     row = np.zeros(mechanism.bins)
     for i, term in enumerate(words.split(" - ")):
         times, star, pattern = term.rpartition(" * ")
-        mask = parse(pattern, "a", mechanism.values).mask
+        mask = parse_query(pattern, "a", mechanism.values).mask
         row += mask * (1 - 2 * i) * (int(times) if star else 1)
     return row
 

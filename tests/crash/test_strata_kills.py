@@ -17,7 +17,7 @@ from crash.small import Noiseless
 from crash.victim import in_memory
 from layered import Model
 
-from stream_dp.estimate.query import TotalQuery, parse
+from stream_dp.estimate.query import TotalQuery, parse_query
 from stream_dp.log.base import Record
 from stream_dp.log.message import parts_of
 from stream_dp.plan import plan
@@ -214,7 +214,7 @@ def _expected(
     alphabet = study.alphabet(release)
     if text == "people":
         return float(sums[name][-1])
-    query = parse(text, alphabet.name, alphabet.values)
+    query = parse_query(text, alphabet.name, alphabet.values)
     if isinstance(query, TotalQuery):
         return float(sums[name][query.least - 1])
     assert release.kind != "cumulative"

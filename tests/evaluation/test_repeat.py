@@ -14,7 +14,7 @@ from small_study import PAPER, coming_and_going, study, together, truth
 
 from stream_dp.continual import Cumulative, FixedWindow, mechanism
 from stream_dp.errors import UserError
-from stream_dp.estimate.query import WindowQuery, parse
+from stream_dp.estimate.query import WindowQuery, parse_query
 from stream_dp.evaluation.panels import repeat, report
 from stream_dp.evaluation.panels.plans import plan
 from stream_dp.evaluation.panels.report import Evaluation
@@ -234,7 +234,7 @@ def test_panel_answers_are_those_of_the_released_panel() -> None:
         else:
             panel = panel.extended(step.columns, (label,))
         for number, (text, _, width) in enumerate(judge.labels):
-            query = parse(text, "poor", made.values)
+            query = parse_query(text, "poor", made.values)
             assert isinstance(query, WindowQuery)
             if width > t:
                 assert np.isnan(answers[:, number, t - 2]).all()

@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from stream_dp.estimate.estimator import Best, Stream
-from stream_dp.estimate.measurements import Measured, Message
+from stream_dp.estimate.measurements import ReleaseMeasurements, PeriodMeasurements
 from stream_dp.study import Release, Study
 
 from .patterns import Patterns
@@ -32,14 +32,14 @@ def best_errors(study: Study, release: Release, plan: Plan) -> tuple[Floats | No
         return (None,) * len(plan.judges)
     first, _ = study.span(release)
     messages = tuple(
-        Message(
+        PeriodMeasurements(
             first + t - 1,
             step.measurements.values.astype(float),
             step.measurements.standard_errors() ** 2,
         )
         for t, step in plan.released(0)
     )
-    measured = Measured(study, release, messages)
+    measured = ReleaseMeasurements(study, release, messages)
     best = Best(Stream((measured,)), measured)
     return tuple(_errors(judge, best, first - 1) for judge in plan.judges)
 

@@ -14,12 +14,12 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 
 from stream_dp.continual import Cumulative
-from stream_dp.continual.budgets import Budget
+from stream_dp.continual.budgets import CounterBudget
 from stream_dp.continual.paths import with_entry
 
 
 @dataclass(frozen=True)
-class Cubes(Budget):
+class Cubes(CounterBudget):
     """Parts of rho as `power` has it: L^3, or for 0 equal ones. A counter whose nodes have weight w
     costs L w."""
 
@@ -48,7 +48,7 @@ class Trees(Cumulative):
     power: int = 3
 
     @property
-    def budget(self) -> Budget:
+    def budget(self) -> CounterBudget:
         share = self.size_share if self.present else Fraction(0)
         form = self.horizon, self.counter, self.neighbours, self.present, self.moves, share
         return _cubes(*form, self.power)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.continual.window import FixedWindow
-from stream_dp.estimate.query import WindowQuery, parse
+from stream_dp.estimate.query import WindowQuery, parse_query
 from stream_dp.panel import Symbols
 
 Kind = Literal["bin", "named", "narrower", "wider"]
@@ -59,7 +59,7 @@ def asked(
 
     def ask(form: str, need: int, width: int, kind: Kind) -> Asked:
         text = f"{form} {need} of last {width} {word}"
-        query = parse(text, attribute, mechanism.values)
+        query = parse_query(text, attribute, mechanism.values)
         assert isinstance(query, WindowQuery)
         return Asked(text, kind, width, query.mask)
 
