@@ -196,7 +196,9 @@ def test_too_many_unknowns_are_left_to_the_release(monkeypatch):
 
 def test_damaged_measurements_are_told():
     case = Case(study_of([window(2)]))
-    short = [PeriodMeasurements(m.number, m.values[1:], m.variances[1:]) for m in case.messages["r0"]]
+    short = [
+        PeriodMeasurements(m.number, m.values[1:], m.variances[1:]) for m in case.messages["r0"]
+    ]
     with pytest.raises(Inconsistent, match="not the measurements that it declares"):
         whole(case.study, {"r0": short}, "x")[0].places  # noqa: B018
 

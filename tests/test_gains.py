@@ -23,7 +23,9 @@ def quiet(study):
                 demand = [d for s in range(1, t) for d in made.totals.demand(s)]
                 demand = [*made.window.demand(t), *demand, *made.totals.demand(t)]
             noise = np.concatenate([np.full(n, exact_variance(v)) for v, n in demand])
-            messages.setdefault(declared.name, []).append(PeriodMeasurements(t, np.zeros(noise.size), noise))
+            messages.setdefault(declared.name, []).append(
+                PeriodMeasurements(t, np.zeros(noise.size), noise)
+            )
     return Stream(tuple(whole(study, messages, study.releases[0].stream)))
 
 

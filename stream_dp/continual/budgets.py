@@ -63,7 +63,9 @@ class CounterBudget:
         *weights, own = shares([*self.counters, self.counters[0]])
         if not self.share:
             return (*weights, own)
-        alone = CounterBudget(self.horizon, self.name, self.neighbours, False, self.moves, Fraction(0))
+        alone = CounterBudget(
+            self.horizon, self.name, self.neighbours, False, self.moves, Fraction(0)
+        )
         return with_entry(alone.weights, int(alone.whole), self.counters[0], self.share)
 
     @property

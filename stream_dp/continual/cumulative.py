@@ -167,7 +167,9 @@ class Cumulative(CumulativeForm):
         lane = self.people
         return lane if lane is not None and t <= lane.counter.length else None
 
-    def step(self, state: CumulativeState, counts: Counts, draw: Draw) -> tuple[CumulativeState, Step]:
+    def step(
+        self, state: CumulativeState, counts: Counts, draw: Draw
+    ) -> tuple[CumulativeState, Step]:
         """One period. counts as in `measure`."""
         seen, sums = self.observe(state, counts, draw.noise)
         t, before, totals = seen.period, state.sums, state.totals

@@ -92,7 +92,9 @@ class FixedWindow(WindowForm):
         seen = Observed(answers, self._measured(t, answers), self._estimates(t, told))
         return WindowState(t, state.tails, held), seen
 
-    def step(self, state: WindowState, counts: Counts, draw: Draw) -> tuple[WindowState, Step | None]:
+    def step(
+        self, state: WindowState, counts: Counts, draw: Draw
+    ) -> tuple[WindowState, Step | None]:
         """One period. counts as in `observe`."""
         after, seen = self.observe(state, counts, draw.noise)
         if seen is None:

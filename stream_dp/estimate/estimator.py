@@ -128,7 +128,9 @@ def _key(release: ReleaseMeasurements) -> Key:
     return release.events, release.first
 
 
-def _histograms(releases: Sequence[ReleaseMeasurements], q: int) -> tuple[dict[int, HistogramUnknowns], int]:
+def _histograms(
+    releases: Sequence[ReleaseMeasurements], q: int
+) -> tuple[dict[int, HistogramUnknowns], int]:
     """By period number, as wide as the widest release there; and where the next unknown begins."""
     widths: dict[int, int] = {}
     for release in releases:
@@ -145,7 +147,9 @@ def _histograms(releases: Sequence[ReleaseMeasurements], q: int) -> tuple[dict[i
     return found, start
 
 
-def _entries(releases: Sequence[ReleaseMeasurements], start: int) -> dict[Key, dict[int, EntryUnknowns]]:
+def _entries(
+    releases: Sequence[ReleaseMeasurements], start: int
+) -> dict[Key, dict[int, EntryUnknowns]]:
     lengths: dict[Key, dict[int, int]] = {}
     for release in releases:
         for lane in () if release.totals is None else release.totals.lanes:

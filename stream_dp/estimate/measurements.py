@@ -167,7 +167,9 @@ def _only(made: AnyMechanism, kind: type[M]) -> M | None:
     return made if isinstance(made, kind) else None
 
 
-def whole(study: Study, messages: Mapping[str, Sequence[PeriodMeasurements]], stream: str) -> list[ReleaseMeasurements]:
+def whole(
+    study: Study, messages: Mapping[str, Sequence[PeriodMeasurements]], stream: str
+) -> list[ReleaseMeasurements]:
     """What there is of the releases of a stream, in the study's order."""
     return [
         ReleaseMeasurements(study, declared, tuple(messages[declared.name]))

@@ -122,7 +122,12 @@ class Unknowns:
                 yield self._everybody(after)
 
     def _agree(
-        self, old: HistogramUnknowns, new: HistogramUnknowns, gap: int, shared: int, left_out: int | None
+        self,
+        old: HistogramUnknowns,
+        new: HistogramUnknowns,
+        gap: int,
+        shared: int,
+        left_out: int | None,
     ) -> Block:
         """For every overlap of the shared symbols, but one: as many people before as after."""
         rows, columns, values = [], [], []

@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from stream_dp.estimate.estimator import Best, Stream
-from stream_dp.estimate.measurements import ReleaseMeasurements, PeriodMeasurements
+from stream_dp.estimate.measurements import PeriodMeasurements, ReleaseMeasurements
 from stream_dp.study import Release, Study
 
 from .patterns import Patterns
