@@ -1,4 +1,4 @@
-"""Logs: Kafka or one SQLite file behind one interface."""
+"""Logs: Kafka, one SQLite file or memory behind one interface."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from stream_dp.errors import UserError
 
 from .base import Log
+from .memory import MemoryLog
 from .settings import connection
 
 
@@ -54,4 +55,4 @@ def open_log(
     return KafkaLog(prefix, settings, replication=replication, timed=timed)
 
 
-__all__ = ["Log", "address", "open_log"]
+__all__ = ["Log", "MemoryLog", "address", "open_log"]

@@ -103,6 +103,12 @@ def size(key: bytes | None, value: bytes | None, headers: Headers | None) -> int
     return total
 
 
+def payload_bytes(record: Record) -> int:
+    """Bytes of a record to be written: its key, its value and its headers' values."""
+    contents = (record.key, record.value, *(value for _, value in record.headers))
+    return sum(len(content or b"") for content in contents)
+
+
 @dataclass(frozen=True)
 class Batch:
     """records: in offset order inside a partition; next: where to read on; at_end: no more now."""

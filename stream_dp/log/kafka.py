@@ -38,6 +38,7 @@ from .base import (
     TopicInfo,
     Unavailable,
     Unknown,
+    payload_bytes,
     size,
 )
 from .signature import Signature
@@ -300,9 +301,7 @@ class KafkaLog:
         """The records, none of which can be refused for what it is."""
         held = list(records)
         for record in held:
-            length = sum(len(x or b"") for x in (record.value, record.key))
-            length += sum(len(value or b"") for _, value in record.headers)
-            if length > MOST_BYTES:
+            if (length := payload_bytes(record)) > MOST_BYTES:
                 raise LogError(f"kafka: a record of {length} bytes is over {MOST_BYTES}")
             count = self._topics.partitions(record.topic)
             if record.partition is not None and not 0 <= record.partition < count:

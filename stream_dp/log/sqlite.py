@@ -42,6 +42,7 @@ from .base import (
     TopicInfo,
     Unavailable,
     Unknown,
+    payload_bytes,
     size,
 )
 from .place import place_of
@@ -358,9 +359,7 @@ class SqliteLog:
             end = ends.get((record.topic, part))
             if end is None:
                 end = ends[record.topic, part] = self._last(record.topic, part)
-            length = sum(len(x or b"") for x in (record.value, record.key))
-            length += sum(len(value or b"") for _, value in record.headers)
-            if length > MOST_BYTES:
+            if (length := payload_bytes(record)) > MOST_BYTES:
                 raise LogError(f"{self._path}: a record of {length} bytes is over {MOST_BYTES}")
             end[0] += 1
             if record.time is None or record.topic in self._timed:

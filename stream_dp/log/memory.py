@@ -1,0 +1,179 @@
+"""A log in memory, for tests and for scripts: it passes the same contract as SQLite's and Kafka's.
+
+Its topics last as long as the object. Threads of one process may share it.
+"""
+
+from __future__ import annotations
+
+import time as clock_module
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from threading import Condition
+
+from stream_dp.privacy.noise import secret
+
+from .base import (
+    BATCH_BYTES,
+    MOST_BYTES,
+    Batch,
+    Busy,
+    Fenced,
+    LogError,
+    Missing,
+    OutOfRange,
+    Positions,
+    Record,
+    Stored,
+    TopicInfo,
+    payload_bytes,
+    size,
+)
+
+
+class MemoryLog:
+    """A log whose topics are lists. `close` keeps them, so that a reader may open it again.
+
+    timed: topics whose records carry the time of appending, whatever time they are given.
+    clock: Unix seconds, for append times.
+
+    >>> log = MemoryLog()
+    >>> log.create({"reports": 1})
+    >>> log.append([Record("reports", b"one"), Record("reports", b"two")])
+    >>> [record.value for record in log.read("reports", {0: 0}, limit=10, timeout=0).records]
+    [b'one', b'two']
+    """
+
+    def __init__(
+        self, *, timed: Iterable[str] = (), clock: Callable[[], float] = clock_module.time
+    ) -> None:
+        self._timed, self._clock = frozenset(timed), clock
+        self._topics: dict[str, list[list[Stored]]] = {}  # records by topic and partition
+        self._owners: set[str] = set()  # names of the roles that have an owner
+        self._identity = secret(16).hex()
+        self._changed = Condition()
+
+    @property
+    def place(self) -> str:
+        return ""
+
+    def close(self) -> None:
+        pass
+
+    def name(self, topic: str) -> str:
+        return topic
+
+    def create(self, topics: Mapping[str, int]) -> None:
+        with self._changed:
+            for name, count in topics.items():
+                self._topics.setdefault(name, [[] for _ in range(count)])
+
+    def faults(self, topics: Mapping[str, int]) -> list[str]:
+        counts = {name: len(self._topics.get(name, [])) for name in topics}
+        return [
+            f"memory: topic '{name}' has {counts[name]} partitions, not {count}"
+            for name, count in topics.items()
+            if counts[name] != count
+        ]
+
+    def describe(self, topic: str) -> TopicInfo:
+        count = len(self._partitions(topic))
+        return TopicInfo(self._identity, count, dict.fromkeys(range(count), 0))
+
+    def cut(self, topic: str, time: float) -> Positions:
+        start = round(time * 1000)
+        with self._changed:
+            return {
+                part: next((r.offset for r in records if r.time >= start), len(records))
+                for part, records in enumerate(self._partitions(topic))
+            }
+
+    def now(self, topic: str) -> float:
+        return self._clock()
+
+    def read(self, topic: str, positions: Positions, limit: int, timeout: float) -> Batch:
+        with self._changed:
+            partitions = self._partitions(topic)
+            for part, position in positions.items():
+                if part >= len(partitions) or position > len(partitions[part]):
+                    raise OutOfRange(
+                        f"memory: topic '{topic}' ends before position {position} of "
+                        f"partition {part}"
+                    )
+            self._changed.wait_for(
+                lambda: any(len(partitions[part]) > start for part, start in positions.items()),
+                timeout,
+            )
+            return _batch(partitions, positions, limit)
+
+    def append(self, records: Iterable[Record]) -> None:
+        arrivals = list(records)
+        with self._changed:
+            parts = [self._partition(record) for record in arrivals]  # all are checked first
+            now = round(self._clock() * 1000)
+            for record, part in zip(arrivals, parts, strict=True):
+                self._store(record, part, now)
+            self._changed.notify_all()
+
+    @contextmanager
+    def own(self, name: str, topic: str | None = None) -> Iterator[_Owner]:
+        with self._changed:
+            if name in self._owners:
+                raise Busy(f"memory: another process is its {name}; stop that one first")
+            self._owners.add(name)
+        owner = _Owner(self)
+        try:
+            yield owner
+        finally:
+            owner.over = True
+            self._owners.remove(name)
+
+    def _partitions(self, topic: str) -> list[list[Stored]]:
+        if topic not in self._topics:
+            raise Missing(f"memory: no topic '{topic}'")
+        return self._topics[topic]
+
+    def _partition(self, record: Record) -> int:
+        """Where a record goes. Raises LogError for one that cannot be stored."""
+        if (length := payload_bytes(record)) > MOST_BYTES:
+            raise LogError(f"memory: a record of {length} bytes is over {MOST_BYTES}")
+        count = len(self._partitions(record.topic))
+        if record.partition is None:
+            return zlib.crc32(record.key) % count if record.key is not None else 0
+        if not 0 <= record.partition < count:
+            raise LogError(f"memory: '{record.topic}' has {count} partitions")
+        return record.partition
+
+    def _store(self, record: Record, part: int, now: int) -> None:
+        records = self._topics[record.topic][part]
+        time = record.time
+        if time is None or record.topic in self._timed:
+            time = max(now, records[-1].time if records else 0)
+        headers = tuple([(name, value or b"") for name, value in record.headers])
+        records.append(Stored(part, len(records), time, record.key, record.value, headers))
+
+
+class _Owner:
+    """Commits until its role is given back."""
+
+    def __init__(self, log: MemoryLog) -> None:
+        self._log, self.over = log, False
+
+    def commit(self, records: Iterable[Record]) -> None:
+        if self.over:
+            raise Fenced("this writer's ownership is over: another process may have its role")
+        self._log.append(records)
+
+
+def _batch(partitions: list[list[Stored]], positions: Positions, limit: int) -> Batch:
+    """What stands at the positions, up to `limit` records or BATCH_BYTES."""
+    batch, after, room = list[Stored](), dict(positions), BATCH_BYTES
+    for part in sorted(positions):
+        for record in partitions[part][positions[part] :]:
+            if len(batch) == limit or room <= 0:
+                break
+            batch.append(record)
+            room -= size(record.key, record.value, record.headers)
+            after[part] = record.offset + 1
+    at_end = all(position == len(partitions[part]) for part, position in after.items())
+    return Batch(batch, after, at_end)
