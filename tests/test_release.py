@@ -12,9 +12,10 @@ import pytest
 
 from stream_dp import __version__
 from stream_dp.continual import Step, mechanism
-from stream_dp.continual.base import Estimates, Measurements
+from stream_dp.continual.base import Estimates
 from stream_dp.log.base import MOST_BYTES
 from stream_dp.log.message import MOST_PART, START, message, parts_of, records
+from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import Seeded, exact_variance
 from stream_dp.privacy.zcdp import epsilon
 from stream_dp.release.panels import (

@@ -10,19 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
-from stream_dp.privacy.noise import Source, exact_variance
+from stream_dp.privacy.measurements import Measurements
+from stream_dp.privacy.noise import Source
 from stream_dp.study import Study
 from stream_dp.study.groups import BatchRelease, Groups
 
 from .data.domain import Column, Domain, Hierarchy, Roles
 
-__all__ = ["Fitted", "Measured", "Progress", "Synthesizer", "Transcript", "domain_of"]
+__all__ = ["Fitted", "Progress", "Synthesizer", "Transcript", "domain_of"]
 
 
 class Transcript(Protocol):
@@ -43,29 +40,13 @@ class Transcript(Protocol):
 Progress = Callable[[int, int, float], None]
 
 
-@dataclass(frozen=True)
-class Measured:
-    """Every noisy answer, and nothing else was looked at but to choose the queries.
-
-    queries: in words; values: int64 (n,); variances: the parameter of each one's noise.
-    """
-
-    queries: tuple[str, ...]
-    values: NDArray[np.int64]
-    variances: tuple[Fraction, ...]
-
-    def standard_errors(self) -> NDArray[np.float64]:
-        exact = {v: exact_variance(v) ** 0.5 for v in set(self.variances)}
-        return np.array([exact[v] for v in self.variances], np.float64)
-
-
 class Fitted(Protocol):
     """A model. title: the method in words; notes: public numbers about the fit."""
 
     @property
     def title(self) -> str: ...
     @property
-    def measurements(self) -> Measured: ...
+    def measurements(self) -> Measurements: ...
     @property
     def notes(self) -> Mapping[str, int | float | str]: ...
     def sample(self, seed: int) -> Hierarchy: ...

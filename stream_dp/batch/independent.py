@@ -17,10 +17,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import Source
 from stream_dp.study.groups import BatchRelease
 
-from .base import Measured, Progress, Transcript
+from .base import Progress, Transcript
 from .data.domain import Domain, Hierarchy
 from .kinds import title
 from .workload.queries import GROUP, PERSON, Marginal
@@ -61,7 +62,7 @@ class Independent:
         return {"negative_counts": int(sum((c < 0).sum() for c in self.counts))}
 
     @property
-    def measurements(self) -> Measured:
+    def measurements(self) -> Measurements:
         texts = [
             queries.text(i, self.domain)
             for marginal in marginals(self.domain)
@@ -69,7 +70,7 @@ class Independent:
             for i in range(len(queries))
         ]
         values = np.concatenate(self.counts)
-        return Measured(tuple(texts), values, (self.variance,) * len(values))
+        return Measurements(tuple(texts), values, (self.variance,) * len(values))
 
     def sample(self, seed: int) -> Hierarchy:
         rng = np.random.default_rng(seed)

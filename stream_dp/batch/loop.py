@@ -32,10 +32,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.errors import UserError
+from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import Source, exact_variance
 from stream_dp.privacy.zcdp import gaussian_rho, selection_rho
 
-from .base import Measured, Progress, Transcript
+from .base import Progress, Transcript
 from .data.domain import Hierarchy, Wide
 from .workload import counts as exact
 from .workload.candidates import Workload
@@ -144,10 +145,10 @@ class Adaptive:
     error: float
 
     @property
-    def measurements(self) -> Measured:
+    def measurements(self) -> Measurements:
         queries, domain = self.workload.queries, self.workload.domain
         texts = tuple(queries.text(i, domain) for i in self.answers.rows.tolist())
-        return Measured(texts, self.answers.values, self.answers.variances)
+        return Measurements(texts, self.answers.values, self.answers.variances)
 
     @property
     def notes(self) -> Mapping[str, int | float | str]:

@@ -18,37 +18,12 @@ from numpy.typing import NDArray
 
 from stream_dp.errors import Inconsistent
 from stream_dp.panel import Panel, Symbols
-from stream_dp.privacy.noise import Draw, exact_variance
+from stream_dp.privacy.measurements import Measurements
+from stream_dp.privacy.noise import Draw
 
 Counts = NDArray[np.int64]
 Demand = Sequence[tuple[Fraction, int]]
 S = TypeVar("S")
-
-
-@dataclass(frozen=True)
-class Measurements:
-    """What was measured, and the noise in each: independent, and nothing else was looked at.
-
-    queries: what each answers, in the words of `query.py`; values: int64 (n,), unbiased counts;
-    variances: the parameter of each one's discrete Gaussian noise.
-    """
-
-    queries: tuple[str, ...]
-    values: NDArray[np.int64]
-    variances: tuple[Fraction, ...]
-
-    def standard_errors(self) -> NDArray[np.float64]:
-        """Of each value, from the discrete Gaussian's own variance."""
-        exact = {v: exact_variance(v) ** 0.5 for v in set(self.variances)}
-        return np.array([exact[v] for v in self.variances], np.float64)
-
-    @staticmethod
-    def joined(parts: Sequence[Measurements]) -> Measurements:
-        return Measurements(
-            tuple(query for part in parts for query in part.queries),
-            np.concatenate([part.values for part in parts]),
-            tuple(variance for part in parts for variance in part.variances),
-        )
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 
 from stream_dp.errors import Inconsistent
 from stream_dp.panel import Panel, Symbols
+from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import Draw, exact_variance
 from stream_dp.study import CumulativeRelease, Study
 
-from .base import Counts, Estimates, Measurements, Step, fits, pack, shuffled, unpack
+from .base import Counts, Estimates, Step, fits, pack, shuffled, unpack
 from .counters import Floats
 from .cumulative_form import CumulativeForm, PlacedCounter
 

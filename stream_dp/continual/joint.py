@@ -23,10 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.panel import Panel, window_symbols
+from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import Draw
 from stream_dp.study import JointRelease, Study
 
-from .base import Counts, Demand, Estimates, Measurements, Step, shuffled
+from .base import Counts, Demand, Estimates, Step, shuffled
 from .cumulative import Cumulative, CumulativeState
 from .reconcile import reconcile
 from .splits import consistent, nonnegative, present, projected, rounded

@@ -19,10 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.panel import Panel, window_symbols
+from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import Draw
 from stream_dp.study import Study, WindowRelease
 
-from .base import Counts, Estimates, Measurements, Step, fits, pack, shuffled, unpack
+from .base import Counts, Estimates, Step, fits, pack, shuffled, unpack
 from .contrasts import Floats, backward
 from .splits import consistent, nonnegative, present, projected, rounded, within
 from .window_form import WindowForm

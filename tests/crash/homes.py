@@ -24,12 +24,12 @@ from crash.small import rows, secrets_fixed
 from numpy.typing import NDArray
 
 from stream_dp.batch import kinds
-from stream_dp.batch.base import Measured
 from stream_dp.batch.independent import Independent, marginals
 from stream_dp.client import Public
 from stream_dp.log.base import Record
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.plan import plan
+from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import Draw, System, secret
 from stream_dp.release.panels import TOPIC
 from stream_dp.services import journal
@@ -142,11 +142,11 @@ class InRounds(Independent):
     """What ROUNDS rounds say together; each round's noisy answers are measurements."""
 
     @property
-    def measurements(self) -> Measured:
+    def measurements(self) -> Measurements:
         cells = sum(m.size for m in marginals(self.domain))
         values = np.concatenate(self.counts)
         texts = tuple(f"{i // cells}: {i % cells}" for i in range(len(values)))
-        return Measured(texts, values, (self.variance,) * len(values))
+        return Measurements(texts, values, (self.variance,) * len(values))
 
     @property
     def notes(self) -> Mapping[str, int | float | str]:

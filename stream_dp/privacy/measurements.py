@@ -1,0 +1,39 @@
+"""Noisy answers: all that a mechanism or a synthesizer learns of the true data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .noise import exact_variance
+
+
+@dataclass(frozen=True)
+class Measurements:
+    """Unbiased counts with independent discrete Gaussian noise.
+
+    queries: what each count answers, in words
+    values: int64 (n,)
+    variances: the parameter of the noise in each
+    """
+
+    queries: tuple[str, ...]
+    values: NDArray[np.int64]
+    variances: tuple[Fraction, ...]
+
+    def standard_errors(self) -> NDArray[np.float64]:
+        """Of each value, from the discrete Gaussian's own variance."""
+        exact = {v: exact_variance(v) ** 0.5 for v in set(self.variances)}
+        return np.array([exact[v] for v in self.variances], np.float64)
+
+    @staticmethod
+    def joined(parts: Sequence[Measurements]) -> Measurements:
+        return Measurements(
+            tuple(query for part in parts for query in part.queries),
+            np.concatenate([part.values for part in parts]),
+            tuple(variance for part in parts for variance in part.variances),
+        )
