@@ -11,18 +11,26 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NoReturn, TextIO
+from typing import NoReturn, TextIO
 
 from stream_dp import __version__
 from stream_dp.errors import Inconsistent, UserError, lasting
 from stream_dp.log.base import Damaged, Fenced, LogError, Unavailable, Unknown
 
-# A service manager may start again after AGAIN, and must not after any other of these.
-JOB_FAILED, BAD_INPUT, FENCED, INCONSISTENT, AGAIN = 1, 2, 3, 4, 5
-INTERRUPTED = 130
+from .output import (
+    AGAIN,
+    BAD_INPUT,
+    FENCED,
+    INCONSISTENT,
+    INTERRUPTED,
+    JOB_FAILED,
+    Output,
+    printable,
+    say,
+)
+
 _KINDS = {
     BAD_INPUT: "bad input",
     FENCED: "fenced",
@@ -34,25 +42,6 @@ _CODES = f"""exit codes: {JOB_FAILED} a batch job failed; {BAD_INPUT} bad input;
 {INCONSISTENT} inconsistent or damaged logs; {AGAIN} no answer, no room: starting again may cure it.
 With --json an error is one line on standard error:
 {{"error": "bad input", "lines": ["what is wrong, where, what to do"], "code": {BAD_INPUT}}}"""
-
-
-@dataclass(frozen=True)
-class Output:
-    """What a command says: data for machines, text for people."""
-
-    data: Any
-    text: str
-    code: int = 0
-
-
-def printable(text: str) -> str:
-    """The text with escapes for whatever a terminal would not show as it is: control characters,
-    ends of lines, marks that turn the direction of writing, letters its encoding does not know."""
-    shown = "".join(
-        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
-    )
-    encoding = sys.stdout.encoding or "utf-8"
-    return shown.encode(encoding, "backslashreplace").decode(encoding)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -77,14 +66,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (Exception, KeyboardInterrupt) as error:
         code, lines = _failure(error)
         return _fail(lines, code, as_json="--json" in given)
-
-
-def say(text: str) -> None:
-    """A text on standard output, now, escaped. Raises OSError, which names it."""
-    try:
-        print("\n".join(printable(line) for line in text.split("\n")), flush=True)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, "standard output") from None
 
 
 def _failure(error: BaseException) -> tuple[int, Sequence[str]]:

@@ -17,8 +17,8 @@ from stream_dp.study import Run, Study
 from stream_dp.studyfile import load
 
 from . import journal
-from .journal import CLOCK, REPORTS
 from .snapshots import Snapshots
+from .topics import CLOCK, REPORTS
 
 
 @dataclass(frozen=True)

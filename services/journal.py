@@ -26,12 +26,9 @@ from stream_dp.study import Study
 from stream_dp.study.changes import changed_keys
 
 from .jobs.records import Job
+from .topics import JOURNAL
 
 GENESIS, CLOSE, RESULT, PLACED = "genesis", "close", "result", "placed"
-JOURNAL = "journal"
-REPORTS = "reports"
-DEAD_LETTERS = "dead-letters"
-CLOCK = "clock"  # where a cluster is asked for its time
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,10 @@ from stream_dp.release.published import AnyCertificate
 from stream_dp.study import Study
 
 from .. import journal
-from ..cli import Output
 from ..deployment import Setting, published
 from ..files import writing
+from ..output import Output
+from ..topics import REPORTS
 from .export import export_groups
 
 
@@ -142,7 +143,7 @@ def _against_journal(setting: Setting, public: Public) -> list[str]:
         entries = journal.read(log)
         if not entries:
             raise Inconsistent("journal: it is empty, but the public log is not")
-        ledger = journal.check(entries, setting.plan, log.describe(journal.REPORTS))
+        ledger = journal.check(entries, setting.plan, log.describe(REPORTS))
     journal.check_public(entries, [m.hash for m in public.messages])
     waiting = sum(len(entry.published) for entry in entries) - len(public.messages)
     return [

@@ -24,9 +24,9 @@ from stream_dp.panel import Symbols
 from stream_dp.population.tables import Layout
 from stream_dp.study import Run
 
-from ..cli import Output
 from ..deployment import Setting
 from ..files import writing
+from ..output import Output
 from . import operator
 from . import send as sending
 

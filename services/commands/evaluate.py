@@ -22,9 +22,9 @@ from stream_dp.errors import UserError
 from stream_dp.study import Study
 from stream_dp.study.groups import BatchRelease
 
-from ..cli import Output
 from ..deployment import Setting
 from ..files import writing
+from ..output import Output
 from ..releaser.jobs import Members
 from .groups import from_files
 from .send import joined, layout, truth

@@ -10,8 +10,8 @@ import pyarrow.parquet
 from stream_dp.client import Public
 from stream_dp.errors import UserError, unwritable
 
-from ..cli import Output
 from ..files import writing
+from ..output import Output
 
 
 def export_groups(public: Public, name: str, period: str | None, out: Path) -> Output:

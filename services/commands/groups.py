@@ -19,9 +19,9 @@ from stream_dp.errors import UserError
 from stream_dp.population.reports import LONGEST_ID
 from stream_dp.study import Study
 
-from ..cli import Output
 from ..deployment import Setting
 from ..groups.roster import Roster, coded_roles, deliver
+from ..output import Output
 
 
 def send(options: argparse.Namespace) -> Output:

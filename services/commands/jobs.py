@@ -18,11 +18,11 @@ from stream_dp.errors import UserError
 from stream_dp.log.base import Log, Missing
 
 from .. import journal, place
-from ..cli import JOB_FAILED, Output
 from ..deployment import Setting
 from ..jobs.progress import Told, duration
 from ..jobs.records import Board, word
 from ..journal import Entry
+from ..output import JOB_FAILED, Output
 from ..releaser.jobs import ready
 from ..synthesizer.worker import Worker
 

@@ -22,12 +22,13 @@ from stream_dp.privacy.ledger import Ledger
 from stream_dp.release.panels import TOPIC
 
 from .. import journal, place
-from ..cli import JOB_FAILED, Output, say
 from ..deployment import Setting
 from ..groups.roster import has_table
-from ..journal import REPORTS, Entry
+from ..journal import Entry
+from ..output import JOB_FAILED, Output, say
 from ..releaser.inputs import close_given, marker
-from ..releaser.releaser import Releaser, topics_of
+from ..releaser.releaser import Releaser
+from ..topics import REPORTS, topics_of
 from .jobs import listed, worker_command
 
 _LOOK = 5.0  # seconds that `status` looks for a close among what is not read yet

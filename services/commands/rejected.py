@@ -14,10 +14,10 @@ from stream_dp.log.base import Log, Missing, Stored
 from stream_dp.population.reports import REASONS, Reason, text_of
 from stream_dp.study import Study
 
-from ..cli import Output
 from ..deployment import Setting
-from ..journal import DEAD_LETTERS
+from ..output import Output
 from ..releaser.inputs import SOURCE, cells_of
+from ..topics import DEAD_LETTERS
 
 _MOST_LINES = 20  # for a reason; --json has them all
 

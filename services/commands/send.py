@@ -20,12 +20,12 @@ from stream_dp.population.reports import LARGEST, REASONS, Decoder
 from stream_dp.population.tables import Layout, reports, rows
 from stream_dp.study import Study
 
-from ..cli import Output
 from ..deployment import Setting
 from ..groups.roster import Roster
-from ..journal import REPORTS
+from ..output import Output
 from ..releaser.inputs import source_header
 from ..releaser.jobs import Members
+from ..topics import REPORTS
 
 
 def send(options: argparse.Namespace) -> Output:

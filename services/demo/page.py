@@ -17,7 +17,7 @@ import numpy as np
 from stream_dp.client import Public
 from stream_dp.panel import Symbols
 
-from ..cli import printable
+from ..output import printable
 from . import charts
 from .charts import Point
 

@@ -27,7 +27,7 @@ from stream_dp.study.groups import Groups
 
 from .. import journal
 from ..deployment import Setting
-from ..jobs.records import GROUPS
+from ..topics import GROUPS
 
 _TYPE = "stream-dp.groups"
 

@@ -25,13 +25,8 @@ from stream_dp.log.message import canonical
 from stream_dp.privacy.ledger import Charge
 from stream_dp.study import Study
 
+from ..topics import JOBS, RESULTS, TRANSCRIPTS
 from .progress import Told
-
-JOBS = "jobs"
-TRANSCRIPTS = "transcripts"
-RESULTS = "results"
-GROUPS = "groups"
-TOPICS = {GROUPS: 1, JOBS: 1, TRANSCRIPTS: 1, RESULTS: 1}
 
 _PART, _WRITER = "stream-dp-part", "stream-dp-writer"
 _PROGRESS = "stream-dp-progress"

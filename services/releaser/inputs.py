@@ -29,7 +29,8 @@ from stream_dp.population import Population
 from stream_dp.population.cells import Cells
 from stream_dp.population.reports import REASONS, Decoder, Reason
 
-from ..journal import DEAD_LETTERS, REPORTS, Entry, closes
+from ..journal import Entry, closes
+from ..topics import DEAD_LETTERS, REPORTS
 from .facts import SILENCE, Facts
 
 MARKER = "stream-dp-close"

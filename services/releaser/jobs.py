@@ -25,12 +25,12 @@ from stream_dp.study import Study
 
 from ..jobs.records import Board, File, Job, Result, failure_record, job_id, job_record
 from ..journal import Entry, outstanding
+from ..output import AGAIN
 from ..snapshots import Snapshots
 from .child import Child
 from .decision import Tail
 from .facts import Facts
 
-AGAIN = 5  # the exit code of a worker that found no log, and may find it later
 _EVERY = 0.5  # seconds between two looks at the topics
 _SHARE = 20  # at most one part in so many of the time goes into looking
 _PAUSE = 30.0

@@ -14,8 +14,9 @@ from stream_dp.study import Study
 
 from .. import journal
 from ..groups.roster import Roster, read
-from ..journal import REPORTS, Entry
+from ..journal import Entry
 from ..snapshots import Snapshots
+from ..topics import REPORTS
 from .facts import Facts
 from .inputs import Inputs
 from .jobs import Members

@@ -20,13 +20,12 @@ from stream_dp.log.base import Log, Positions, Writer
 from stream_dp.plan import Plan
 from stream_dp.privacy.noise import Source, System, secret
 from stream_dp.release.panels import TOPIC
-from stream_dp.study import Study
 
 from .. import journal, place
 from ..groups.roster import Roster
-from ..jobs.records import TOPICS as JOB_TOPICS
-from ..journal import CLOCK, DEAD_LETTERS, JOURNAL, REPORTS, Entry
+from ..journal import Entry
 from ..snapshots import Snapshots
+from ..topics import CLOCK, JOURNAL, REPORTS, topics_of
 from . import decision, recovery
 from .child import Child
 from .clocks import Clocks, steady
@@ -37,27 +36,6 @@ from .live import Live, StaleRole
 from .publishing import Publisher
 
 _POLL, _SOON = 0.5, 0.1
-
-
-def topics(
-    partitions: int, batches: bool = False, scheduled: bool = True
-) -> tuple[dict[str, int], dict[str, int]]:
-    """The confidential topics and the public ones, with their numbers of partitions.
-
-    batches: whether the study has batch releases; scheduled: whether the calendar closes periods.
-    """
-    private = {
-        REPORTS: partitions,
-        DEAD_LETTERS: 1,
-        JOURNAL: 1,
-        **({CLOCK: 1} if scheduled else {}),
-    }
-    return {**private, **(JOB_TOPICS if batches else {})}, {TOPIC: 1}
-
-
-def topics_of(study: Study, partitions: int) -> tuple[dict[str, int], dict[str, int]]:
-    """The topics that a study needs."""
-    return topics(partitions, bool(study.batches), study.periods.close != "marker")
 
 
 def _meanwhile(inputs: Inputs, live: Live) -> None:

@@ -13,7 +13,8 @@ from stream_dp.log.base import Log, Record, Stored, Unavailable
 from stream_dp.log.message import MOST_PART
 from stream_dp.privacy.noise import secret
 
-from ..jobs.records import TRANSCRIPTS, following
+from ..jobs.records import following
+from ..topics import TRANSCRIPTS
 
 _CHUNK = "stream-dp-chunk"  # WRITER/I/N: the i-th of n pieces that one writer wrote of a round
 

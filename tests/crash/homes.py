@@ -35,11 +35,11 @@ from stream_dp.release.panels import TOPIC
 from stream_dp.services import journal
 from stream_dp.services.deployment import Setting
 from stream_dp.services.groups.roster import Roster, deliver
-from stream_dp.services.jobs.records import RESULTS, TRANSCRIPTS
-from stream_dp.services.journal import JOURNAL, REPORTS, Entry
+from stream_dp.services.journal import Entry
 from stream_dp.services.releaser.inputs import marker
 from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.services.synthesizer.worker import Worker
+from stream_dp.services.topics import JOURNAL, REPORTS, RESULTS, TRANSCRIPTS
 
 PERIODS = 3
 LABELS = [f"2021-{month:02d}" for month in range(1, PERIODS + 1)]

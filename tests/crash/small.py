@@ -20,10 +20,11 @@ from stream_dp.plan import plan
 from stream_dp.privacy.noise import Draw
 from stream_dp.release.panels import TOPIC, read_estimates
 from stream_dp.services import journal
-from stream_dp.services.journal import DEAD_LETTERS, JOURNAL, REPORTS, Entry
+from stream_dp.services.journal import Entry
 from stream_dp.services.releaser.inputs import marker, reasons_of
 from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.services.snapshots import Snapshots
+from stream_dp.services.topics import DEAD_LETTERS, JOURNAL, REPORTS
 from stream_dp.studyfile import load
 
 PERIODS, PARTITIONS, SIZE = 5, 2, 32

@@ -14,8 +14,8 @@ import pytest
 from crash.homes import LABELS, TEXT, Homes, edit, handed_in, results
 from crash.victim import in_memory
 
-from stream_dp.services.jobs.records import RESULTS
 from stream_dp.services.releaser.inputs import marker
+from stream_dp.services.topics import RESULTS
 
 pytest.importorskip("jax")
 

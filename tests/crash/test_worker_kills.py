@@ -23,7 +23,7 @@ from crash.homes import (
 )
 from crash.victim import in_memory
 
-from stream_dp.services.jobs.records import JOBS
+from stream_dp.services.topics import JOBS
 
 WORKER = ("job", "round", "recorded", "progress", "fitted", "result", "result-part")
 RELEASER = (

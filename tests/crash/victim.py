@@ -25,6 +25,7 @@ from stream_dp.plan import plan
 from stream_dp.release.panels import TOPIC
 from stream_dp.services import journal
 from stream_dp.services.releaser.releaser import Releaser
+from stream_dp.services.topics import REPORTS
 from stream_dp.studyfile import load
 
 MOST_SECONDS = 60
@@ -171,7 +172,7 @@ def check(victim: Victim, expected: list[dict[str, Any]], *, snapshots_lost: boo
     assert victim.seen == place.rows(TOPIC)
     study, _ = load(place.file)
     with place.log() as log:
-        ledger = journal.check(entries, plan(study), log.describe(journal.REPORTS))
+        ledger = journal.check(entries, plan(study), log.describe(REPORTS))
     assert ledger == plan(study).ledger().charge(
         *(c for n in range(1, 6) for c in plan(study).charges(n))
     )

@@ -21,7 +21,7 @@ from stream_dp.release.panels import TOPIC
 from stream_dp.services import cli
 from stream_dp.services.releaser.facts import Facts
 from stream_dp.services.releaser.listen import ConfidentialMetrics, PublicMetrics
-from stream_dp.services.releaser.releaser import topics
+from stream_dp.services.topics import topics
 from stream_dp.study import Run
 from stream_dp.studyfile import load
 

@@ -18,8 +18,9 @@ from stream_dp.log.base import Log, Record, Stored
 from stream_dp.services import journal
 from stream_dp.services.commands.operator import releaser
 from stream_dp.services.deployment import Setting
-from stream_dp.services.journal import DEAD_LETTERS, REPORTS, Entry
+from stream_dp.services.journal import Entry
 from stream_dp.services.releaser.inputs import marker, reasons_of
+from stream_dp.services.topics import DEAD_LETTERS, REPORTS
 
 PEOPLE = [f"person-{i:02d}" for i in range(30)]
 MARKER = 'close = "marker"'

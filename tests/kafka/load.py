@@ -40,10 +40,10 @@ from stream_dp.log.topics import client
 from stream_dp.plan import plan
 from stream_dp.privacy.noise import Draw
 from stream_dp.services import journal
-from stream_dp.services.journal import DEAD_LETTERS, REPORTS
 from stream_dp.services.releaser.inputs import marker, reasons_of
 from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.services.snapshots import Snapshots
+from stream_dp.services.topics import DEAD_LETTERS, REPORTS
 from stream_dp.study import Study
 from stream_dp.studyfile import parse
 

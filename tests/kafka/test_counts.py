@@ -15,8 +15,8 @@ from confluent_kafka import Producer
 from days import Days
 
 from stream_dp.log.base import Record
-from stream_dp.services.journal import REPORTS
 from stream_dp.services.releaser.inputs import marker
+from stream_dp.services.topics import REPORTS
 from stream_dp.study import Periods
 
 PERIODS, PARTITIONS = 5, 8

@@ -17,11 +17,11 @@ from stream_dp.log.base import Fenced
 from stream_dp.services import journal
 from stream_dp.services.deployment import Setting
 from stream_dp.services.groups.roster import deliver, read
-from stream_dp.services.jobs.records import TRANSCRIPTS, following
-from stream_dp.services.journal import REPORTS
+from stream_dp.services.jobs.records import following
 from stream_dp.services.releaser.inputs import marker
 from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.services.synthesizer.worker import Worker
+from stream_dp.services.topics import REPORTS, TRANSCRIPTS
 
 
 @pytest.fixture

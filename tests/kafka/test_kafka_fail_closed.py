@@ -22,7 +22,7 @@ from stream_dp.log.kafka import KafkaLog
 from stream_dp.privacy.noise import System
 from stream_dp.release.panels import TOPIC
 from stream_dp.services.cli import main
-from stream_dp.services.journal import DEAD_LETTERS, JOURNAL, REPORTS
+from stream_dp.services.topics import DEAD_LETTERS, JOURNAL, REPORTS
 
 CLOSED = 3
 

@@ -16,8 +16,8 @@ from stream_dp.log.base import Record
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.services.cli import main
 from stream_dp.services.groups.roster import deliver
-from stream_dp.services.jobs.records import TRANSCRIPTS
 from stream_dp.services.releaser.inputs import marker
+from stream_dp.services.topics import TRANSCRIPTS
 
 ALONE = TEXT[: TEXT.index('[[releases]]\nname = "pairs"')] + TEXT[
     TEXT.index('[[releases]]\nname = "households"') :

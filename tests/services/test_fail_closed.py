@@ -24,7 +24,8 @@ from stream_dp.privacy.noise import System
 from stream_dp.release.panels import TOPIC
 from stream_dp.services import journal
 from stream_dp.services.cli import main
-from stream_dp.services.journal import JOURNAL, REPORTS, Entry
+from stream_dp.services.journal import Entry
+from stream_dp.services.topics import JOURNAL, REPORTS
 from stream_dp.studyfile import load
 
 CLOSED = 3

@@ -22,11 +22,11 @@ from stream_dp.population.cells import NULL, Cells
 from stream_dp.population.reports import REASONS, Decoder
 from stream_dp.privacy.noise import Seeded
 from stream_dp.services import cli
-from stream_dp.services.journal import DEAD_LETTERS, REPORTS
 from stream_dp.services.journal import read as read_journal
 from stream_dp.services.releaser.inputs import marker, reasons_of
 from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.services.snapshots import Snapshots
+from stream_dp.services.topics import DEAD_LETTERS, REPORTS
 from stream_dp.studyfile import load, parse
 
 KEY = bytes(range(32))

@@ -12,8 +12,8 @@ import stream_dp.services.groups.roster as module
 from stream_dp.errors import UserError
 from stream_dp.log.base import Busy
 from stream_dp.services.groups.roster import deliver, read
-from stream_dp.services.journal import JOURNAL
 from stream_dp.services.releaser.inputs import marker
+from stream_dp.services.topics import JOURNAL
 
 
 @pytest.fixture

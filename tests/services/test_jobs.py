@@ -38,9 +38,10 @@ from stream_dp.services.cli import main
 from stream_dp.services.commands.jobs import worker_command
 from stream_dp.services.groups.roster import Roster, deliver
 from stream_dp.services.jobs.progress import Told
-from stream_dp.services.jobs.records import RESULTS, result_records, told_record
+from stream_dp.services.jobs.records import result_records, told_record
 from stream_dp.services.releaser.inputs import marker
 from stream_dp.services.releaser.listen import ConfidentialMetrics
+from stream_dp.services.topics import RESULTS
 
 FAILS = ["-c", "import sys; sys.exit(7)"]
 HANGS = ["-c", "import sys; sys.stdin.read()"]

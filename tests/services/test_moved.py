@@ -19,7 +19,8 @@ from stream_dp.privacy.noise import System
 from stream_dp.release.panels import TOPIC
 from stream_dp.services import journal
 from stream_dp.services.cli import main
-from stream_dp.services.journal import JOURNAL, PLACED
+from stream_dp.services.journal import PLACED
+from stream_dp.services.topics import JOURNAL
 
 __all__ = ["handlers"]
 

@@ -18,8 +18,9 @@ from stream_dp.log.sqlite import SqliteLog
 from stream_dp.services.cli import main
 from stream_dp.services.commands.jobs import _Bar
 from stream_dp.services.jobs.progress import Told, duration
-from stream_dp.services.jobs.records import TOPICS, TRANSCRIPTS, Board, told_record
+from stream_dp.services.jobs.records import Board, told_record
 from stream_dp.services.synthesizer.transcript import Transcript
+from stream_dp.services.topics import JOB_TOPICS, TRANSCRIPTS
 
 HALF = Told("a", 3, 6, 1.25, 90.0)
 
@@ -45,7 +46,7 @@ def test_words_leave_out_what_is_not_known() -> None:
 
 def test_what_is_told_is_no_round(tmp_path: Path) -> None:
     log = SqliteLog(tmp_path / "log.db")
-    log.create(TOPICS)
+    log.create(JOB_TOPICS)
     transcript = Transcript(log, "a")
     transcript.record(0, b"x")
     log.append([told_record(Told("a", 1, 6, math.nan, math.nan)), told_record(HALF)])

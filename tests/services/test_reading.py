@@ -17,9 +17,9 @@ from stream_dp.log.base import Batch, Positions
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.population import Population
 from stream_dp.population.reports import Decoder
-from stream_dp.services.journal import DEAD_LETTERS, REPORTS
 from stream_dp.services.releaser.facts import Facts
 from stream_dp.services.releaser.inputs import Inputs
+from stream_dp.services.topics import DEAD_LETTERS, REPORTS
 from stream_dp.studyfile import load
 
 STEP = 1000.0  # seconds from one period's close to the next

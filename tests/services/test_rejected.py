@@ -7,8 +7,8 @@ import pytest
 from stream_dp.log.base import Record
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.services.cli import main
-from stream_dp.services.journal import REPORTS
 from stream_dp.services.releaser.inputs import marker
+from stream_dp.services.topics import REPORTS
 
 STUDY = """
 [study]

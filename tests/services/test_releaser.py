@@ -34,8 +34,8 @@ from crash.victim import in_memory
 
 from stream_dp.log.base import MOST_BYTES, Busy
 from stream_dp.release.panels import TOPIC
-from stream_dp.services.journal import DEAD_LETTERS
 from stream_dp.services.releaser.inputs import marker
+from stream_dp.services.topics import DEAD_LETTERS
 
 
 @pytest.fixture

@@ -32,7 +32,10 @@ except SystemExit:
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stderr.split())
-    assert {n for n in loaded if n.startswith("stream_dp.services.")} == {"stream_dp.services.cli"}
+    assert {n for n in loaded if n.startswith("stream_dp.services.")} == {
+        "stream_dp.services.cli",
+        "stream_dp.services.output",
+    }
     assert not HEAVY & loaded
 
 

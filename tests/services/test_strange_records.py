@@ -13,10 +13,10 @@ from stream_dp.log.base import BATCH_BYTES, Record, Stored, size
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.population import Population
 from stream_dp.population.reports import LARGEST, Decoder
-from stream_dp.services.journal import DEAD_LETTERS, REPORTS
 from stream_dp.services.journal import read as read_journal
 from stream_dp.services.releaser.facts import Facts
 from stream_dp.services.releaser.inputs import Inputs, marker, reasons_of
+from stream_dp.services.topics import DEAD_LETTERS, REPORTS
 
 header_names = st.sampled_from(["stream-dp-close", "stream-dp-source", "", "h"]) | st.text(
     st.characters(exclude_categories=["Cs"]), max_size=9

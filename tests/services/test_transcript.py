@@ -10,22 +10,15 @@ import pytest
 from stream_dp.log.base import Record
 from stream_dp.log.message import MOST_PART
 from stream_dp.log.sqlite import SqliteLog
-from stream_dp.services.jobs.records import (
-    TOPICS,
-    TRANSCRIPTS,
-    Board,
-    File,
-    Job,
-    job_id,
-    job_record,
-)
+from stream_dp.services.jobs.records import Board, File, Job, job_id, job_record
 from stream_dp.services.synthesizer.transcript import Transcript
+from stream_dp.services.topics import JOB_TOPICS, TRANSCRIPTS
 
 
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[SqliteLog]:
     log = SqliteLog(tmp_path / "log.db")
-    log.create(TOPICS)
+    log.create(JOB_TOPICS)
     yield log
     log.close()
 
@@ -83,7 +76,7 @@ def test_a_round_without_the_one_before_is_not_told(log: SqliteLog) -> None:
 
 
 def test_what_nobody_of_ours_wrote_decides_nothing(log: SqliteLog) -> None:
-    log.append([Record(topic, b"{", b"a/0", (), 0) for topic in TOPICS])
+    log.append([Record(topic, b"{", b"a/0", (), 0) for topic in JOB_TOPICS])
     log.append([piece("a", 0, "w", 1, 2, b"a piece too many")])
     board = Board(log, whole=True)
     board.refresh(rounds=False)

@@ -1,0 +1,46 @@
+"""What a command gives back and how a text is shown: results, exit codes, terminal-safe lines."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+# A service manager may start again after AGAIN, and must not after any other of these.
+JOB_FAILED, BAD_INPUT, FENCED, INCONSISTENT, AGAIN = 1, 2, 3, 4, 5
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class Output:
+    """The result of a command.
+
+    data: for machines, as JSON.
+    text: the same for people.
+    code: the exit code.
+    """
+
+    data: Any
+    text: str
+    code: int = 0
+
+
+def printable(text: str) -> str:
+    """The text with escapes for what a terminal does not show as it is.
+
+    These are control characters, ends of lines, marks that turn the direction of writing, and
+    letters that the terminal's encoding lacks.
+    """
+    shown = "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
+    )
+    encoding = sys.stdout.encoding or "utf-8"
+    return shown.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def say(text: str) -> None:
+    """Prints a text on standard output at once, escaped. Raises OSError, which names it."""
+    try:
+        print("\n".join(printable(line) for line in text.split("\n")), flush=True)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, "standard output") from None
