@@ -14,7 +14,7 @@ from stream_dp.batch.base import Memory
 from stream_dp.batch.data.domain import Column, Domain
 from stream_dp.batch.data.tables import from_tables, to_tables
 from stream_dp.batch.kinds import synthesizer
-from stream_dp.privacy.noise import System
+from stream_dp.privacy.noise import SystemNoise
 from stream_dp.study.groups import BatchRelease
 
 dice = np.random.default_rng(1)  # of the simulated tables
@@ -30,7 +30,9 @@ release = BatchRelease(
     name="homes", kind="mwem", attributes=("work",), rho=Fraction(1, 10), rounds=5
 )
 
-model = synthesizer(release.kind)(hierarchy, release, System(), Memory(), lambda *progress: None)
+model = synthesizer(release.kind)(
+    hierarchy, release, SystemNoise(), Memory(), lambda *progress: None
+)
 groups, people = to_tables(model.sample(seed=2))
 
 print(model.title, dict(model.notes))

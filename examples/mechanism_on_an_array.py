@@ -11,7 +11,7 @@ import numpy as np
 
 from stream_dp.continual import FixedWindow
 from stream_dp.panel import Panel, window_codes
-from stream_dp.privacy.noise import System
+from stream_dp.privacy.noise import SystemNoise
 
 people, width, horizon = 5000, 3, 12
 truth = (np.random.default_rng(1).random((people, horizon)) < 0.2).astype(np.uint8)  # simulated
@@ -23,7 +23,7 @@ state, panel = mechanism.init(), None
 for t in range(1, horizon + 1):
     codes = window_codes(truth[:, max(0, t - width) : t], 2)
     counts = np.bincount(codes, minlength=2**width)  # of every pattern; ignored before t = 3
-    state, step = mechanism.step(state, counts, System().draw(mechanism.demand(t)))
+    state, step = mechanism.step(state, counts, SystemNoise().draw(mechanism.demand(t)))
     if step is not None:
         labels = tuple(str(p) for p in range(t - step.columns.shape[1] + 1, t + 1))
         grown = panel.extended(step.columns, labels) if panel else None

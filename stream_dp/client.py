@@ -12,10 +12,10 @@ from functools import cached_property
 import numpy as np
 
 from .errors import UserError
-from .estimate.answer import LEVEL, Estimate, answered, question
-from .estimate.estimator import Stream
+from .estimate.answer import LEVEL, Estimate, answer_query, release_query
+from .estimate.estimator import StreamMeasurements
 from .estimate.measurements import PeriodMeasurements as Measurements
-from .estimate.measurements import whole
+from .estimate.measurements import releases_of_stream
 from .estimate.query import TotalQuery
 from .log.base import Damaged, Log, LogError, Missing, Unavailable
 from .log.message import Message, messages
@@ -59,7 +59,7 @@ class Public:
             raise UserError("public log: nothing is published yet; 'stream-dp run' begins it")
         self.messages = [first, *(one.message for one in self.published)]
         self._panels: dict[str, Panel] = {}
-        self._streams: dict[str, Stream] = {}
+        self._streams: dict[str, StreamMeasurements] = {}
 
     @property
     def head(self) -> str:
@@ -198,13 +198,13 @@ class Public:
         study goes on. At every moment it is the same for everybody.
         """
         declared = self.study.release(name)
-        asked = question(self.study, declared, query)
+        asked = release_query(self.study, declared, query)
         held = self._asked(name, period, early=isinstance(asked, TotalQuery))
         stream = self._stream(declared.stream)
         (release,) = (r for r in stream.releases if r.declared is declared)
         number = self.study.periods.numbers[held]
         panel = self._panel(name, held)
-        return answered(stream, release, asked, number, panel, count=count)
+        return answer_query(stream, release, asked, number, panel, count=count)
 
     def _asked(self, name: str, period: str | None, *, early: bool) -> str:
         """The period that is meant; early: of all those that the panel has a column of."""
@@ -214,7 +214,7 @@ class Public:
                     return period
         return self.at(name, period).certificate.period
 
-    def _stream(self, stream: str) -> Stream:
+    def _stream(self, stream: str) -> StreamMeasurements:
         """Everything that is published of a stream; put together once."""
         if stream not in self._streams:
             names = [r.name for r in self.study.releases if r.stream == stream]
@@ -226,7 +226,9 @@ class Public:
                     table[column].to_numpy().astype(float) for column in ("value", "standard_error")
                 )
                 messages[held.release].append(Measurements(held.number, values, errors**2))
-            self._streams[stream] = Stream(tuple(whole(self.study, messages, stream)))
+            self._streams[stream] = StreamMeasurements(
+                tuple(releases_of_stream(self.study, messages, stream))
+            )
         return self._streams[stream]
 
     def queries(self, name: str) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 from .batch.kinds import title
 from .continual import AnyMechanism, Cumulative, FixedWindow, Joint, mechanism
 from .errors import UserError
-from .privacy.ledger import BudgetExceeded, Charge, Ledger, composed
+from .privacy.ledger import BudgetExceeded, Charge, Ledger, composed_cost
 from .privacy.zcdp import epsilon
 from .release.panels import bias_words, invariants_words, relation_words
 from .study import CumulativeRelease, Release, Strategy, Study
@@ -39,7 +39,7 @@ class Plan:
     @property
     def total(self) -> Fraction:
         costs = {p.release.name: sum(p.charges, Fraction(0)) for p in self.releases}
-        return composed(self.study.strata, costs)
+        return composed_cost(self.study.strata, costs)
 
     def ledger(self) -> Ledger:
         """A ledger of the study in which nothing is spent yet."""

@@ -9,8 +9,8 @@ from scipy.linalg import null_space
 
 from stream_dp.continual import mechanism
 from stream_dp.estimate import estimator
-from stream_dp.estimate.estimator import Best, Stream
-from stream_dp.estimate.measurements import PeriodMeasurements, whole
+from stream_dp.estimate.estimator import StreamEstimator, StreamMeasurements
+from stream_dp.estimate.measurements import PeriodMeasurements, releases_of_stream
 from stream_dp.estimate.query import TotalQuery, parse_query
 from stream_dp.panel import window_codes
 from stream_dp.privacy.noise import Draw
@@ -110,7 +110,9 @@ class Case:
             ]
             for name, found in self.columns.items()
         }
-        self.stream = Stream(tuple(whole(study, self.messages, self.declared.stream)))
+        self.stream = StreamMeasurements(
+            tuple(releases_of_stream(study, self.messages, self.declared.stream))
+        )
 
     def _measured(self, declared):
         """(period number, rows on histories, variances) of every message of a release."""
@@ -175,7 +177,7 @@ class Case:
 
     def best(self, name):
         (release,) = (r for r in self.stream.releases if r.declared.name == name)
-        return Best(self.stream, release)
+        return StreamEstimator(self.stream, release)
 
     def answer(self, chosen, declared, text, number):
         asked = parse_query(text, self.alphabet.name, self.alphabet.values)

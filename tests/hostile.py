@@ -17,7 +17,7 @@ import shelves
 
 from stream_dp.log.base import MOST_BYTES, Record
 from stream_dp.log.message import START, Message, canonical, message, records
-from stream_dp.privacy.noise import Seeded
+from stream_dp.privacy.noise import SeededNoise
 from stream_dp.release import data_sets as dataset
 from stream_dp.study import Study
 from stream_dp.studyfile import parse
@@ -57,7 +57,7 @@ def sound() -> list[Message]:
     """The messages of a small study: three panels of four periods, and a data set."""
     study = parse(copy.deepcopy(STUDY))
     truth = np.random.default_rng(3).integers(0, 3, (PEOPLE, PERIODS), np.uint8)
-    sent: list[Message] = shelves.published(study, {"work": truth}, Seeded(4))
+    sent: list[Message] = shelves.published(study, {"work": truth}, SeededNoise(4))
     return [*sent, _data_set(study, sent[-1])]
 
 

@@ -10,7 +10,7 @@ from stream_dp.evaluation.panels.totals import rises
 from stream_dp.log.base import Batch, Stored, TopicInfo
 from stream_dp.log.message import START, message, records
 from stream_dp.panel import window_codes
-from stream_dp.privacy.noise import Seeded
+from stream_dp.privacy.noise import SeededNoise
 from stream_dp.release.panels import STUDY_TYPE, certificate, parts
 
 
@@ -46,7 +46,7 @@ class Silent:
     simulated = True
 
     def draw(self, demand):
-        drawn = Seeded(1).draw(demand)
+        drawn = SeededNoise(1).draw(demand)
         return type(drawn)(tuple(noise * 0 for noise in drawn.noise), drawn.coins)
 
 

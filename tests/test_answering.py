@@ -7,7 +7,7 @@ from shelves import Silent, public, published, shelf
 from stream_dp.client import Public
 from stream_dp.errors import UserError
 from stream_dp.estimate import estimator
-from stream_dp.privacy.noise import Seeded
+from stream_dp.privacy.noise import SeededNoise
 from stream_dp.studyfile import parse
 
 PEOPLE, COUNT = 400, 5
@@ -163,7 +163,7 @@ def test_what_an_estimate_is_made_of():
 
 def test_later_periods_and_other_releases_say_more():
     made = study([{**WINDOW, "strategy": "histogram"}, TOTALS])
-    sent = published(made, {"poor": STAYING}, Seeded(4))
+    sent = published(made, {"poor": STAYING}, SeededNoise(4))
     errors = []
     for last in LABELS[2:]:
         some = [m for m in sent if m.head.get("period", "") <= last]
@@ -217,7 +217,7 @@ def test_own_measurements_where_there_is_too_much_to_put_together(monkeypatch):
 
 def test_hardly_any_noise_is_no_fault():
     made = study([{**WINDOW, "rho": "400000"}, {**TOTALS, "rho": "400000"}])
-    asked = public(made, {"poor": STAYING}, Seeded(1))
+    asked = public(made, {"poor": STAYING}, SeededNoise(1))
     found = asked.estimate("window", "pattern 1 1 1", count=True)
     assert found.value == pytest.approx((STAYING[:, 2:] == 1).all(axis=1).sum(), abs=1e-3)
     assert found.standard_error < 1e-3

@@ -17,7 +17,7 @@ from stream_dp.estimate.query import parse_query as parse_query
 from stream_dp.log.base import Damaged, LogError, Missing, Unavailable
 from stream_dp.log.message import START, canonical, message
 from stream_dp.panel import window_codes
-from stream_dp.privacy.noise import Seeded
+from stream_dp.privacy.noise import SeededNoise
 from stream_dp.release.panels import STUDY_TYPE
 from stream_dp.studyfile import parse
 
@@ -169,7 +169,7 @@ def true_answer(name, text, t):
 @pytest.fixture(scope="module", params=["replace_one", "add_remove"])
 def repeated(request):
     """Estimates of many runs: by (release, query, period, measure), (value, error, covered)."""
-    study, source = make(request.param, rho="1/8"), Seeded(20)
+    study, source = make(request.param, rho="1/8"), SeededNoise(20)
     found = {}
     for _ in range(REPETITIONS):
         asked = public(study, source)
@@ -227,7 +227,7 @@ def test_the_share_of_everybody_is_certain_where_their_number_is_its_own_measure
 
 def test_errors_of_shares_follow_from_those_of_counts():
     study = make("add_remove", rho="1/8")
-    asked = public(study, Seeded(3))
+    asked = public(study, SeededNoise(3))
     table = asked.at("full-time", LABELS[0]).measurements
     n, n_error = table["value"][-1].as_py(), table["standard_error"][-1].as_py()
     assert table["query"][-1].as_py() == "people"
@@ -242,9 +242,9 @@ def test_errors_of_shares_follow_from_those_of_counts():
 
 def test_a_share_without_anybody_is_refused():
     study = make("add_remove", rho="1/1000")
-    asked = public(study, Seeded(2), truth=TRUTH[:0])
+    asked = public(study, SeededNoise(2), truth=TRUTH[:0])
     noisy = asked.at("full-time", LABELS[0]).measurements["value"][-1].as_py()
-    source = asked if noisy <= 0 else public(study, Seeded(1), truth=TRUTH[:0])
+    source = asked if noisy <= 0 else public(study, SeededNoise(1), truth=TRUTH[:0])
     with pytest.raises(UserError, match="not clearly positive; ask for --count"):
         source.estimate("full-time", "total at-least 1")
 
@@ -310,7 +310,7 @@ def as_json(study):
 
 @pytest.mark.parametrize("neighbours", EXACT)
 def test_panels_only_grow(neighbours):
-    asked = public(make(neighbours), Seeded(9))
+    asked = public(make(neighbours), SeededNoise(9))
     for declared in asked.study.releases:
         last = asked.panel(declared.name)
         assert last.periods == LABELS

@@ -17,7 +17,7 @@ import shelves
 from stream_dp.client import Public
 from stream_dp.log.message import MOST_PART, records
 from stream_dp.log.sqlite import SqliteLog
-from stream_dp.privacy.noise import Seeded
+from stream_dp.privacy.noise import SeededNoise
 from stream_dp.services.cli import main
 from stream_dp.studyfile import parse
 
@@ -45,7 +45,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("long") / "public.db"
     with closing(SqliteLog(path, public=True)) as log:
         log.create({"releases": 1})
-        for sent in shelves.published(study, {"poor": truth}, Seeded(1)):
+        for sent in shelves.published(study, {"poor": truth}, SeededNoise(1)):
             log.append(records(sent, "releases", kind="k", source="s", content="c", time=None))
     return path
 

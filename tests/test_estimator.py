@@ -15,9 +15,9 @@ from scipy.sparse import csr_array
 
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.estimate import estimator
-from stream_dp.estimate.estimator import Own, people, ratio
+from stream_dp.estimate.estimator import ReleaseEstimator, fieller_share, number_of_people
 from stream_dp.estimate.least_squares import LeastSquares
-from stream_dp.estimate.measurements import PeriodMeasurements, whole
+from stream_dp.estimate.measurements import PeriodMeasurements, releases_of_stream
 
 CASES = {
     "histogram": (study_of([window(2, strategy="histogram")]), 1),
@@ -156,7 +156,7 @@ def test_alone_and_measured_once_nothing_is_gained(name):
     """Contrasts measure every free number once, and so does a counter: the mechanism's own
     recursion is best linear unbiased, later periods add nothing, and weights are the same."""
     case = Case(ALONE[name][0], late=ALONE[name][1])
-    best, own = case.best("r0"), Own(case.stream.releases[0])
+    best, own = case.best("r0"), ReleaseEstimator(case.stream.releases[0])
     for text, number in asked_of(case.declared, case):
         here, there = (case.answer(c, case.declared, text, number) for c in (best, own))
         assert here.value == pytest.approx(there.value, abs=1e-6)
@@ -169,7 +169,7 @@ def test_a_release_s_own_answers_are_unbiased_and_never_better(name):
     rows = case.system[0]
     place = 0
     for release in case.stream.releases:
-        best, own = case.best(release.declared.name), Own(release)
+        best, own = case.best(release.declared.name), ReleaseEstimator(release)
         mine = rows[place : place + release.values.shape[0]]
         place += release.values.shape[0]
         queries = list(asked_of(release.declared, case))
@@ -200,7 +200,7 @@ def test_damaged_measurements_are_told():
         PeriodMeasurements(m.number, m.values[1:], m.variances[1:]) for m in case.messages["r0"]
     ]
     with pytest.raises(Inconsistent, match="not the measurements that it declares"):
-        whole(case.study, {"r0": short}, "x")[0].places  # noqa: B018
+        releases_of_stream(case.study, {"r0": short}, "x")[0].places  # noqa: B018
 
 
 # A share of a noisy number of people.
@@ -210,9 +210,9 @@ def test_fieller_s_interval_is_where_the_difference_is_not_far_from_zero():
     case = Case(study_of([window(2, rows=700)], count=3, **OPEN), late=3)
     best = case.best("r0")
     value = best.patterns(3, np.array([0.0, 1, 0]))
-    whole_, who = people(case.stream, best, case.stream.releases[0], 3, totals=False)
+    whole_, who = number_of_people(case.stream, best, case.stream.releases[0], 3, totals=False)
     assert who == "present at 3"
-    share, error, (low, high) = ratio(best, value, whole_, 1.96)
+    share, error, (low, high) = fieller_share(best, value, whole_, 1.96)
     assert share == pytest.approx(value.value / whole_.value)
     for end in (low, high):
         off = value.minus(whole_, end)
@@ -220,7 +220,7 @@ def test_fieller_s_interval_is_where_the_difference_is_not_far_from_zero():
     assert (high - low) / 2 == pytest.approx(1.96 * error, rel=0.2)
     nobody = value.minus(value, 1.0)
     with pytest.raises(UserError, match="not clearly positive"):
-        ratio(best, value, nobody, 1.96)
+        fieller_share(best, value, nobody, 1.96)
 
 
 # The solver.

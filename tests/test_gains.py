@@ -7,8 +7,8 @@ import pytest
 from histories import joint, study_of, totals, window
 
 from stream_dp.continual import mechanism
-from stream_dp.estimate.estimator import Best, Own, Stream
-from stream_dp.estimate.measurements import PeriodMeasurements, whole
+from stream_dp.estimate.estimator import ReleaseEstimator, StreamEstimator, StreamMeasurements
+from stream_dp.estimate.measurements import PeriodMeasurements, releases_of_stream
 from stream_dp.privacy.noise import exact_variance
 
 
@@ -26,7 +26,7 @@ def quiet(study):
             messages.setdefault(declared.name, []).append(
                 PeriodMeasurements(t, np.zeros(noise.size), noise)
             )
-    return Stream(tuple(whole(study, messages, study.releases[0].stream)))
+    return StreamMeasurements(tuple(releases_of_stream(study, messages, study.releases[0].stream)))
 
 
 def mean_errors(stream, kind):
@@ -34,7 +34,7 @@ def mean_errors(stream, kind):
     patterns of 3, 'at least 1 of 3', totals."""
     last, found = stream.releases[0].last, {}
     for release in stream.releases:
-        chosen = Best(stream, release) if kind == "best" else Own(release)
+        chosen = StreamEstimator(stream, release) if kind == "best" else ReleaseEstimator(release)
         asked = {}
         if release.window is not None:
             periods = range(3, last + 1)
@@ -88,7 +88,7 @@ def test_a_long_joint_study_is_answered_at_once():
     machine, the next ones in milliseconds."""
     stream = quiet(study_of([joint(3)], count=60))
     stream.releases[0].totals.lanes  # noqa: B018  the counters, which are made once
-    best = Best(stream, stream.releases[0])
+    best = StreamEstimator(stream, stream.releases[0])
     start = time.perf_counter()
     first = best.total(7, 50)
     middle = time.perf_counter()

@@ -16,7 +16,7 @@ from stream_dp.continual.base import Estimates
 from stream_dp.log.base import MOST_BYTES
 from stream_dp.log.message import MOST_PART, START, message, parts_of, records
 from stream_dp.privacy.measurements import Measurements
-from stream_dp.privacy.noise import Seeded, exact_variance
+from stream_dp.privacy.noise import SeededNoise, exact_variance
 from stream_dp.privacy.zcdp import epsilon
 from stream_dp.release.panels import (
     SEEDED_NOISE,
@@ -70,7 +70,7 @@ def make(neighbours="replace_one", values=(0, 1), width=3, size=500):
 
 def stepped(study, release, periods):
     """The step of a release's mechanism at a period, of a population without the event."""
-    made, source = mechanism(study, release), Seeded(7)
+    made, source = mechanism(study, release), SeededNoise(7)
     state = made.init()
     for t in range(1, periods + 1):
         if release.kind == "window":
@@ -208,7 +208,7 @@ def test_three_hundred_thousand_rows_with_the_longest_values():
     counts[0] += 300_032 % made.bins
     state = made.init()
     for t in range(1, 7):
-        state, step = made.step(state, counts, Seeded(3).draw(made.demand(t)))
+        state, step = made.step(state, counts, SeededNoise(3).draw(made.demand(t)))
     assert step.columns.shape[0] > 300_000
     labels = tuple(study.periods.labels)
     held = all_fit(step, labels)

@@ -16,7 +16,7 @@ from stream_dp.estimate.answer import Estimate
 from stream_dp.log import open_log
 from stream_dp.panel import Panel
 from stream_dp.plan import Plan, plan
-from stream_dp.privacy.noise import Seeded, System
+from stream_dp.privacy.noise import SeededNoise, SystemNoise
 from stream_dp.privacy.zcdp import epsilon, gaussian_rho
 from stream_dp.release.data_sets import BatchCertificate, DataSet
 from stream_dp.release.panels import Certificate
@@ -29,7 +29,7 @@ OBJECTS: dict[str, tuple[Any, ...]] = {
     "A study and its plan": (load, parse, Study, plan, Plan),
     "Continual mechanisms": (Mechanism, Step, FixedWindow, Cumulative, Joint, Counter),
     "Batch synthesizers": (Domain, Column, Hierarchy, from_tables, to_tables, Memory),
-    "Noise and costs": (System, Seeded, gaussian_rho, epsilon),
+    "Noise and costs": (SystemNoise, SeededNoise, gaussian_rho, epsilon),
     "Errors": (UserError, Inconsistent),
 }
 

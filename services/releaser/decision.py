@@ -14,7 +14,7 @@ from stream_dp.panel import Panel
 from stream_dp.plan import Plan
 from stream_dp.population import Closed
 from stream_dp.privacy.ledger import Ledger
-from stream_dp.privacy.noise import Draw, Source
+from stream_dp.privacy.noise import Draw, NoiseSource
 from stream_dp.release.panels import RELEASE_TYPE, TOPIC, certificate, parts, read_columns
 from stream_dp.study import Release, Study
 
@@ -93,7 +93,7 @@ def _line(study: Study, release: Release, entries: Sequence[Entry]) -> Line:
     return Line(release, made, made.load(entries[-1].state(release.name), panel))
 
 
-def draw(study: Study, source: Source, held: Sequence[Line], number: int) -> list[Draw]:
+def draw(study: Study, source: NoiseSource, held: Sequence[Line], number: int) -> list[Draw]:
     """All the noise of a period, before its counts are known."""
     times = [study.time(line.declared, number) for line in held]
     return [

@@ -18,7 +18,7 @@ from functools import partial
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.base import Log, Positions, Writer
 from stream_dp.plan import Plan
-from stream_dp.privacy.noise import Source, System, secret
+from stream_dp.privacy.noise import NoiseSource, SystemNoise, system_entropy
 from stream_dp.release.panels import TOPIC
 
 from .. import journal, place
@@ -64,7 +64,7 @@ class Releaser:
     file: str = "STUDY.toml"
     worker: list[str] | None = None
     moved: bool = False
-    source: Source = field(default_factory=System)
+    source: NoiseSource = field(default_factory=SystemNoise)
     clock: Callable[[], float] = time_module.time
     steady: Callable[[], float] = steady
     tell: Callable[[str], None] = lambda line: None
@@ -243,7 +243,9 @@ class Releaser:
             info = self.log.describe(REPORTS)
             bound = None if groups is None else groups.hash
             simulated, places = self.source.simulated, place.places(self.log, self.public)
-            first = journal.genesis(self.plan.study, info, secret(32), simulated, bound, places)
+            first = journal.genesis(
+                self.plan.study, info, system_entropy(32), simulated, bound, places
+            )
             writer.commit(journal.journal_records(first, self.plan.study))
             entries = [Entry(first)]
             self.at("begun")

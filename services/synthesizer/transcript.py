@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from stream_dp.log.base import Log, Record, Stored, Unavailable
 from stream_dp.log.message import MOST_PART
-from stream_dp.privacy.noise import secret
+from stream_dp.privacy.noise import system_entropy
 
 from ..jobs.records import following
 from ..topics import TRANSCRIPTS
@@ -41,7 +41,7 @@ class Transcript:
             return held[number]
         if number > len(held):
             raise ValueError("a round is recorded before the one that it follows")
-        writer = secret(8).hex()
+        writer = system_entropy(8).hex()
         pieces = [data[i : i + MOST_PART] for i in range(0, max(len(data), 1), MOST_PART)]
         self._at("round")
         self._log.append(

@@ -25,7 +25,7 @@ from stream_dp.batch.base import domain_of
 from stream_dp.batch.data.domain import Hierarchy
 from stream_dp.errors import UserError
 from stream_dp.log.base import Log, LogError, Missing
-from stream_dp.privacy.noise import Source, System, secret
+from stream_dp.privacy.noise import NoiseSource, SystemNoise, system_entropy
 from stream_dp.release.data_sets import columns, measurements, parts, tables
 from stream_dp.study import Study
 from stream_dp.study.groups import KEY
@@ -50,7 +50,7 @@ class Worker:
     study: Study
     log: Log
     snapshots: Snapshots
-    source: Source = field(default_factory=System)
+    source: NoiseSource = field(default_factory=SystemNoise)
     tell: Callable[[str], None] = lambda line: None
     heard: Callable[[Told], None] = lambda told: None
     at: Callable[[str], None] = lambda name: None
@@ -129,7 +129,7 @@ class Worker:
             "notes": dict(fitted.notes),
             "simulated": self.source.simulated,
         }
-        records = result_records(job.id, attempt, secret(8).hex(), head, held)
+        records = result_records(job.id, attempt, system_entropy(8).hex(), head, held)
         self.at("result")
         # One by one, as they may be many; the manifest at the end makes them a result.
         for record in records:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from stream_dp.privacy.measurements import Measurements
-from stream_dp.privacy.noise import Source
+from stream_dp.privacy.noise import NoiseSource
 from stream_dp.study import Study
 from stream_dp.study.groups import BatchRelease, Groups
 
@@ -59,7 +59,7 @@ class Synthesizer(Protocol):
         self,
         hierarchy: Hierarchy,
         release: BatchRelease,
-        source: Source,
+        source: NoiseSource,
         transcript: Transcript,
         progress: Progress,
     ) -> Fitted: ...

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.privacy.measurements import Measurements
-from stream_dp.privacy.noise import Source
+from stream_dp.privacy.noise import NoiseSource
 from stream_dp.study.groups import BatchRelease
 
 from .base import Progress, Transcript
@@ -85,7 +85,7 @@ class Independent:
 def fit(
     hierarchy: Hierarchy,
     release: BatchRelease,
-    source: Source,
+    source: NoiseSource,
     transcript: Transcript,
     progress: Progress,
 ) -> Independent:

@@ -5,8 +5,8 @@ Measurements; here with exact noise, whole marginals as candidates, and an openi
 
 Round 0 is a seed for all randomness of post-processing. With an opening, round 1 measures it. Every
 other round picks K candidates, one after the other, that the model answers badly
-(`noise.top`: the exponential mechanism, exact), and measures each of them once with independent
-discrete Gaussian noise. What was measured is never picked again. Choice and answers are recorded
+(`noise.noisy_top`: the exponential mechanism, exact), and measures each of them once with
+independent discrete Gaussian noise. What was measured is never picked again. Choice and answers are recorded
 together before either is used, and the model learns from all answers so far.
 
 Cost, exactly rho under `replace_in_place` (zCDP composes adaptively, by sums)
@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from stream_dp.errors import UserError
 from stream_dp.privacy.measurements import Measurements
-from stream_dp.privacy.noise import Source, exact_variance
+from stream_dp.privacy.noise import NoiseSource, exact_variance
 from stream_dp.privacy.zcdp import gaussian_rho, selection_rho
 
 from .base import Progress, Transcript
@@ -168,7 +168,7 @@ def run(
     workload: Workload,
     plan: Plan,
     start: Callable[[int], Model],
-    source: Source,
+    source: NoiseSource,
     transcript: Transcript,
     progress: Progress,
     title: str,
@@ -217,7 +217,7 @@ class _Data:
     hierarchy: Hierarchy
     workload: Workload
     budget: Budget
-    source: Source
+    source: NoiseSource
     known: Wide | None = None
 
     @property

@@ -94,7 +94,7 @@ class Mechanism(Protocol[S]):
     def load(self, data: bytes, panel: Panel | None) -> S: ...
 
 
-def shuffled(
+def shuffled_groups(
     groups: NDArray[np.int64], n_groups: int, coins: np.random.Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Rows ordered by group, in uniformly random order inside each, and where each group starts.
@@ -110,7 +110,7 @@ def shuffled(
     return order, starts
 
 
-class Packed(msgspec.Struct, forbid_unknown_fields=True):
+class PackedState(msgspec.Struct, forbid_unknown_fields=True):
     """A mechanism's state as bytes: version, period, named int64 arrays with their shapes."""
 
     version: int
@@ -118,12 +118,14 @@ class Packed(msgspec.Struct, forbid_unknown_fields=True):
     arrays: dict[str, tuple[list[int], bytes]]
 
 
-def pack(version: int, period: int, **arrays: NDArray[np.int64]) -> bytes:
+def pack_state(version: int, period: int, **arrays: NDArray[np.int64]) -> bytes:
     held = {k: (list(a.shape), a.astype("<i8").tobytes()) for k, a in arrays.items()}
-    return msgspec.msgpack.encode(Packed(version, period, held))
+    return msgspec.msgpack.encode(PackedState(version, period, held))
 
 
-def unpack(data: bytes, known: int, **shapes: tuple[int, ...]) -> tuple[int, dict[str, Counts]]:
+def unpack_state(
+    data: bytes, known: int, **shapes: tuple[int, ...]
+) -> tuple[int, dict[str, Counts]]:
     """Period, and the arrays of these names and shapes.
 
     Raises Inconsistent for bytes that are damaged, of another version or another mechanism.
@@ -136,7 +138,7 @@ def unpack(data: bytes, known: int, **shapes: tuple[int, ...]) -> tuple[int, dic
                 f"journal: a mechanism's state has version {version}, this code reads {known};"
                 " run the version of stream-dp that wrote it, or a newer one"
             )
-        held = msgspec.convert(raw, Packed)
+        held = msgspec.convert(raw, PackedState)
         arrays = {
             k: np.frombuffer(raw, "<i8").astype(np.int64).reshape(shape)
             for k, (shape, raw) in held.arrays.items()
@@ -148,7 +150,7 @@ def unpack(data: bytes, known: int, **shapes: tuple[int, ...]) -> tuple[int, dic
     return held.period, arrays
 
 
-def fits(panel: Panel | None, period: int, rows: int) -> None:
+def check_panel_fits(panel: Panel | None, period: int, rows: int) -> None:
     """Raises Inconsistent unless the released panel is the one that a state was left with."""
     if period == 0 and panel is None:
         return

@@ -23,7 +23,7 @@ from stream_dp.study import CounterName, Neighbours
 
 from .counters import Counter, honaker, tree
 from .factorizations import gamma2, normalised, sqrt, unbounded, unbounded_column2
-from .paths import MOST_PREFIXES, path_costs, shares, with_entry
+from .paths import MOST_PREFIXES, equal_variance_weights, path_costs, weights_with_entry
 
 COUNTERS: dict[CounterName, Callable[[int], Counter]] = {
     "tree": tree,
@@ -59,14 +59,14 @@ class CounterBudget:
         if self.name == "unbounded":
             return self._endless
         if not self.present:
-            return shares(self.counters)
-        *weights, own = shares([*self.counters, self.counters[0]])
+            return equal_variance_weights(self.counters)
+        *weights, own = equal_variance_weights([*self.counters, self.counters[0]])
         if not self.share:
             return (*weights, own)
         alone = CounterBudget(
             self.horizon, self.name, self.neighbours, False, self.moves, Fraction(0)
         )
-        return with_entry(alone.weights, int(alone.whole), self.counters[0], self.share)
+        return weights_with_entry(alone.weights, int(alone.whole), self.counters[0], self.share)
 
     @property
     def _endless(self) -> tuple[int, ...]:
@@ -122,4 +122,4 @@ class CounterBudget:
         return tuple(costs)
 
 
-budget = lru_cache(maxsize=64)(CounterBudget)
+counter_budget = lru_cache(maxsize=64)(CounterBudget)

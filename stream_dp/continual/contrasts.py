@@ -41,7 +41,7 @@ from .base import Counts, Demand
 
 Floats = NDArray[np.float64]
 N = TypeVar("N", float, Fraction)
-Pair = tuple[float, float]
+VarianceShares = tuple[float, float]
 
 
 def forward(cells: NDArray[Any]) -> NDArray[Any]:
@@ -222,7 +222,7 @@ class Contrasts:
                 gaps[np.arange(self.bins) // self.q**place % self.q != self.absent] = place
         return gaps
 
-    def _by_gap(self, releases: int) -> Iterator[tuple[int | None, float, list[Pair]]]:
+    def _by_gap(self, releases: int) -> Iterator[tuple[int | None, float, list[VarianceShares]]]:
         """By gap: the share of the measured bins that have it, and (A, B) of every step."""
         if self.absent is None:
             yield None, 1.0, _shares(self.q, self.width, None, releases, 1.0)

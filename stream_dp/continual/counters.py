@@ -80,7 +80,7 @@ def prefix_sums(n: int) -> Floats:
     return np.tril(np.ones((n, n)))
 
 
-def rounded(name: str, real: Floats) -> Counter:
+def rounded_counter(name: str, real: Floats) -> Counter:
     """The counter of a lower-triangular C (n, n), rounded to multiples of 2^-16."""
     scale = 1 << BITS
     encode = np.rint(np.tril(real) * scale).astype(np.int64)

@@ -24,7 +24,15 @@ from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import Draw, exact_variance
 from stream_dp.study import CumulativeRelease, Study
 
-from .base import Counts, Estimates, Step, fits, pack, shuffled, unpack
+from .base import (
+    Counts,
+    Estimates,
+    Step,
+    check_panel_fits,
+    pack_state,
+    shuffled_groups,
+    unpack_state,
+)
 from .counters import Floats
 from .cumulative_form import CumulativeForm, PlacedCounter
 
@@ -209,14 +217,14 @@ class Cumulative(CumulativeForm):
 
     def dump(self, state: CumulativeState) -> bytes:
         arrays = {"streams": state.streams, "noisy": state.noisy, "sums": state.sums}
-        return pack(STATE_VERSION, state.period, counters=self._fingerprint, **arrays)
+        return pack_state(STATE_VERSION, state.period, counters=self._fingerprint, **arrays)
 
     def load(self, data: bytes, panel: Panel | None) -> CumulativeState:
         """Raises Inconsistent for bytes or a panel that are not this mechanism's."""
         symbols = None if panel is None else panel.symbols
         state = self.restored(data, None if symbols is None else symbols == 1)
         rows = self.rows if self.rows is not None else int(state.sums[0])
-        fits(panel, state.period, rows)
+        check_panel_fits(panel, state.period, rows)
         if self.present and symbols is not None:
             state.totals[_outside(symbols)] = -1
         return state
@@ -226,7 +234,7 @@ class Cumulative(CumulativeForm):
 
         Raises Inconsistent for bytes that are not this mechanism's.
         """
-        period, held = unpack(
+        period, held = unpack_state(
             data,
             STATE_VERSION,
             counters=(1,),
@@ -268,7 +276,7 @@ def _append(
     Rows of a negative total, which have not entered, get a 0.
     """
     groups = np.where(totals < 0, rises.shape[0], totals)
-    order, starts = shuffled(groups, rises.shape[0] + 1, coins)
+    order, starts = shuffled_groups(groups, rises.shape[0] + 1, coins)
     group = groups[order]
     place = np.arange(order.shape[0]) - starts[group]
     column = np.zeros(totals.shape[0], np.int64)

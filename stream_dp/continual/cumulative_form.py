@@ -26,7 +26,7 @@ from stream_dp.privacy.noise import exact_variance
 from stream_dp.study import CounterName, Neighbours
 
 from .base import Demand
-from .budgets import CounterBudget, budget
+from .budgets import CounterBudget, counter_budget
 from .counters import ONCE, Counter
 from .factorizations import MOST_GAMMA2, lower_bound
 
@@ -133,7 +133,9 @@ class CumulativeForm:
     @property
     def budget(self) -> CounterBudget:
         share = self.size_share if self.present else Fraction(0)
-        return budget(self.horizon, self.counter, self.neighbours, self.present, self.moves, share)
+        return counter_budget(
+            self.horizon, self.counter, self.neighbours, self.present, self.moves, share
+        )
 
     @property
     def counters(self) -> tuple[Counter, ...]:

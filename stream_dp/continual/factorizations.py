@@ -17,7 +17,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from .counters import BITS, Counter, Floats, prefix_sums, rounded
+from .counters import BITS, Counter, Floats, prefix_sums, rounded_counter
 
 MOST_GAMMA2 = 128  # steps: all shorter ones together take about half a second
 GAP = 2e-4  # between a factorization and its lower bound
@@ -51,7 +51,7 @@ def _leading(whole: Counter, n: int) -> Counter:
 
 @lru_cache(maxsize=4)
 def _sqrt_whole(size: int) -> Counter:
-    return rounded("sqrt", _toeplitz(_root(size)))
+    return rounded_counter("sqrt", _toeplitz(_root(size)))
 
 
 @lru_cache(maxsize=512)
@@ -72,7 +72,7 @@ def normalised(n: int) -> Counter:
     """
     f = _root(n)
     norms = np.sqrt(np.cumsum(f**2))[::-1]
-    return rounded("normalised", _toeplitz(f) / norms)
+    return rounded_counter("normalised", _toeplitz(f) / norms)
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +149,7 @@ def gamma2(n: int) -> Counter:
     gram = _certified(n).gram
     flipped = np.linalg.cholesky(gram[::-1, ::-1]).T
     real: Floats = flipped[::-1, ::-1] / np.float64(gram.diagonal().max()) ** 0.5
-    return rounded("gamma2", real)
+    return rounded_counter("gamma2", real)
 
 
 @lru_cache(maxsize=512)
@@ -184,7 +184,9 @@ def _perturbed(n: int) -> Floats:
 @lru_cache(maxsize=4)
 def _unbounded_whole(size: int) -> Counter:
     # Downwards: the rounded column is below the real one, whose tail is bounded.
-    return rounded("unbounded", np.floor(_toeplitz(_perturbed(size)) * (1 << BITS)) / (1 << BITS))
+    return rounded_counter(
+        "unbounded", np.floor(_toeplitz(_perturbed(size)) * (1 << BITS)) / (1 << BITS)
+    )
 
 
 @lru_cache(maxsize=512)

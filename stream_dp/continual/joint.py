@@ -27,10 +27,16 @@ from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import Draw
 from stream_dp.study import JointRelease, Study
 
-from .base import Counts, Demand, Estimates, Step, shuffled
+from .base import Counts, Demand, Estimates, Step, shuffled_groups
 from .cumulative import Cumulative, CumulativeState
 from .reconcile import reconcile
-from .splits import consistent, nonnegative, present, projected, rounded
+from .splits import (
+    project_nonnegative,
+    project_present,
+    project_to_total,
+    round_to_sums,
+    shift_to_totals,
+)
 from .window import FixedWindow, WindowState
 
 Floats = NDArray[np.float64]
@@ -245,15 +251,15 @@ class Joint:
         if total is None or window.absent is not None:
             total = int(np.floor(wanted.sum() + coins.random()))
         cells = wanted + (total - wanted.sum()) / wanted.size
-        near = rounded(cells[None], np.array([total]), coins)[0]
+        near = round_to_sums(cells[None], np.array([total]), coins)[0]
         if window.absent is None:
             near = near if total >= 0 else np.zeros_like(near)
-            found: Counts = nonnegative(near[None], coins)[0]
+            found: Counts = project_nonnegative(near[None], coins)[0]
             return found
         assert window.rows is not None
         assert window.contrasts.unseen is not None
         targets = np.zeros(window.bins, np.int64)
-        targets[window.measured] = projected(near, min(max(total, 0), window.rows), coins)
+        targets[window.measured] = project_to_total(near, min(max(total, 0), window.rows), coins)
         targets[window.contrasts.unseen] = window.rows - targets.sum()
         return targets
 
@@ -277,7 +283,7 @@ class Joint:
         before = state.totals.sums
         columns = sums - before[1 : t + 1]
         found = reconcile(room, rows.astype(float), columns, self._spreads(t), coins)
-        order, starts = shuffled(cells, overlaps * levels, coins)
+        order, starts = shuffled_groups(cells, overlaps * levels, coins)
         happens = np.empty(cells.shape[0], np.int64)
         place = np.arange(cells.shape[0]) - starts[cells[order]]
         happens[order] = place < found.moves.ravel()[cells[order]]
@@ -314,7 +320,7 @@ class Joint:
         groups = tails * 2 + happens
         sizes = np.bincount(groups, minlength=2 * overlaps).reshape(overlaps, 2)
         parts = [
-            nonnegative(consistent(targets[:, own], sizes[:, i], coins), coins)
+            project_nonnegative(shift_to_totals(targets[:, own], sizes[:, i], coins), coins)
             for i, own in enumerate((others, list(self.events)))
         ]
         absent = self.window.absent
@@ -323,9 +329,9 @@ class Joint:
             wanted = targets[:, others]
             here = [i for i, x in enumerate(others) if x != absent]
             sums = sizes[:, 0] - targets[:, absent]
-            wanted[:, here] = consistent(wanted[:, here], sums, coins)
-            parts[0] = present(wanted, others.index(absent), int(sums.sum()), coins)
-        order, _ = shuffled(groups, 2 * overlaps, coins)
+            wanted[:, here] = shift_to_totals(wanted[:, here], sums, coins)
+            parts[0] = project_present(wanted, others.index(absent), int(sums.sum()), coins)
+        order, _ = shuffled_groups(groups, 2 * overlaps, coins)
         column = np.empty(tails.shape[0], np.int64)
         symbols = np.tile(np.array([*others, *self.events]), overlaps)
         column[order] = np.repeat(symbols, np.concatenate(parts, axis=1).ravel())

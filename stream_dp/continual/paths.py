@@ -132,7 +132,7 @@ def _suffix(total: IntMatrix) -> IntMatrix:
     return total
 
 
-def shares(counters: Sequence[Counter]) -> tuple[int, ...]:
+def equal_variance_weights(counters: Sequence[Counter]) -> tuple[int, ...]:
     """Weights (inverse noise variances up to a unit): every counter gets the same worst variance.
 
     The counters share one scale. No other split has a smaller worst cell, under any relation and
@@ -149,7 +149,7 @@ def shares(counters: Sequence[Counter]) -> tuple[int, ...]:
     return tuple(max(1, round(_FINE * gain / top)) for gain in gains)
 
 
-def with_entry(
+def weights_with_entry(
     weights: Sequence[int], rest: int, entry: Counter, share: Fraction
 ) -> tuple[int, ...]:
     """The weights of thresholds and, last, of counter 0, which gets about `share` of rho by itself.

@@ -51,8 +51,8 @@ def reconcile(
     """
     real = nearest(room, (rows, columns), spreads)
     total = int(np.floor(real.sum() + coins.random()))
-    by_row = whole(real.sum(axis=1), room.sum(axis=1), total, coins)
-    by_column = whole(real.sum(axis=0), room.sum(axis=0), total, coins)
+    by_row = round_to_total(real.sum(axis=1), room.sum(axis=1), total, coins)
+    by_column = round_to_total(real.sum(axis=0), room.sum(axis=0), total, coins)
     moves = _vertex(room, _likely(room, by_row, by_column), by_row, by_column, coins)
     off = [
         np.abs(moves.sum(axis=axis) - aim).sum()
@@ -89,7 +89,7 @@ def nearest(room: Ints, aims: tuple[Floats, Floats], spreads: tuple[Floats, Floa
     return held
 
 
-def whole(target: Floats, limit: Ints, total: int, coins: np.random.Generator) -> Ints:
+def round_to_total(target: Floats, limit: Ints, total: int, coins: np.random.Generator) -> Ints:
     """Integers near the target, 0 <= x <= limit, that sum to `total` (as far as limits allow).
 
     Systematic sampling of the fractions: each entry is rounded up with probability its fraction,

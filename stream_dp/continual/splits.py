@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from .base import Counts
 
 
-def consistent(noisy: Counts, totals: Counts, coins: np.random.Generator) -> Counts:
+def shift_to_totals(noisy: Counts, totals: Counts, coins: np.random.Generator) -> Counts:
     """Counts (z, q) moved by the same amount inside each z until they sum to totals (z,).
 
     The remainder of the division by q goes to that many symbols chosen at random, so that
@@ -25,7 +25,9 @@ def consistent(noisy: Counts, totals: Counts, coins: np.random.Generator) -> Cou
     return result
 
 
-def rounded(wanted: NDArray[np.float64], totals: Counts, coins: np.random.Generator) -> Counts:
+def round_to_sums(
+    wanted: NDArray[np.float64], totals: Counts, coins: np.random.Generator
+) -> Counts:
     """Every number of (z, q) rounded up or down so that the rows sum to totals (z,).
 
     wanted must sum to totals but for floating point. Rounded up with the probability of its
@@ -44,7 +46,7 @@ def rounded(wanted: NDArray[np.float64], totals: Counts, coins: np.random.Genera
     return result
 
 
-def nonnegative(wanted: Counts, coins: np.random.Generator) -> Counts:
+def project_nonnegative(wanted: Counts, coins: np.random.Generator) -> Counts:
     """The nearest counts at or above 0 with the same row sums (Euclidean, remainders at random).
 
     Rows without a negative count are untouched; no row may sum to less than 0.
@@ -70,14 +72,16 @@ def nonnegative(wanted: Counts, coins: np.random.Generator) -> Counts:
     return result
 
 
-def projected(cells: Counts, total: int, coins: np.random.Generator) -> Counts:
+def project_to_total(cells: Counts, total: int, coins: np.random.Generator) -> Counts:
     """The nearest counts (n,) at or above 0 that sum to `total` (Euclidean, up to rounding)."""
-    moved = consistent(cells[None], np.array([total]), coins)
-    result: Counts = nonnegative(moved, coins)[0]
+    moved = shift_to_totals(cells[None], np.array([total]), coins)
+    result: Counts = project_nonnegative(moved, coins)[0]
     return result
 
 
-def bounded(cells: Counts, limits: Counts, total: int, coins: np.random.Generator) -> Counts:
+def project_to_limits(
+    cells: Counts, limits: Counts, total: int, coins: np.random.Generator
+) -> Counts:
     """The nearest counts (n,) from 0 to their limits that sum to `total`, or as near to it as
     limits allow (Euclidean, remainders at random)."""
     total = min(max(total, 0), int(limits.sum()))
@@ -97,7 +101,7 @@ def bounded(cells: Counts, limits: Counts, total: int, coins: np.random.Generato
     return result
 
 
-def present(wanted: Counts, absent: int, total: int, coins: np.random.Generator) -> Counts:
+def project_present(wanted: Counts, absent: int, total: int, coins: np.random.Generator) -> Counts:
     """Counts (overlaps, q) at or above 0 with the sums of the rows, `total` of them present.
 
     First how many of each overlap's rows are present: the nearest numbers that its rows allow and
@@ -106,16 +110,16 @@ def present(wanted: Counts, absent: int, total: int, coins: np.random.Generator)
     """
     others = [x for x in range(wanted.shape[1]) if x != absent]
     rows, cells = wanted.sum(axis=1), wanted[:, others]
-    here = bounded(cells.sum(axis=1), rows, total, coins)
+    here = project_to_limits(cells.sum(axis=1), rows, total, coins)
     targets = np.zeros_like(wanted)
-    targets[:, others] = nonnegative(consistent(cells, here, coins), coins)
+    targets[:, others] = project_nonnegative(shift_to_totals(cells, here, coins), coins)
     targets[:, absent] = rows - here
     return targets
 
 
-def within(cells: Counts, most: int | None, coins: np.random.Generator) -> Counts:
+def project_to_most(cells: Counts, most: int | None, coins: np.random.Generator) -> Counts:
     """The nearest counts (n,) at or above 0 that sum to at most `most` (Euclidean)."""
     clipped: Counts = np.maximum(cells, 0)
     if most is None or clipped.sum() <= most:
         return clipped
-    return projected(cells, most, coins)
+    return project_to_total(cells, most, coins)

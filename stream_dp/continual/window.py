@@ -23,9 +23,24 @@ from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import Draw
 from stream_dp.study import Study, WindowRelease
 
-from .base import Counts, Estimates, Step, fits, pack, shuffled, unpack
+from .base import (
+    Counts,
+    Estimates,
+    Step,
+    check_panel_fits,
+    pack_state,
+    shuffled_groups,
+    unpack_state,
+)
 from .contrasts import Floats, backward
-from .splits import consistent, nonnegative, present, projected, rounded, within
+from .splits import (
+    project_nonnegative,
+    project_present,
+    project_to_most,
+    project_to_total,
+    round_to_sums,
+    shift_to_totals,
+)
 from .window_form import WindowForm
 
 STATE_VERSION = 1
@@ -42,7 +57,7 @@ class WindowState:
 
 
 @dataclass(frozen=True)
-class Observed:
+class WindowObservation:
     """A period's noisy answers (n,), as measurements, and what they say of every pattern."""
 
     answers: Counts
@@ -79,7 +94,7 @@ class FixedWindow(WindowForm):
 
     def observe(
         self, state: WindowState, counts: Counts, noise: Sequence[Counts]
-    ) -> tuple[WindowState, Observed | None]:
+    ) -> tuple[WindowState, WindowObservation | None]:
         """Measure one period, without rows: the next state but for the tails, and what is seen.
 
         counts: the true histogram, (q^k,) int64; ignored before t = k.
@@ -90,7 +105,7 @@ class FixedWindow(WindowForm):
         answers = self.measure(t, counts) + np.concatenate(noise)
         told = self._told(state, t, answers)
         held = None if state.estimates is None else told
-        seen = Observed(answers, self._measured(t, answers), self._estimates(t, told))
+        seen = WindowObservation(answers, self._measured(t, answers), self._estimates(t, told))
         return WindowState(t, state.tails, held), seen
 
     def step(
@@ -105,7 +120,7 @@ class FixedWindow(WindowForm):
             codes = draw.coins.permutation(np.repeat(np.arange(self.bins), targets))
             columns = window_symbols(codes, self.q, self.width)
         else:
-            order, starts = shuffled(state.tails, self.contrasts.overlaps, draw.coins)
+            order, starts = shuffled_groups(state.tails, self.contrasts.overlaps, draw.coins)
             wanted, targets = self.later_targets(
                 np.diff(starts), seen.answers, draw.coins, self.drifting(seen.estimates)
             )
@@ -129,13 +144,13 @@ class FixedWindow(WindowForm):
             return _seen(cells, self.measured, unseen, cap, self.bins, coins)
         if self.neighbours != "add_remove":
             if self.rows is not None and not self.padded:
-                cells = consistent(cells[None], np.array([self.rows]), coins)[0]
-                return cells, nonnegative(cells[None], coins)[0]
+                cells = shift_to_totals(cells[None], np.array([self.rows]), coins)[0]
+                return cells, project_nonnegative(cells[None], coins)[0]
             cap = None  # the noisy total may exceed the number of people
         if self.padded:
-            return cells, within(cells, cap, coins)
+            return cells, project_to_most(cells, cap, coins)
         total = max(0, int(cells.sum()))
-        return cells, projected(cells, total if cap is None else min(total, cap), coins)
+        return cells, project_to_total(cells, total if cap is None else min(total, cap), coins)
 
     def later_targets(
         self,
@@ -155,21 +170,21 @@ class FixedWindow(WindowForm):
         """
         if self.strategy == "contrasts":
             inside, direct = self.contrasts.parts(answers)
-            wanted = rounded(totals[:, None] / self.q + backward(inside), totals, coins)
+            wanted = round_to_sums(totals[:, None] / self.q + backward(inside), totals, coins)
         else:
             noisy = np.zeros(self.bins, np.int64)
             noisy[self.measured] = answers
             direct = noisy[self.contrasts.direct]
-            wanted = consistent(noisy.reshape(-1, self.q), totals, coins)
+            wanted = shift_to_totals(noisy.reshape(-1, self.q), totals, coins)
         if self.absent is None:
-            return wanted, nonnegative(wanted, coins)
+            return wanted, project_nonnegative(wanted, coins)
         gone, places = self.contrasts.gone, self.contrasts.direct % self.q
         wanted[gone] = 0
         wanted[gone, places] = direct + self.padding
         wanted[gone, self.absent] = totals[gone] - wanted[gone].sum()
         here = int(totals.sum() - wanted[:, self.absent].sum())
         here = here if people is None else (here + people) // 2
-        return wanted, present(wanted, self.absent, here, coins)
+        return wanted, project_present(wanted, self.absent, here, coins)
 
     def drifting(self, estimates: Estimates) -> int | None:
         """How many rows are to be present by the estimates, in an open population of contrasts.
@@ -206,13 +221,13 @@ class FixedWindow(WindowForm):
         held = {"rows": np.array(0 if state.tails is None else state.tails.shape[0])}
         if state.estimates is not None:
             held["estimates"] = state.estimates.view(np.int64)
-        return pack(STATE_VERSION, state.period, **held)
+        return pack_state(STATE_VERSION, state.period, **held)
 
     def load(self, data: bytes, panel: Panel | None) -> WindowState:
         """Raises Inconsistent for bytes or a panel that are not this mechanism's."""
         later = {"estimates": (self.bins,)} if self.strategy == "contrasts" else {}
-        period, held = unpack(data, STATE_VERSION, rows=(), **later)
-        fits(panel, period if period >= self.width else 0, int(held["rows"]))
+        period, held = unpack_state(data, STATE_VERSION, rows=(), **later)
+        check_panel_fits(panel, period if period >= self.width else 0, int(held["rows"]))
         tails = None if panel is None else panel.codes(self.width - 1)
         return WindowState(period, tails, held["estimates"].view(np.float64) if later else None)
 
@@ -228,7 +243,7 @@ def _seen(
     wanted, targets = np.zeros((2, size), np.int64)
     wanted[places], wanted[rest] = cells, most - cells.sum()
     total = min(max(int(cells.sum()), 0), most)
-    targets[places], targets[rest] = projected(cells, total, coins), most - total
+    targets[places], targets[rest] = project_to_total(cells, total, coins), most - total
     return wanted, targets
 
 

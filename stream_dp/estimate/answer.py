@@ -18,7 +18,14 @@ from stream_dp.errors import Inconsistent, UserError
 from stream_dp.panel import Panel
 from stream_dp.study import CumulativeRelease, Release, Study
 
-from .estimator import Answers, Best, Own, Stream, people, ratio
+from .estimator import (
+    Estimator,
+    ReleaseEstimator,
+    StreamEstimator,
+    StreamMeasurements,
+    fieller_share,
+    number_of_people,
+)
 from .least_squares import Weighted
 from .measurements import ReleaseMeasurements
 from .query import TotalQuery, WindowQuery, parse_query
@@ -27,7 +34,7 @@ Floats = NDArray[np.float64]
 Interval = tuple[float, float]
 
 LEVEL = 0.95
-_REACH = NormalDist().inv_cdf((1 + LEVEL) / 2)
+_NORMAL_QUANTILE = NormalDist().inv_cdf((1 + LEVEL) / 2)
 
 
 @dataclass(frozen=True)
@@ -60,7 +67,7 @@ class Estimate:
         return {**self.__dict__, "interval": list(self.interval), "sources": list(self.sources)}
 
 
-def question(study: Study, declared: Release, query: str) -> WindowQuery | TotalQuery:
+def release_query(study: Study, declared: Release, query: str) -> WindowQuery | TotalQuery:
     """What the words ask of a release. Raises UserError where it cannot be asked that."""
     if isinstance(declared, CumulativeRelease) and query.split()[:1] != ["total"]:
         raise UserError(f"query '{query}': ask a cumulative release 'total at-least B'")
@@ -76,8 +83,8 @@ def question(study: Study, declared: Release, query: str) -> WindowQuery | Total
     return asked
 
 
-def answered(
-    stream: Stream,
+def answer_query(
+    stream: StreamMeasurements,
     release: ReleaseMeasurements,
     asked: WindowQuery | TotalQuery,
     number: int,
@@ -88,10 +95,10 @@ def answered(
     """The best answer there is at a period number. panel: the release's, up to that period."""
     study, name = release.study, release.declared.name
     weights = _weights(asked, release) if isinstance(asked, WindowQuery) else None
-    chosen: Answers = Best(stream, release)
+    chosen: Estimator = StreamEstimator(stream, release)
     value = _value(chosen, asked, weights, number)
     if value is None:
-        chosen = Own(release)
+        chosen = ReleaseEstimator(release)
         value = _value(chosen, asked, weights, number)
     if value is None:
         where = f"public log: {name} at {panel.periods[-1]}"
@@ -99,18 +106,18 @@ def answered(
     error = math.sqrt(chosen.covariance(value, value))
     whom, told, own = "declared", value.value, float(_panel(asked, release, panel))
     whole = None
-    interval = (told - _REACH * error, told + _REACH * error)
+    interval = (told - _NORMAL_QUANTILE * error, told + _NORMAL_QUANTILE * error)
     if stream.unknowns.size is None:
-        found = people(stream, chosen, release, number, totals=weights is None)
+        found = number_of_people(stream, chosen, release, number, totals=weights is None)
         whole, whom = found or (None, "private and not measured")
         if not count:
             if whole is None:
                 raise UserError(f"share: the number of people is {whom}; ask for --count")
-            told, error, interval = ratio(chosen, value, whole, _REACH)
+            told, error, interval = fieller_share(chosen, value, whole, _NORMAL_QUANTILE)
     elif not count:
         told, error = told / stream.unknowns.size, error / stream.unknowns.size
         interval = (interval[0] / stream.unknowns.size, interval[1] / stream.unknowns.size)
-    sources = stream.releases if isinstance(chosen, Best) else (release,)
+    sources = stream.releases if isinstance(chosen, StreamEstimator) else (release,)
     return Estimate(
         release=name,
         query=asked.text,
@@ -129,7 +136,7 @@ def answered(
 
 
 def _value(
-    chosen: Answers, asked: WindowQuery | TotalQuery, weights: Floats | None, number: int
+    chosen: Estimator, asked: WindowQuery | TotalQuery, weights: Floats | None, number: int
 ) -> Weighted | None:
     if isinstance(asked, TotalQuery):
         return chosen.total(asked.least, number)

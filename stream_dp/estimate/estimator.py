@@ -29,7 +29,7 @@ from stream_dp.errors import UserError
 from stream_dp.study import Release, Study
 
 from .least_squares import LeastSquares, Weighted
-from .measurements import ReleaseMeasurements, Rows
+from .measurements import DesignRows, ReleaseMeasurements
 from .unknowns import EntryUnknowns, HistogramUnknowns, Key, Unknowns
 
 Floats = NDArray[np.float64]
@@ -38,7 +38,7 @@ MOST_UNKNOWNS = 20_000
 _CERTAIN = 1e-7  # of the smallest standard error of a measurement: below it, a rounding of floats
 
 
-class Answers(Protocol):
+class Estimator(Protocol):
     """What can be asked of a release at a period number; None where nothing is known.
 
     patterns: weights (q^j,) on the last j symbols; total: the people with the event in at least b
@@ -55,7 +55,7 @@ class Answers(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Stream:
+class StreamMeasurements:
     """The releases of one stream as one system of measurements."""
 
     releases: tuple[ReleaseMeasurements, ...]
@@ -105,7 +105,7 @@ class Stream:
         row, column, value = (np.concatenate(parts) for parts in zip(*found, strict=True))
         return csr_array((value, (row, column)), shape=(count, self.unknowns.count))
 
-    def _place(self, release: ReleaseMeasurements, rows: Rows) -> tuple[int, int]:
+    def _place(self, release: ReleaseMeasurements, rows: DesignRows) -> tuple[int, int]:
         """Where the rows' unknowns begin, and how many wider patterns each of them is in."""
         unknowns, place = self.unknowns, rows.place
         if place.b is not None:
@@ -167,10 +167,10 @@ def _entries(
 
 
 @dataclass(frozen=True, eq=False)
-class Best:
+class StreamEstimator:
     """A release of a stream, answered from all of them."""
 
-    stream: Stream
+    stream: StreamMeasurements
     release: ReleaseMeasurements
 
     method = "best linear unbiased"
@@ -207,7 +207,7 @@ class Best:
 
 
 @dataclass(frozen=True, eq=False)
-class Own:
+class ReleaseEstimator:
     """A release answered from its own measurements, as its mechanism does."""
 
     release: ReleaseMeasurements
@@ -260,8 +260,13 @@ class Own:
         return Weighted(weights, constant, float(weights @ self.release.values) + constant)
 
 
-def people(
-    stream: Stream, answers: Answers, release: ReleaseMeasurements, number: int, *, totals: bool
+def number_of_people(
+    stream: StreamMeasurements,
+    answers: Estimator,
+    release: ReleaseMeasurements,
+    number: int,
+    *,
+    totals: bool,
 ) -> tuple[Weighted, str] | None:
     """The noisy number of people that a share at a period is of, and who they are, in words."""
     label = release.study.periods.labels
@@ -280,8 +285,8 @@ def people(
     return None if found is None else (found, f"{who} {label[number - 1]}")
 
 
-def ratio(
-    answers: Answers, value: Weighted, whole: Weighted, z: float
+def fieller_share(
+    answers: Estimator, value: Weighted, whole: Weighted, z: float
 ) -> tuple[float, float, tuple[float, float]]:
     """A share: value, standard error to the first order, Fieller's interval.
 

@@ -52,7 +52,7 @@ class Slice:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class DesignRows:
     """What stands in a place, on `cells` unknowns: entries that are not 0."""
 
     place: Slice
@@ -146,7 +146,7 @@ class ReleaseMeasurements:
                     rows = lane.rows(step)
                     yield lane.threshold, step, rows.stop - rows.start
 
-    def rows(self) -> Iterator[Rows]:
+    def rows(self) -> Iterator[DesignRows]:
         """What stands in all places, in order."""
         for place in self.places:
             if place.b is None:
@@ -160,14 +160,14 @@ class ReleaseMeasurements:
                 part = lane.counter.encode[own.start - lane.place : own.stop - lane.place, :cells]
                 row, cell = np.nonzero(part)
                 value = part[row, cell]
-            yield Rows(place, cells, row, cell, value.astype(float))
+            yield DesignRows(place, cells, row, cell, value.astype(float))
 
 
 def _only(made: AnyMechanism, kind: type[M]) -> M | None:
     return made if isinstance(made, kind) else None
 
 
-def whole(
+def releases_of_stream(
     study: Study, messages: Mapping[str, Sequence[PeriodMeasurements]], stream: str
 ) -> list[ReleaseMeasurements]:
     """What there is of the releases of a stream, in the study's order."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import Condition
 
-from stream_dp.privacy.noise import secret
+from stream_dp.privacy.noise import system_entropy
 
 from .base import (
     BATCH_BYTES,
@@ -50,7 +50,7 @@ class MemoryLog:
         self._timed, self._clock = frozenset(timed), clock
         self._topics: dict[str, list[list[Stored]]] = {}  # records by topic and partition
         self._owners: set[str] = set()  # names of the roles that have an owner
-        self._identity = secret(16).hex()
+        self._identity = system_entropy(16).hex()
         self._changed = Condition()
 
     @property

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from stream_dp.privacy.noise import secret
+from stream_dp.privacy.noise import system_entropy
 
 from .topics import ANSWER, client, failure
 
@@ -27,7 +27,7 @@ class Signature:
 
     def __init__(self, settings: Mapping[str, str], role: str, topic: str) -> None:
         self._settings = {**settings, "group.id": role, "enable.auto.commit": False}
-        self._role, self._topic, self._name = role, topic, secret(16).hex()
+        self._role, self._topic, self._name = role, topic, system_entropy(16).hex()
 
     def sign(self) -> bool:
         """Leave the name; False where this user has no right to. Raises LogError."""

@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 
 from stream_dp.errors import unwritable
-from stream_dp.privacy.noise import secret
+from stream_dp.privacy.noise import system_entropy
 
 from .base import (
     BATCH_BYTES,
@@ -135,7 +135,9 @@ class SqliteLog:
                     db.execute("BEGIN IMMEDIATE")
                     for statement in _SCHEMA.split(";"):
                         db.execute(statement)
-                    db.execute("INSERT INTO log VALUES (?, ?)", (_VERSION, secret(16).hex()))
+                    db.execute(
+                        "INSERT INTO log VALUES (?, ?)", (_VERSION, system_entropy(16).hex())
+                    )
                     db.execute("COMMIT")
                 with suppress(FileExistsError):  # another process has made it meanwhile
                     os.link(draft, path)

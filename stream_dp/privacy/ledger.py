@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-Strata = Mapping[str, tuple[str, str]]
+StrataOfReleases = Mapping[str, tuple[str, str]]
 
 
 class BudgetExceeded(Exception):
@@ -33,7 +33,7 @@ class Charge:
     rho: Fraction
 
 
-def composed(strata: Strata, costs: Mapping[str, Fraction]) -> Fraction:
+def composed_cost(strata: StrataOfReleases, costs: Mapping[str, Fraction]) -> Fraction:
     """The cost of releases together.
 
     costs: by release; strata: the fixed attribute and value of those that are of one stratum.
@@ -54,12 +54,12 @@ class Ledger:
     """The study's total, what each release has spent, and which of them are of strata."""
 
     total: Fraction
-    strata: Strata = field(default_factory=dict)
+    strata: StrataOfReleases = field(default_factory=dict)
     costs: Mapping[str, Fraction] = field(default_factory=dict)
 
     @property
     def spent(self) -> Fraction:
-        return composed(self.strata, self.costs)
+        return composed_cost(self.strata, self.costs)
 
     @property
     def left(self) -> Fraction:

@@ -38,7 +38,7 @@ class Draw:
     coins: np.random.Generator
 
 
-class Source(Protocol):
+class NoiseSource(Protocol):
     """Where a draw comes from. `simulated` is True for anything but the system's entropy."""
 
     simulated: bool
@@ -49,20 +49,20 @@ class Source(Protocol):
         """See `top`."""
 
 
-class System:
+class SystemNoise:
     """Privacy noise: OpenDP's sampler on the operating system's entropy."""
 
     simulated = False
 
     def draw(self, demand: Sequence[tuple[Fraction, int]]) -> Draw:
-        coins = np.random.Generator(np.random.PCG64DXSM(int.from_bytes(secret(32), "big")))
-        return Draw(tuple(noise(variance, size) for variance, size in demand), coins)
+        coins = np.random.Generator(np.random.PCG64DXSM(int.from_bytes(system_entropy(32), "big")))
+        return Draw(tuple(discrete_gaussian(variance, size) for variance, size in demand), coins)
 
     def top(self, scores: NDArray[np.int64], picks: int, variance: Fraction) -> NDArray[np.int64]:
-        return top(scores, picks, variance)
+        return noisy_top(scores, picks, variance)
 
 
-class Seeded:
+class SeededNoise:
     """Simulation only: repeatable, from a NumPy generator. What it feeds is not private."""
 
     simulated = True
@@ -86,7 +86,7 @@ class Seeded:
         return np.argsort(-noisy, kind="stable")[:picks]
 
 
-def secret(size: int) -> bytes:
+def system_entropy(size: int) -> bytes:
     """`size` bytes from the operating system, for keys and generator states."""
     return os.urandom(size)
 
@@ -101,7 +101,7 @@ def scale_above(variance: Fraction) -> float:
     return scale
 
 
-def noise(variance: Fraction, shape: int | tuple[int, ...]) -> NDArray[np.int64]:
+def discrete_gaussian(variance: Fraction, shape: int | tuple[int, ...]) -> NDArray[np.int64]:
     """Independent discrete Gaussian integers N_Z(0, variance), int64, of the given shape.
 
     Raises ValueError unless 0 < variance <= 2^80: far below where int64 would saturate.
@@ -115,7 +115,7 @@ def noise(variance: Fraction, shape: int | tuple[int, ...]) -> NDArray[np.int64]
     return np.array(measure([0] * size), dtype=np.int64).reshape(shape)
 
 
-def top(scores: NDArray[np.int64], picks: int, variance: Fraction) -> NDArray[np.int64]:
+def noisy_top(scores: NDArray[np.int64], picks: int, variance: Fraction) -> NDArray[np.int64]:
     """`picks` different indices, one after the other, of scores that are high. Exact.
 
     Each is drawn among those that are left with probability in proportion to exp(score / b), b^2

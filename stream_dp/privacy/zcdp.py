@@ -21,7 +21,7 @@ def gaussian_rho(sensitivity2: Fraction | int, variance: Fraction) -> Fraction:
 
 
 def selection_rho(sensitivity: int, variance: Fraction, picks: int = 1) -> Fraction:
-    """Cost of `noise.top`: each pick costs what a Gaussian answer of that variance does.
+    """Cost of `noise.noisy_top`: each pick costs what a Gaussian answer of that variance does.
 
     Let no score change by more than D. With probabilities in proportion to exp(score / b) the
     logarithm of every ratio of probabilities lies in [-D/b + z, D/b + z], with z the change of the

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from stream_dp.privacy.ledger import composed
+from stream_dp.privacy.ledger import composed_cost
 
 from . import group_faults
 from .alphabet import ABSENT, Alphabet, matching
@@ -62,7 +62,7 @@ def faults(
             problems += [f"{where}{fault}" for fault in _against(release, parts)]
     total = parts.get("rho")
     costs = {b.name: group_faults.cost(b, parts.get("periods")) for b in parts.get("batches", ())}
-    wanted = composed(_cells(releases), {r.name: r.rho for r in releases} | costs)
+    wanted = composed_cost(_cells(releases), {r.name: r.rho for r in releases} | costs)
     if total is not None and wanted > total:
         problems.append(
             f"releases: their rhos add up to {float(wanted):g}, more than study.rho = "

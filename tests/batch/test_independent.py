@@ -8,7 +8,7 @@ import pytest
 from stream_dp.batch.base import Memory
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy
 from stream_dp.batch.independent import fit, marginals, variance
-from stream_dp.privacy.noise import Draw, System
+from stream_dp.privacy.noise import Draw, SystemNoise
 from stream_dp.study.groups import BatchRelease
 
 DOMAIN = Domain(
@@ -71,7 +71,7 @@ def test_without_noise_answers_are_true_and_samples_are_near():
 
 def test_a_transcript_is_replayed_and_gives_the_same():
     transcript = Memory()
-    first = answers(hierarchy(), System(), transcript)
+    first = answers(hierarchy(), SystemNoise(), transcript)
 
     class Never:
         simulated = False
@@ -97,7 +97,7 @@ def test_what_another_recorded_first_holds():
         def record(self, number, data):
             return winner.held[number]
 
-    adopted = answers(hierarchy(), System(), Second())
+    adopted = answers(hierarchy(), SystemNoise(), Second())
     assert (adopted.measurements.values == answers(hierarchy()).measurements.values).all()
 
 

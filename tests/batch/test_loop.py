@@ -12,7 +12,7 @@ from stream_dp.batch.base import Memory
 from stream_dp.batch.loop import Plan, run
 from stream_dp.batch.workload.counts import answers
 from stream_dp.errors import UserError
-from stream_dp.privacy.noise import Seeded, System
+from stream_dp.privacy.noise import SeededNoise, SystemNoise
 
 TRUTH = small.hierarchy()
 PLAN = Plan(Fraction(3, 7), 4, 2)
@@ -32,7 +32,7 @@ def go(source, transcript=None, work=None, plan=PLAN, truth=TRUTH, told=None):
 @pytest.mark.parametrize("opening", [True, False])
 def test_every_candidate_is_measured_once_at_most(candidates, opening):
     work = small.workload(candidates, opening)
-    made = go(Seeded(3), work=work)
+    made = go(SeededNoise(3), work=work)
     flat = [i for round_ in made.picked for i in round_]
     assert len(set(flat)) == len(flat)
     assert len(set(made.answers.rows.tolist())) == len(made.answers.rows)
@@ -45,7 +45,7 @@ def test_every_candidate_is_measured_once_at_most(candidates, opening):
 
 def test_answers_are_the_true_counts_and_their_noise():
     work = small.workload()
-    made, noisy = go(Silent(), work=work), go(Seeded(1), work=work)
+    made, noisy = go(Silent(), work=work), go(SeededNoise(1), work=work)
     true = answers(TRUTH, work.queries)
     assert (made.answers.values == true[made.answers.rows]).all()
     apart = noisy.answers.values - true[noisy.answers.rows]
@@ -70,16 +70,16 @@ def test_what_is_picked_is_what_the_model_answers_worst():
 
 def test_a_simulation_repeats_itself():
     first, again, other = Memory(), Memory(), Memory()
-    go(Seeded(5), first)
-    go(Seeded(5), again)
-    go(Seeded(6), other)
+    go(SeededNoise(5), first)
+    go(SeededNoise(5), again)
+    go(SeededNoise(6), other)
     assert first.held == again.held
     assert all(a != b for a, b in zip(first.held, other.held, strict=True))
 
 
 def test_after_any_round_a_replay_is_the_same():
     whole = Memory()
-    made = go(System(), whole)
+    made = go(SystemNoise(), whole)
 
     class Rest(Memory):
         """Further rounds are what another recorded."""
@@ -90,7 +90,7 @@ def test_after_any_round_a_replay_is_the_same():
 
     for known in range(len(whole.held) + 1):
         held = Rest(whole.held[:known])
-        source = Never() if known == len(whole.held) else System()
+        source = Never() if known == len(whole.held) else SystemNoise()
         again = go(source, held)
         assert held.held == whole.held
         assert again.model == made.model
@@ -100,7 +100,7 @@ def test_after_any_round_a_replay_is_the_same():
 
 def test_a_twin_goes_on_from_what_the_first_recorded():
     winner = Memory()
-    made = go(System(), winner)
+    made = go(SystemNoise(), winner)
 
     class Second(Memory):
         def rounds(self):
@@ -110,7 +110,7 @@ def test_a_twin_goes_on_from_what_the_first_recorded():
             assert data not in winner.held
             return winner.held[number]
 
-    adopted = go(System(), Second())
+    adopted = go(SystemNoise(), Second())
     assert adopted.model == made.model
     assert adopted.picked == made.picked
 
@@ -133,7 +133,7 @@ def test_a_round_is_recorded_before_the_model_hears_of_it():
         small.workload(),
         PLAN,
         lambda s: Hearing(TRUTH, s),
-        Seeded(1),
+        SeededNoise(1),
         Told(),
         lambda done, rounds, error: order.append(("progress", done)),
         "t",
@@ -154,10 +154,19 @@ def test_progress_may_end_a_fit_and_the_transcript_carries_on():
 
     held = Memory()
     with pytest.raises(Enough):
-        run(TRUTH, small.workload(), PLAN, lambda s: Still(TRUTH, s), Seeded(1), held, stop, "t")
+        run(
+            TRUTH,
+            small.workload(),
+            PLAN,
+            lambda s: Still(TRUTH, s),
+            SeededNoise(1),
+            held,
+            stop,
+            "t",
+        )
     assert len(held.held) == 3
     told = []
-    made = go(Seeded(2), held, told=told)
+    made = go(SeededNoise(2), held, told=told)
     assert [t[:2] for t in told] == [(n, 5) for n in range(1, 6)]
     assert len(made.picked) == 5
 
@@ -165,10 +174,10 @@ def test_progress_may_end_a_fit_and_the_transcript_carries_on():
 def test_fewer_candidates_than_picks_are_all_measured():
     work = small.workload()
     free = work.candidates - work.opening
-    made = go(Seeded(1), work=work, plan=Plan(Fraction(1), 1000, 1))
+    made = go(SeededNoise(1), work=work, plan=Plan(Fraction(1), 1000, 1))
     assert sorted(i for r in made.picked for i in r) == list(range(work.candidates))
     assert len(made.picked) == free + 1
-    made = go(Seeded(1), work=work, plan=Plan(Fraction(1), 3, 10**6))
+    made = go(SeededNoise(1), work=work, plan=Plan(Fraction(1), 3, 10**6))
     assert sorted(i for r in made.picked for i in r) == list(range(work.candidates))
 
 

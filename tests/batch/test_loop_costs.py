@@ -17,7 +17,7 @@ from stream_dp.batch.data.domain import Hierarchy
 from stream_dp.batch.loop import Plan, run
 from stream_dp.batch.workload.candidates import default_marginals, of_marginals, of_queries, one_way
 from stream_dp.batch.workload.counts import answers
-from stream_dp.privacy.noise import Seeded, System, top
+from stream_dp.privacy.noise import SeededNoise, SystemNoise, noisy_top
 from stream_dp.privacy.zcdp import epsilon, gaussian_rho, rho_within, selection_rho
 
 MARGINALS = default_marginals(RELATED, 2)
@@ -55,7 +55,7 @@ def test_what_is_drawn_is_what_is_charged():
     spent = Fraction(0)
     work = small.workload()
 
-    class Counting(Seeded):
+    class Counting(SeededNoise):
         def draw(self, demand):
             nonlocal spent
             for variance, size in demand:
@@ -142,7 +142,7 @@ def test_no_score_moves_by_more_than_the_sensitivity_with_relations(data):
 def test_picks_are_as_likely_as_they_say():
     scores, variance, draws = np.array([3, 0, 5, 4, -2]), Fraction(4), 6000
     first = chances(scores, variance)
-    for pick in (top, Seeded(1).top):
+    for pick in (noisy_top, SeededNoise(1).top):
         found = np.array([pick(scores, 2, variance) for _ in range(draws)])
         assert (found[:, 0] != found[:, 1]).all()
         for i in range(5):
@@ -164,8 +164,8 @@ def test_picks_that_cannot_be():
         ([1, 2], 1, 0),
     ):
         with pytest.raises(ValueError):
-            top(np.array(scores, np.int64), picks, Fraction(variance))
-    assert System().top(np.array([0, 10**9]), 1, Fraction(1)).tolist() == [1]
+            noisy_top(np.array(scores, np.int64), picks, Fraction(variance))
+    assert SystemNoise().top(np.array([0, 10**9]), 1, Fraction(1)).tolist() == [1]
 
 
 @pytest.mark.parametrize("eps", ["0.1", "1", "9"])

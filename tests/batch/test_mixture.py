@@ -18,7 +18,7 @@ from stream_dp.batch.workload.candidates import declared, default_marginals, of_
 from stream_dp.batch.workload.counts import answers
 from stream_dp.batch.workload.queries import SPOUSE
 from stream_dp.errors import UserError
-from stream_dp.privacy.noise import Seeded, System
+from stream_dp.privacy.noise import SeededNoise, SystemNoise
 from stream_dp.study.groups import BatchRelease
 
 TRUTH = small.hierarchy(groups=2000)
@@ -42,7 +42,7 @@ def release(kind, **more):
 def test_it_learns_and_repeats_itself(kind):
     transcript = Memory()
     fit = kinds.synthesizer(kind)
-    made = fit(TRUTH, release(kind), Seeded(1), transcript, lambda *told: None)
+    made = fit(TRUTH, release(kind), SeededNoise(1), transcript, lambda *told: None)
     assert made.title == kinds.title(kind)
     assert made.error < 20
     sample = made.sample(3)
@@ -59,7 +59,9 @@ def test_it_learns_and_repeats_itself(kind):
 
 
 def test_rows_are_as_declared():
-    made = mixture.fit(TRUTH, release("hpd-fixed", rows=7), Seeded(1), Memory(), lambda *told: None)
+    made = mixture.fit(
+        TRUTH, release("hpd-fixed", rows=7), SeededNoise(1), Memory(), lambda *told: None
+    )
     assert made.model.params["group"].shape[1] == 7
     assert made.workload.candidates == made.workload.opening + 2 * 6
 
@@ -70,12 +72,12 @@ def test_privacy_noise_is_not_of_numpy_or_jax(monkeypatch):
     def none(*args, **kwargs):
         raise AssertionError("noise from a generator")
 
-    monkeypatch.setattr(Seeded, "draw", none)
-    monkeypatch.setattr(Seeded, "top", none)
+    monkeypatch.setattr(SeededNoise, "draw", none)
+    monkeypatch.setattr(SeededNoise, "top", none)
     monkeypatch.setattr("stream_dp.batch.hpd.mixture.synthesizer.HPD.sample", none)
     monkeypatch.setattr(np.random, "default_rng", none)
     monkeypatch.setattr("jax.random.gumbel", none)
-    made = mixture.fit(TRUTH, release("hpd-fixed"), System(), Memory(), lambda *told: None)
+    made = mixture.fit(TRUTH, release("hpd-fixed"), SystemNoise(), Memory(), lambda *told: None)
     assert len(made.picked) == 5
 
 
@@ -88,7 +90,7 @@ def test_households_of_relatives_are_valid_and_relations_are_learnt():
     assert {int(x) for x in work.queries.level} == set(range(5))
     plan = Plan(Fraction(2), 4, 3)
     start = mixture.starter(truth, work, SETTINGS["hpd-fixed"])
-    made = run(truth, work, plan, start, Seeded(2), Memory(), lambda *told: None, "t")
+    made = run(truth, work, plan, start, SeededNoise(2), Memory(), lambda *told: None, "t")
     sample = made.sample(1)  # checked as every hierarchy is: one head, a spouse or none
     assert isinstance(sample, Hierarchy)
     true = answers(truth, work.queries) / truth.N

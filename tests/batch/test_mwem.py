@@ -17,7 +17,7 @@ from stream_dp.batch.workload.candidates import of_marginals
 from stream_dp.batch.workload.counts import answers
 from stream_dp.batch.workload.queries import GROUP, every_marginal
 from stream_dp.errors import UserError
-from stream_dp.privacy.noise import Seeded
+from stream_dp.privacy.noise import SeededNoise
 from stream_dp.study.groups import BatchRelease
 
 ROLES = Roles("role", HEAD, SPOUSE_ROLE, CHILD, 1)
@@ -133,7 +133,7 @@ def test_it_is_what_the_plain_loops_do(candidates):
     work = small.workload(candidates, opening=candidates == "marginals")
     start = mwem.starter(truth, work, passes=2)
     plan = Plan(Fraction(1, 5), 3, 1)
-    made = run(truth, work, plan, start, Seeded(4), Memory(), lambda *told: None, "t")
+    made = run(truth, work, plan, start, SeededNoise(4), Memory(), lambda *told: None, "t")
     np.testing.assert_allclose(made.model.weights, plain(truth, made, 2), rtol=1e-9)
 
 
@@ -143,7 +143,7 @@ def test_it_learns_what_there_is_to_learn_and_repeats_itself():
         name="r", kind="mwem", attributes=("a", "b"), rho=Fraction(5), every=1, rounds=12, ways=2
     )
     transcript, told = Memory(), []
-    made = mwem.fit(truth, release, Seeded(1), transcript, lambda *x: told.append(x))
+    made = mwem.fit(truth, release, SeededNoise(1), transcript, lambda *x: told.append(x))
     assert told[-1][2] < 6
     assert made.title.endswith("(MWEM)")
     queries = made.workload.queries
@@ -168,7 +168,7 @@ def test_single_queries_are_candidates_too():
         per_round=2,
         candidates="queries",
     )
-    made = mwem.fit(small.hierarchy(), release, Seeded(1), Memory(), lambda *x: None)
+    made = mwem.fit(small.hierarchy(), release, SeededNoise(1), Memory(), lambda *x: None)
     assert [len(p) for p in made.picked] == [4, *[2] * 5]
     assert np.diff(made.answers.ends).tolist()[3:] == [1] * 10
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from stream_dp.continual import AnyMechanism, Cumulative, FixedWindow, Joint
-from stream_dp.privacy.noise import Seeded
+from stream_dp.privacy.noise import SeededNoise
 
 WIDTH, HORIZON, RHO = 3, 60, Fraction(1, 200)
 
@@ -41,7 +41,7 @@ def truths(people: int) -> tuple[list[Any], list[Any]]:
 
 def run(made: AnyMechanism, histograms: list[Any], rises: list[Any]) -> list[float]:
     """Seconds of every step."""
-    source, state, steps = Seeded(1), made.init(), []
+    source, state, steps = SeededNoise(1), made.init(), []
     for t in range(1, HORIZON + 1):
         parts = {FixedWindow: [histograms[t - 1]], Cumulative: [rises[t - 1]]}
         true = np.concatenate(parts.get(type(made), [histograms[t - 1], rises[t - 1]]))

@@ -14,7 +14,7 @@ from walks import counts_of
 
 from stream_dp.continual import Cumulative, FixedWindow
 from stream_dp.continual.counters import tree
-from stream_dp.continual.paths import MOST_PREFIXES, path_costs, shares
+from stream_dp.continual.paths import MOST_PREFIXES, equal_variance_weights, path_costs
 
 RELATIONS = ["add_remove", "replace_one", "replace_in_place"]
 RHO = Fraction(1, 200)
@@ -111,7 +111,7 @@ def test_long_horizons_are_charged_at_once_and_never_less_than_exactly():
     for relation in RELATIONS:
         mechanism = cumulative(horizon, relation)
         assert mechanism.charges == (RHO,) + (Fraction(0),) * (horizon - 1)
-        weights = shares(mechanism.counters)
+        weights = equal_variance_weights(mechanism.counters)
         (final,) = path_costs(mechanism.counters, weights, relation, prefixes=False)
         assert final / (2 * weights[0] * mechanism.variances[0]) == RHO
     size = cumulative(horizon, "add_remove", Fraction(1, 10))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from stream_dp.continual import Cumulative, FixedWindow, Joint
 from stream_dp.errors import Inconsistent
 from stream_dp.panel import Panel, window_codes
-from stream_dp.privacy.noise import Seeded
+from stream_dp.privacy.noise import SeededNoise
 
 
 def counts_of(made, truth, t, absent=None):
@@ -53,7 +53,7 @@ def runs(draw):
 
 def walked(made, truth, absent, seed):
     """Every step with its state, the counts and the noise it was made of."""
-    source, state = Seeded(seed), made.init()
+    source, state = SeededNoise(seed), made.init()
     for t in range(1, made.horizon + 1):
         counts, draw = counts_of(made, truth, t, absent), source.draw(made.demand(t))
         state, step = made.step(state, counts, draw)

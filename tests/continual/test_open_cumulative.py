@@ -11,7 +11,7 @@ from walks import hand_made, released
 
 from stream_dp.continual import Cumulative
 from stream_dp.continual.budgets import COUNTERS
-from stream_dp.privacy.noise import Seeded
+from stream_dp.privacy.noise import SeededNoise
 
 
 def comers(rng, people, horizon):
@@ -82,7 +82,7 @@ def test_every_row_enters_and_has_the_event_equally_often():
     state, counts = mechanism.init(), np.array([1, 2])
     seen = {}
     for _ in range(draws):
-        draw = Seeded(0).draw(())
+        draw = SeededNoise(0).draw(())
         _, step = mechanism.step(state, counts, type(draw)(tuple(noise), coins))
         column = tuple(step.columns[:, 0].tolist())
         seen[column] = seen.get(column, 0) + 1

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from stream_dp.continual.budgets import COUNTERS
 from stream_dp.continual.counters import Counter, tree
 from stream_dp.continual.factorizations import lower_bound
-from stream_dp.continual.paths import path_costs, shares, with_entry
+from stream_dp.continual.paths import equal_variance_weights, path_costs, weights_with_entry
 
 T = 12
 NAMES = list(COUNTERS)
@@ -153,7 +153,7 @@ def test_costs_that_do_not_fit_are_refused():
 def test_what_replacement_costs_relative_to_an_addition_at_T_12(name, ratio):
     """Every counter with the same worst variance, rho_b in proportion to it."""
     counters = counters_of(name, T)
-    weights = shares(counters)
+    weights = equal_variance_weights(counters)
     (one,) = path_costs(counters, weights, "add_remove", prefixes=False)
     (pair,) = path_costs(counters, weights, "replace_one", prefixes=False)
     assert pair / one == pytest.approx(ratio, abs=2e-4)
@@ -173,7 +173,7 @@ def cells(counters, weights, relation):
 )  # fmt: skip
 def test_unit_errors_of_algorithm_2_at_T_12(name, rmse, worst):
     counters = counters_of(name, T)
-    found = cells(counters, shares(counters), "add_remove")
+    found = cells(counters, equal_variance_weights(counters), "add_remove")
     assert len(found) == T * (T + 1) // 2
     assert (found**2).mean() ** 0.5 == pytest.approx(rmse, abs=1e-3)
     assert found.max() == pytest.approx(worst, abs=1e-3)
@@ -184,7 +184,7 @@ def test_no_other_split_has_a_smaller_worst_cell():
     rng = np.random.default_rng(7)
     for name in ("tree", "normalised"):
         counters = counters_of(name, 6)
-        weights = shares(counters)
+        weights = equal_variance_weights(counters)
         for relation in ("add_remove", "replace_one"):
             best = cells(counters, weights, relation).max()
             for _ in range(30):
@@ -250,9 +250,9 @@ def test_the_equal_split_of_the_used_nodes_costs_exactly_179_over_144():
 @given(st.integers(1, 9), st.fractions(Fraction(1, 10**6), 1 - Fraction(1, 10**6)))
 def test_people_get_about_their_share(horizon, share):
     counters = counters_of("tree", horizon)
-    weights = shares(counters)
+    weights = equal_variance_weights(counters)
     (rest,) = path_costs(counters, weights, "add_remove", prefixes=False)
-    *mine, own = with_entry(weights, rest, counters[0], share)
+    *mine, own = weights_with_entry(weights, rest, counters[0], share)
     (cost,) = path_costs(counters, mine, "add_remove", prefixes=False)
     part = own * counters[0].column2
     assert min(*mine, own) >= 1

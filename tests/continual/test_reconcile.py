@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import lsq_linear
 
-from stream_dp.continual.reconcile import nearest, reconcile, whole
+from stream_dp.continual.reconcile import nearest, reconcile, round_to_total
 
 
 @st.composite
@@ -91,7 +91,7 @@ def test_rounding_keeps_the_sum_and_the_limits(total):
     coins = np.random.default_rng(1)
     limit = np.array([5, 0, 3, 2])
     target = limit * total / 10
-    drawn = np.array([whole(target, limit, total, coins) for _ in range(4000)])
+    drawn = np.array([round_to_total(target, limit, total, coins) for _ in range(4000)])
     assert (drawn.sum(axis=1) == total).all()
     assert (drawn <= limit).all()
     spread = np.sqrt(0.25 / 4000)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_dp.continual.splits import projected, rounded, within
+from stream_dp.continual.splits import project_to_most, project_to_total, round_to_sums
 
 
 @given(st.integers(1, 5), st.integers(2, 6), st.integers(0, 10**6), st.sampled_from([2, 12, 997]))
@@ -14,7 +14,7 @@ def test_rounding_keeps_sums_and_moves_nothing_by_1(rows, q, seed, parts):
     wanted = rng.integers(-(10**6), 10**6, (rows, q)) / parts
     totals = rng.integers(0, 10**6, rows)
     wanted[:, -1] = totals - wanted[:, :-1].sum(axis=1)
-    found = rounded(wanted, totals, rng)
+    found = round_to_sums(wanted, totals, rng)
     assert found.dtype == np.int64
     assert np.array_equal(found.sum(axis=1), totals)
     assert np.abs(found - wanted).max() < 1 + 1e-6
@@ -22,7 +22,7 @@ def test_rounding_keeps_sums_and_moves_nothing_by_1(rows, q, seed, parts):
 
 def test_whole_numbers_stay():
     wanted = np.random.default_rng(1).integers(-99, 99, (50, 3))
-    found = rounded(wanted.astype(float), wanted.sum(axis=1), np.random.default_rng(2))
+    found = round_to_sums(wanted.astype(float), wanted.sum(axis=1), np.random.default_rng(2))
     assert np.array_equal(found, wanted)
 
 
@@ -34,7 +34,7 @@ def test_rounding_is_unbiased_for_every_sibling(wanted):
     repetitions = 20_000
     grid = np.tile(np.array(wanted), (repetitions, 1))
     totals = np.full(repetitions, round(sum(wanted)))
-    errors = rounded(grid, totals, np.random.default_rng(3)) - grid
+    errors = round_to_sums(grid, totals, np.random.default_rng(3)) - grid
     assert (np.abs(errors.mean(axis=0)) < 5 * 0.5 / repetitions**0.5).all()
     assert np.abs(errors).max() < 1
     fractions = np.array(wanted) % 1
@@ -46,16 +46,16 @@ def test_rounding_is_unbiased_for_every_sibling(wanted):
 )
 def test_counts_within_a_cap_are_the_nearest_ones(cells, most, seed):
     cells, coins = np.array(cells), np.random.default_rng(seed)
-    found = within(cells, most, coins)
+    found = project_to_most(cells, most, coins)
     assert found.min() >= 0
     assert found.sum() <= most
     clipped = np.maximum(cells, 0)
-    assert np.array_equal(within(cells, None, coins), clipped)
+    assert np.array_equal(project_to_most(cells, None, coins), clipped)
     if clipped.sum() <= most:
         assert np.array_equal(found, clipped)
     else:
         assert found.sum() == most
-    whole = projected(cells, most, coins)
+    whole = project_to_total(cells, most, coins)
     assert whole.sum() == most
     assert whole.min() >= 0
     # The nearest point: no row can be moved to come nearer, but for the rounding.

@@ -10,10 +10,10 @@ from scipy.stats import chi2
 from walks import counts_of, hand_made, released
 
 from stream_dp.continual import Cumulative, FixedWindow
-from stream_dp.continual.base import pack, shuffled
+from stream_dp.continual.base import pack_state, shuffled_groups
 from stream_dp.errors import Inconsistent
 from stream_dp.panel import Panel
-from stream_dp.privacy.noise import Seeded
+from stream_dp.privacy.noise import SeededNoise
 
 WINDOW = FixedWindow((0, 1), 3, 6, Fraction(1), "replace_one")
 WEEKLY = FixedWindow((0, 1, "absent"), 1, 6, Fraction(1), "add_remove")
@@ -46,8 +46,8 @@ def test_a_state_comes_back_from_bytes_and_panel_and_goes_on_as_if_nothing_happe
         same(again, state)
         if t < 6:
             counts, demand = counts_of(mechanism, PEOPLE, t + 1), mechanism.demand(t + 1)
-            one, step = mechanism.step(state, counts, Seeded(t).draw(demand))
-            two, other = mechanism.step(again, counts, Seeded(t).draw(demand))
+            one, step = mechanism.step(state, counts, SeededNoise(t).draw(demand))
+            two, other = mechanism.step(again, counts, SeededNoise(t).draw(demand))
             same(one, two)
             assert (step is None) == (other is None)
             if step is not None:
@@ -67,14 +67,14 @@ def test_cut_or_foreign_bytes_are_refused(mechanism):
         with pytest.raises(Inconsistent, match="damaged"):
             mechanism.load(damaged, None)
     with pytest.raises(Inconsistent, match="damaged"):
-        mechanism.load(pack(1, 0, sums=np.zeros(8, np.int64))[:-1], None)
+        mechanism.load(pack_state(1, 0, sums=np.zeros(8, np.int64))[:-1], None)
 
 
 @pytest.mark.parametrize("mechanism", [WINDOW, CUMULATIVE])
 @pytest.mark.parametrize("version", [0, 7, 99])
 def test_an_unknown_version_is_refused_by_its_number(mechanism, version):
     with pytest.raises(Inconsistent, match=f"version {version}, this code reads [12];"):
-        mechanism.load(pack(version, 0), None)
+        mechanism.load(pack_state(version, 0), None)
 
 
 @pytest.mark.parametrize(("mechanism", "other"), [(WINDOW, CUMULATIVE), (CUMULATIVE, WINDOW)])
@@ -92,7 +92,7 @@ def test_the_state_of_another_horizon_is_refused():
 @pytest.mark.parametrize("mechanism", [WINDOW, CUMULATIVE])
 @pytest.mark.parametrize("wrong", ["no panel", "a period short", "a row short"])
 def test_a_state_after_a_release_is_refused_with_another_panel(mechanism, wrong):
-    draws = [Seeded(1).draw(mechanism.demand(t)) for t in range(1, 5)]
+    draws = [SeededNoise(1).draw(mechanism.demand(t)) for t in range(1, 5)]
     *_, (_, state, _, panel) = released(mechanism, PEOPLE, draws)
     given_panel = {
         "no panel": None,
@@ -106,7 +106,7 @@ def test_a_state_after_a_release_is_refused_with_another_panel(mechanism, wrong)
 @given(st.lists(st.integers(0, 6), max_size=40), st.integers(0, 10**6))
 def test_shuffled_orders_rows_by_group(groups, seed):
     groups = np.array(groups, np.int64)
-    order, starts = shuffled(groups, 7, np.random.default_rng(seed))
+    order, starts = shuffled_groups(groups, 7, np.random.default_rng(seed))
     assert sorted(order.tolist()) == [*range(len(groups))]
     assert np.array_equal(groups[order], np.sort(groups))
     assert np.array_equal(np.diff(starts), np.bincount(groups, minlength=7))
@@ -117,7 +117,7 @@ def test_shuffled_is_uniform_inside_each_group(scale):
     """All 3! 2! orders equally often, also where groups do not fit 16 bits."""
     groups = np.array([0, 1, 0, 1, 0]) * scale
     coins, draws = np.random.default_rng(6), 3000
-    orders = [tuple(shuffled(groups, scale + 1, coins)[0]) for _ in range(draws)]
+    orders = [tuple(shuffled_groups(groups, scale + 1, coins)[0]) for _ in range(draws)]
     _, seen = np.unique(np.array(orders), axis=0, return_counts=True)
     assert len(seen) == 12
     expected = draws / 12

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from walks import hand_made, released, window_counts
 
 from stream_dp.continual import FixedWindow
-from stream_dp.continual.base import pack
+from stream_dp.continual.base import pack_state
 from stream_dp.errors import Inconsistent
-from stream_dp.privacy.noise import Seeded
+from stream_dp.privacy.noise import SeededNoise
 
 RHO = Fraction(1, 200)
 RELATIONS = ["add_remove", "replace_one", "replace_in_place"]
@@ -152,7 +152,7 @@ def test_people_who_are_not_there_never_show(q, width, absent, strategy, padded)
         for t in range(1, 6):
             counts = window_counts(symbols, t, width, q)
             counts[unseen] = crowd
-            state, step = mechanism.step(state, counts, Seeded(t).draw(mechanism.demand(t)))
+            state, step = mechanism.step(state, counts, SeededNoise(t).draw(mechanism.demand(t)))
             output.append(mechanism.dump(state))
             if step is not None:
                 told = step.measurements, step.estimates
@@ -255,4 +255,4 @@ def test_a_state_of_the_other_strategy_is_refused():
     for here, there in ((base, by), (by, base)):
         with pytest.raises(Inconsistent):
             here.load(there.dump(there.init()), None)
-    assert base.load(pack(1, 2, rows=np.array(0)), None).period == 2
+    assert base.load(pack_state(1, 2, rows=np.array(0)), None).period == 2

@@ -12,7 +12,7 @@ from scipy.stats import chi2
 from walks import hand_made, released, window_counts
 
 from stream_dp.continual import FixedWindow, window
-from stream_dp.continual.window import consistent, nonnegative
+from stream_dp.continual.splits import project_nonnegative, shift_to_totals
 
 
 def projection(values, total):
@@ -50,7 +50,7 @@ def test_each_step_adds_a_column_whose_window_histogram_is_the_target(run):
     q, width, seen = mechanism.q, mechanism.width, []
 
     def spy(wanted, coins):
-        seen.append(nonnegative(wanted, coins))
+        seen.append(project_nonnegative(wanted, coins))
         return seen[-1]
 
     before = None
@@ -130,7 +130,7 @@ grids = st.tuples(st.integers(1, 4), st.integers(2, 5)).flatmap(
 @given(grids, st.integers(0, 10**6), st.integers(0, 100))
 def test_consistent_moves_siblings_alike_and_hits_the_sums(noisy, seed, extra):
     totals = np.arange(noisy.shape[0]) * 17 + extra
-    found = consistent(noisy, totals, np.random.default_rng(seed))
+    found = shift_to_totals(noisy, totals, np.random.default_rng(seed))
     assert np.array_equal(found.sum(axis=1), totals)
     shift = (totals - noisy.sum(axis=1)) / noisy.shape[1]
     assert (np.abs(found - noisy - shift[:, None]) < 1).all()
@@ -139,7 +139,7 @@ def test_consistent_moves_siblings_alike_and_hits_the_sums(noisy, seed, extra):
 @given(grids, st.integers(0, 10**6))
 def test_nonnegative_is_the_euclidean_projection_up_to_rounding(wanted, seed):
     wanted[:, 0] += np.maximum(-wanted.sum(axis=1), 0)
-    found = nonnegative(wanted, np.random.default_rng(seed))
+    found = project_nonnegative(wanted, np.random.default_rng(seed))
     assert (found >= 0).all()
     assert np.array_equal(found.sum(axis=1), wanted.sum(axis=1))
     sound = (wanted >= 0).all(axis=1)
@@ -152,14 +152,14 @@ def test_nonnegative_is_the_euclidean_projection_up_to_rounding(wanted, seed):
 def test_the_remainder_goes_to_every_sibling_equally_often(q, gap):
     noisy = np.tile(np.arange(q) * 10, (20_000, 1))
     totals = noisy.sum(axis=1) + 7 * q + gap
-    more = consistent(noisy, totals, np.random.default_rng(2)) - noisy - 7
+    more = shift_to_totals(noisy, totals, np.random.default_rng(2)) - noisy - 7
     assert set(np.unique(more)) == {0, 1}
     assert equally_often(more.sum(axis=0), 1 - gap / q)
 
 
 def test_the_remainder_of_a_repair_goes_to_every_member_equally_often():
     wanted = np.tile([5, 5, 5, -1], (20_000, 1))
-    found = nonnegative(wanted, np.random.default_rng(3))
+    found = project_nonnegative(wanted, np.random.default_rng(3))
     assert (found[:, 3] == 0).all()
     assert equally_often((found[:, :3] - 4).sum(axis=0), 1 / 3)
 

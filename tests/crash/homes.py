@@ -30,7 +30,7 @@ from stream_dp.log.base import Record
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.plan import plan
 from stream_dp.privacy.measurements import Measurements
-from stream_dp.privacy.noise import Draw, System, secret
+from stream_dp.privacy.noise import Draw, SystemNoise, system_entropy
 from stream_dp.release.panels import TOPIC
 from stream_dp.services import journal
 from stream_dp.services.deployment import Setting
@@ -127,7 +127,7 @@ class Noted:
     simulated = False
 
     def __init__(self, note: Callable[[str], None] = lambda line: None) -> None:
-        self._note, self._system = note, System()
+        self._note, self._system = note, SystemNoise()
 
     def draw(self, demand: Sequence[tuple[Fraction, int]]) -> Draw:
         self._note("draw")
@@ -159,7 +159,7 @@ def fit_in_rounds(
     """A synthesizer of several rounds: the same marginals each time, at a part of rho."""
     domain, done = hierarchy.domain, transcript.rounds()
     if not done:
-        done.append(transcript.record(0, secret(32)))
+        done.append(transcript.record(0, system_entropy(32)))
     noise = Fraction(len(marginals(domain)) * ROUNDS) / release.rho
     columns = [*hierarchy.groups.T, *hierarchy.people.T]
     values = (*domain.group_values, *domain.person_values)

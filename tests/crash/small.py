@@ -300,4 +300,4 @@ def secrets_fixed(patch: Any) -> None:
     """The same keys in every run, so that the same people find a place."""
     for module in ("stream_dp.log.sqlite", "stream_dp.services.releaser.releaser"):
         patch.setattr(f"{module}.secret", fixed_secret)
-    patch.setattr("stream_dp.privacy.noise.secret", fixed_secret)
+    patch.setattr("stream_dp.privacy.noise.system_entropy", fixed_secret)

@@ -31,7 +31,7 @@ from stream_dp.batch.workload.queries import (
 from stream_dp.batch.workload.sensitivity import of_marginal
 from stream_dp.evaluation.data_sets import baselines, households, quality
 from stream_dp.evaluation.data_sets.quality import Judge, Quality
-from stream_dp.privacy.noise import Draw, Seeded
+from stream_dp.privacy.noise import Draw, SeededNoise
 from stream_dp.study.groups import BatchRelease
 
 TINY = Domain((Column("region", ("n", "s")),), (Column("a", (0, 1)),), 2)
@@ -143,7 +143,7 @@ def test_without_noise_the_floor_is_zero_and_a_model_near_what_it_was_told() -> 
 
 
 def test_a_model_is_judged_by_its_own_answers() -> None:
-    truth, made = fitted("1", Seeded(1))
+    truth, made = fitted("1", SeededNoise(1))
     queries = asked(DOMAIN, 2)
     last = np.arange(len(made.workload.queries))[-len(queries) :]
     off = made.model.answers(last) - answers(truth, queries)
@@ -156,7 +156,7 @@ def test_a_model_is_judged_by_its_own_answers() -> None:
 def test_errors_fall_as_rho_grows() -> None:
     held = []
     for rho in ("1/50", "2"):
-        truth, made = fitted(rho, Seeded(2), groups=1000)
+        truth, made = fitted(rho, SeededNoise(2), groups=1000)
         judge = Judge.of(truth, asked(DOMAIN, 2))
         held.append(
             [
@@ -263,7 +263,7 @@ class Asked:
     simulated = True
 
     def __init__(self) -> None:
-        self.source, self.demands, self.picks = Seeded(0), list[Any](), list[Any]()
+        self.source, self.demands, self.picks = SeededNoise(0), list[Any](), list[Any]()
 
     def draw(self, demand: Sequence[tuple[Fraction, int]]) -> Draw:
         self.demands += demand
@@ -294,7 +294,7 @@ def test_nothing_but_what_was_drawn_shapes_them(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(baselines, "Memory", lambda: held)
     truth = small()
     shape = Plan(Fraction(1), 2)
-    made = baselines.without_households(truth, 2, shape, QUICK, Seeded(0), ignored).sample(5)
+    made = baselines.without_households(truth, 2, shape, QUICK, SeededNoise(0), ignored).sample(5)
     # Everybody is somebody else, and every group elsewhere.
     people = (np.roll(truth.people, 1, axis=0) + 1) % np.array(DOMAIN.person_values)
     groups = np.stack([1 - truth.groups[:, 0], truth.groups[:, 1]], axis=1)

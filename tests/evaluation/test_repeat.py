@@ -19,7 +19,7 @@ from stream_dp.evaluation.panels import repeat, report
 from stream_dp.evaluation.panels.plans import plan
 from stream_dp.evaluation.panels.report import Evaluation
 from stream_dp.panel import Panel
-from stream_dp.privacy.noise import Seeded
+from stream_dp.privacy.noise import SeededNoise
 
 REPETITIONS = 300
 
@@ -99,13 +99,13 @@ def test_a_wrong_variance_is_noticed(
 
 
 def test_a_bias_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    draw = Seeded.draw
+    draw = SeededNoise.draw
 
-    def shifted(self: Seeded, demand: Any) -> Any:
+    def shifted(self: SeededNoise, demand: Any) -> Any:
         given = draw(self, demand)
         return type(given)(tuple(noise + 12 for noise in given.noise), given.coins)
 
-    monkeypatch.setattr(Seeded, "draw", shifted)
+    monkeypatch.setattr(SeededNoise, "draw", shifted)
     wrong = repeat.evaluate(study(), truth(), REPETITIONS, jobs=1, progress=False)
     assert any("biased" in fault for fault in wrong.disagreements())
 
@@ -223,7 +223,7 @@ def test_panel_answers_are_those_of_the_released_panel() -> None:
     repeated = plan(declared, declared.releases[0], people)
     (judge,) = repeated.judges
     answers = repeated.run(42)[0].total + judge.truth
-    state, source = made.init(), Seeded(42)
+    state, source = made.init(), SeededNoise(42)
     panel = Panel(np.zeros((0, 0), np.uint8), (), made.values)
     for t, label in enumerate(declared.periods.labels, 1):
         state, step = made.step(state, repeated.counts[t - 1], source.draw(made.demand(t)))

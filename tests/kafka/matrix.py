@@ -35,7 +35,7 @@ from watch import Seen, Watch  # noqa: E402
 
 from stream_dp.release.panels import TOPIC  # noqa: E402
 from stream_dp.services.cli import main as command  # noqa: E402
-from stream_dp.services.topics import DEAD_LETTERS, JOURNAL
+from stream_dp.services.topics import DEAD_LETTERS, JOURNAL  # noqa: E402
 
 STEPS = (
     "owned",

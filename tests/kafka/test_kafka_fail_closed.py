@@ -19,7 +19,7 @@ from days import Days, everything
 
 from stream_dp.log.base import Log, Record, Stored
 from stream_dp.log.kafka import KafkaLog
-from stream_dp.privacy.noise import System
+from stream_dp.privacy.noise import SystemNoise
 from stream_dp.release.panels import TOPIC
 from stream_dp.services.cli import main
 from stream_dp.services.topics import DEAD_LETTERS, JOURNAL, REPORTS
@@ -46,7 +46,7 @@ def place(kafka: str, tmp_path: Path) -> Days:
     """A study of which some periods are published."""
     days = Days.on_kafka(tmp_path / "days", kafka, f"f-{uuid.uuid4().hex[:12]}", 5, partitions=2)
     days.send([record for number in range(1, CLOSED + 1) for record in days.day(number)])
-    assert not days.run(source=System())
+    assert not days.run(source=SystemNoise())
     return days
 
 

@@ -20,7 +20,7 @@ from stream_dp.client import Public
 from stream_dp.errors import Inconsistent
 from stream_dp.log.base import Record
 from stream_dp.log.sqlite import SqliteLog
-from stream_dp.privacy.noise import System
+from stream_dp.privacy.noise import SystemNoise
 from stream_dp.services.releaser import decision
 
 NOBODY = 65534
@@ -55,7 +55,7 @@ def test_the_releaser_says_nothing_of_its_input(
     place, said = Place(folder / "place"), []
     for number in range(1, PERIODS + 1):
         place.send(recognizable(number))
-        place.run(source=System(), tell=said.append)
+        place.run(source=SystemNoise(), tell=said.append)
     out, error = capfd.readouterr()
     assert (out, error) == ("", "")
     fixed = r"(closed|published) LABEL|LABEL waits for: stream-dp close STUDY.toml LABEL|the hor.*"
@@ -94,10 +94,10 @@ def test_error_texts_hold_no_value_id_count_or_position(
 ) -> None:
     place = Place(folder / "place")
     place.send(recognizable(1))
-    place.run(source=System())
+    place.run(source=SystemNoise())
     harm(place)
     with pytest.raises(Inconsistent) as caught:
-        place.run(source=System())
+        place.run(source=SystemNoise())
     text = "".join(traceback.format_exception(caught.value.with_traceback(None)))
     assert TOKEN not in text
     # The only numbers are those of messages and periods.
@@ -111,7 +111,7 @@ def test_a_failure_inside_a_decision_does_not_quote_the_counts(
     place.send(recognizable(1))
     monkeypatch.setattr(decision, "certificate", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError) as caught:
-        place.run(source=System())
+        place.run(source=SystemNoise())
     assert TOKEN not in "".join(traceback.format_exception(caught.value))
 
 
@@ -170,7 +170,7 @@ def as_nobody(work: Callable[[], None]) -> str:
 def test_a_reader_without_the_right_to_write(folder: Path) -> None:
     place = Place(folder / "place")
     place.send(script()[0])
-    place.run(source=System())
+    place.run(source=SystemNoise())
     place.public_db.chmod(0o444)
     place.folder.chmod(0o555)
     try:
@@ -190,7 +190,7 @@ def test_a_reader_without_the_right_to_write(folder: Path) -> None:
 def test_another_user_cannot_open_what_is_confidential(folder: Path) -> None:
     place = Place(folder / "place")
     place.send(script()[0])
-    place.run(source=System())
+    place.run(source=SystemNoise())
     snapshot = place.snapshots / place.entries()[-1].snapshot[0]
     for path in (place.db, snapshot):
         assert "PermissionError" in as_nobody(lambda path=path: print(path.read_bytes()))
@@ -203,7 +203,7 @@ def test_metadata_of_a_release_is_its_schedule(folder: Path) -> None:
     for name, now in (("early", 1.7e9), ("later", 1.8e9)):
         place = Place(folder / name, clock=lambda now=now: now)
         place.send([*script()[0]])
-        place.run(source=System())
+        place.run(source=SystemNoise())
         times = {row[2] for row in place.rows("releases")}
         assert all(time in (0, 1_612_137_600_000) for time in times)
         files.append(json.dumps(sorted(times)))

@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from stream_dp.privacy.noise import Seeded, System, exact_variance, noise, scale_above
+from stream_dp.privacy.noise import (
+    SeededNoise,
+    SystemNoise,
+    discrete_gaussian,
+    exact_variance,
+    scale_above,
+)
 
 VARIANCES = [Fraction(1, 4), Fraction(1), Fraction(1000, 7), Fraction(1000)]
 DRAWS = 40_000
@@ -56,22 +62,22 @@ def test_the_plain_square_root_would_be_too_small():
 
 @pytest.mark.parametrize("variance", VARIANCES)
 def test_system_noise_is_the_discrete_gaussian_and_a_scale_5_percent_off_is_noticed(variance):
-    assert fits(noise(variance, DRAWS), variance)
-    assert not fits(noise(variance * Fraction(95, 100) ** 2, DRAWS), variance)
-    assert not fits(noise(variance * Fraction(105, 100) ** 2, DRAWS), variance)
+    assert fits(discrete_gaussian(variance, DRAWS), variance)
+    assert not fits(discrete_gaussian(variance * Fraction(95, 100) ** 2, DRAWS), variance)
+    assert not fits(discrete_gaussian(variance * Fraction(105, 100) ** 2, DRAWS), variance)
 
 
 @pytest.mark.parametrize("variance", [Fraction(1, 100), Fraction(1, 3), *VARIANCES])
 def test_seeded_noise_is_the_discrete_gaussian(variance):
-    (sample,) = Seeded(1).draw([(variance, DRAWS)]).noise
+    (sample,) = SeededNoise(1).draw([(variance, DRAWS)]).noise
     assert fits(sample, variance)
     if variance > Fraction(1, 10):
-        (wrong,) = Seeded(2).draw([(variance * Fraction(95, 100) ** 2, DRAWS)]).noise
+        (wrong,) = SeededNoise(2).draw([(variance * Fraction(95, 100) ** 2, DRAWS)]).noise
         assert not fits(wrong, variance)
 
 
 def test_entries_of_one_draw_are_independent():
-    sample = noise(Fraction(1000), (20_000, 2)).astype(float)
+    sample = discrete_gaussian(Fraction(1000), (20_000, 2)).astype(float)
     next_to_each_other = (sample[:, 0] * sample[:, 1]).mean() / 1000 * math.sqrt(20_000)
     one_after_another = (sample[1:, 0] * sample[:-1, 0]).mean() / 1000 * math.sqrt(20_000)
     assert abs(next_to_each_other) < 6
@@ -92,7 +98,7 @@ def test_the_exact_variance_is_that_of_the_exact_distribution(variance):
 
 def test_a_draw_has_what_was_demanded_and_says_whether_it_is_simulated():
     demand = [(Fraction(10), 8), (Fraction(1, 3), 1), (Fraction(5), 0)]
-    for source, simulated in ((System(), False), (Seeded(3), True)):
+    for source, simulated in ((SystemNoise(), False), (SeededNoise(3), True)):
         assert source.simulated is simulated
         drawn = source.draw(demand).noise
         assert [v.shape for v in drawn] == [(8,), (1,), (0,)]
@@ -102,23 +108,23 @@ def test_a_draw_has_what_was_demanded_and_says_whether_it_is_simulated():
 
 def test_only_a_seed_repeats():
     demand = [(Fraction(10**6), 20)]
-    first, second = Seeded(4).draw(demand), Seeded(4).draw(demand)
+    first, second = SeededNoise(4).draw(demand), SeededNoise(4).draw(demand)
     assert np.array_equal(first.noise[0], second.noise[0])
     assert first.coins.integers(1 << 62) == second.coins.integers(1 << 62)
-    first, second = System().draw(demand), System().draw(demand)
+    first, second = SystemNoise().draw(demand), SystemNoise().draw(demand)
     assert not np.array_equal(first.noise[0], second.noise[0])
     assert first.coins.integers(1 << 62) != second.coins.integers(1 << 62)
 
 
 def test_shapes_and_refusals():
-    assert noise(Fraction(2), (3, 4)).shape == (3, 4)
-    assert noise(Fraction(2), 0).shape == (0,)
+    assert discrete_gaussian(Fraction(2), (3, 4)).shape == (3, 4)
+    assert discrete_gaussian(Fraction(2), 0).shape == (0,)
     for variance in (Fraction(0), Fraction(-1)):
         with pytest.raises(ValueError, match="positive"):
-            noise(variance, 1)
+            discrete_gaussian(variance, 1)
 
 
 @pytest.mark.parametrize("variance", [Fraction(0), Fraction(-1), Fraction((1 << 80) + 1)])
 def test_noise_that_could_saturate_is_never_drawn(variance):
     with pytest.raises(ValueError):
-        noise(variance, 3)
+        discrete_gaussian(variance, 3)

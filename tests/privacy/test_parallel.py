@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_dp.continual import mechanism
-from stream_dp.privacy.ledger import BudgetExceeded, Charge, Ledger, composed
+from stream_dp.privacy.ledger import BudgetExceeded, Charge, Ledger, composed_cost
 from stream_dp.studyfile import parse
 
 VALUES = {"region": ("n", "s", "e"), "wave": ("1", "2")}
@@ -33,7 +33,7 @@ def ledger_of(found, charged):
 
 def tight(found, charged):
     """Whether some people's loss reaches a bound: charged is the cost of each release."""
-    return composed(*ledger_of(found, charged))
+    return composed_cost(*ledger_of(found, charged))
 
 
 @settings(max_examples=40)
@@ -79,13 +79,13 @@ def test_the_ledger_spends_what_is_composed_and_never_more_than_the_total(found,
     for period, (number, rho) in enumerate(asked, 1):
         charge = Charge(str(number), period, rho)
         wanted = {**held, charge.release: held.get(charge.release, 0) + rho}
-        if composed(strata, wanted) <= total:
+        if composed_cost(strata, wanted) <= total:
             ledger, held = ledger.charge(charge), wanted
         else:
             with pytest.raises(BudgetExceeded):
                 ledger.charge(charge)
         assert ledger.costs == held
-        assert ledger.spent == composed(strata, held) <= total
+        assert ledger.spent == composed_cost(strata, held) <= total
         assert ledger.left == total - ledger.spent
 
 

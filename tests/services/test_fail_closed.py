@@ -15,12 +15,12 @@ import pytest
 from crash.small import SCHEDULE, Noiseless, Place, markers, script
 from crash.victim import in_memory
 
-from stream_dp.continual.base import Packed
+from stream_dp.continual.base import PackedState
 from stream_dp.continual.cumulative import STATE_VERSION as totals
 from stream_dp.continual.window import STATE_VERSION as windows
 from stream_dp.errors import Inconsistent
 from stream_dp.log.message import Message, message
-from stream_dp.privacy.noise import System
+from stream_dp.privacy.noise import SystemNoise
 from stream_dp.release.panels import TOPIC
 from stream_dp.services import journal
 from stream_dp.services.cli import main
@@ -48,7 +48,7 @@ def halfway(memory: Path) -> Place:
     place = Place(memory / "halfway")
     for records in script()[:CLOSED]:
         place.send(records)
-    assert not place.run(source=System())
+    assert not place.run(source=SystemNoise())
     return place
 
 
@@ -169,7 +169,7 @@ def test_the_confidential_log_of_another_run(
 ) -> None:
     other = Place(memory / "other")
     other.send(script()[0])
-    assert not other.run(source=System())
+    assert not other.run(source=SystemNoise())
     for path in place.folder.glob("small.db*"):
         path.unlink()
     shutil.copy(other.db, place.db)
@@ -409,7 +409,7 @@ def test_a_damaged_snapshot(place: Place, refused: Callable[..., str]) -> None:
         assert line.startswith(f"snapshot {latest.name}: not the bytes that the journal names")
         assert "remove it" in line
     latest.unlink()
-    assert not place.run(source=System())
+    assert not place.run(source=SystemNoise())
 
 
 def replaced(sent: Message, name: str, data: bytes) -> Message:
@@ -424,7 +424,7 @@ def test_a_state_of_an_unknown_version(
     def newer(sent: Message) -> Message:
         if sent.index != CLOSED:
             return sent
-        state = msgspec.msgpack.decode(Entry(sent).state(release), type=Packed)
+        state = msgspec.msgpack.decode(Entry(sent).state(release), type=PackedState)
         state.version = 99
         return replaced(sent, f"state {release}/0", msgspec.msgpack.encode(state))
 
@@ -454,9 +454,9 @@ def test_charges_that_are_not_the_plan_s(place: Place, refused: Callable[..., st
     assert refused().startswith("journal: period 2 was charged otherwise than the plan says")
 
 
-@pytest.mark.parametrize("first", [Noiseless(), System()])
+@pytest.mark.parametrize("first", [Noiseless(), SystemNoise()])
 def test_seeded_and_unseeded_noise_do_not_mix(first: Any, memory: Path) -> None:
-    second = System() if first.simulated else Noiseless()
+    second = SystemNoise() if first.simulated else Noiseless()
     place = Place(memory / f"mixed-{first.simulated}")
     place.send(markers(1))
     assert not place.run(source=first)

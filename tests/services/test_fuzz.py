@@ -20,7 +20,7 @@ from stream_dp.population import Population
 from stream_dp.population import cells as cells_module
 from stream_dp.population.cells import NULL, Cells
 from stream_dp.population.reports import REASONS, Decoder
-from stream_dp.privacy.noise import Seeded
+from stream_dp.privacy.noise import SeededNoise
 from stream_dp.services import cli
 from stream_dp.services.journal import read as read_journal
 from stream_dp.services.releaser.inputs import marker, reasons_of
@@ -573,7 +573,7 @@ class Service:
             self.public,
             Snapshots("snapshots", self.folder),
             self.partitions,
-            source=Seeded(1),
+            source=SeededNoise(1),
             tell=self.lines.append,
             stop=threading.Event(),
         ).run(until_idle=True)

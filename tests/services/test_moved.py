@@ -15,7 +15,7 @@ from test_fail_closed import contents, handlers, rewrite
 from stream_dp.log import place as module
 from stream_dp.log.message import Message
 from stream_dp.log.place import place_of, same_place
-from stream_dp.privacy.noise import System
+from stream_dp.privacy.noise import SystemNoise
 from stream_dp.release.panels import TOPIC
 from stream_dp.services import journal
 from stream_dp.services.cli import main
@@ -31,7 +31,7 @@ Refused = Callable[..., str]
 def original(tmp_path: Path) -> Place:
     place = Place(tmp_path / "original")
     place.send(script()[0])
-    assert not place.run(source=System())
+    assert not place.run(source=SystemNoise())
     return place
 
 

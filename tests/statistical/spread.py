@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from stream_dp.privacy.noise import Draw, Source
+from stream_dp.privacy.noise import Draw, NoiseSource
 
 SMALL, RIGHT, LARGE = Fraction(95, 100), Fraction(1), Fraction(105, 100)
 
@@ -19,7 +19,7 @@ class Scaled:
 
     simulated = True
 
-    def __init__(self, source: Source, scale: Fraction) -> None:
+    def __init__(self, source: NoiseSource, scale: Fraction) -> None:
         self._source, self._scale = source, scale
 
     def draw(self, demand: Sequence[tuple[Fraction, int]]) -> Draw:

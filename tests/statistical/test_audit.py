@@ -20,7 +20,7 @@ from scipy.stats import norm
 from stream_dp.continual import Cumulative, FixedWindow
 from stream_dp.evaluation.panels.queries import histograms
 from stream_dp.evaluation.panels.totals import rises
-from stream_dp.privacy.noise import Draw, Seeded
+from stream_dp.privacy.noise import Draw, SeededNoise
 
 RUNS = 3000
 ALARM = 1e-4  # the chance that an honest mechanism is blamed
@@ -69,7 +69,7 @@ def silent(mechanism):
 
 def repeated(mechanism, symbols, seed, runs):
     """(runs, numbers): each run with noise of its own, drawn for all runs at once."""
-    source, coins = Seeded(seed), np.random.default_rng(seed)
+    source, coins = SeededNoise(seed), np.random.default_rng(seed)
     demands = [mechanism.demand(t) for t in range(1, mechanism.horizon + 1)]
     drawn = [
         [
@@ -107,7 +107,7 @@ def worst_pair(mechanism, relation, others, symbols):
         for pair in pairs
         for one in pair
     }
-    source = Seeded(9)
+    source = SeededNoise(9)
     few = [
         published(
             mechanism,

@@ -15,7 +15,7 @@ from spread import LARGE, RIGHT, SMALL, Scaled, spread_is, unbiased
 from stream_dp.continual import FixedWindow
 from stream_dp.evaluation.simulate import poverty
 from stream_dp.panel import window_codes
-from stream_dp.privacy.noise import Seeded, System
+from stream_dp.privacy.noise import SeededNoise, SystemNoise
 
 RHO = Fraction(1, 200)
 
@@ -74,7 +74,7 @@ OPEN = form(3, 2, 7, "add_remove", padded=False, rows=1, absent=2)
 def test_estimates_have_their_declared_errors_and_no_others(mechanism, scale):
     people = np.random.default_rng(1).integers(0, mechanism.q, (200, mechanism.horizon))
     truth = histograms(people, mechanism.q, mechanism.width)
-    errors, _ = repeat(mechanism, truth, Scaled(Seeded(31), scale), 900)
+    errors, _ = repeat(mechanism, truth, Scaled(SeededNoise(31), scale), 900)
     errors = scaled(mechanism, errors)
     assert spread_is(errors, 1, z=4.5) is (scale == RIGHT)
     assert unbiased(errors, z=5)
@@ -86,7 +86,7 @@ def test_estimates_have_their_declared_errors_and_no_others(mechanism, scale):
 def test_another_law_is_rejected():
     """As if every step of a bin were carried on without the contrasts, or equal at all times."""
     truth = np.zeros((8, 8), np.int64)
-    errors, _ = repeat(CLOSED, truth, Seeded(32), 600)
+    errors, _ = repeat(CLOSED, truth, SeededNoise(32), 600)
     assert not all(spread_is(errors[:, t], CLOSED.mean_variance, z=5) for t in range(6))
     b = float(CLOSED.later_variance)
     assert not spread_is(errors[:, -1], b)
@@ -106,7 +106,7 @@ def test_another_law_is_rejected():
 def test_a_padded_panel_has_the_errors_of_its_estimates_and_a_rounding(mechanism):
     """The rounding adds less than 1/4 of q^-i for every step back."""
     people = np.random.default_rng(2).integers(0, 3, (300, 6))
-    told, panel = repeat(mechanism, histograms(people, 3, 2), System(), 200)
+    told, panel = repeat(mechanism, histograms(people, 3, 2), SystemNoise(), 200)
     panel = panel[:, :, mechanism.measured]
     assert spread_is(scaled(mechanism, panel), 1)
     assert unbiased(panel)
@@ -138,7 +138,7 @@ def test_the_poverty_panel_under_add_remove(truth):
     mechanism = form(2, 3, 12, "add_remove")
     assert mechanism.mean_variance**0.5 == pytest.approx(23.34, abs=0.01)
     assert at_least_one(mechanism) == pytest.approx(57, abs=1)
-    _, panel = repeat(mechanism, truth, Seeded(33), 150)
+    _, panel = repeat(mechanism, truth, SeededNoise(33), 150)
     bins, once = rmse(panel)
     assert bins == pytest.approx(23.34, rel=0.03)
     assert once == pytest.approx(at_least_one(mechanism), rel=0.12)
@@ -150,7 +150,7 @@ def test_the_poverty_panel_under_replacement_projected(truth):
     mechanism = FixedWindow.best((0, 1), 3, 12, RHO, "replace_one", rows=rows)
     assert mechanism.title.startswith("fixed window, contrasts, projected")
     assert mechanism.mean_variance**0.5 == pytest.approx(37.0, abs=0.05)
-    told, panel = repeat(mechanism, truth, Seeded(34), 150)
+    told, panel = repeat(mechanism, truth, SeededNoise(34), 150)
     bins, once = rmse(panel)
     assert bins == pytest.approx(32.5, rel=0.05)
     assert once == pytest.approx(34.8, rel=0.05)
@@ -162,7 +162,7 @@ def test_the_poverty_panel_under_replacement_projected(truth):
 @pytest.mark.slow
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 def test_the_poverty_panel_by_the_paper_s_histograms(truth, relation):
-    _, panel = repeat(form(2, 3, 12, relation, strategy="histogram"), truth, Seeded(35), 400)
+    _, panel = repeat(form(2, 3, 12, relation, strategy="histogram"), truth, SeededNoise(35), 400)
     bins, once = rmse(panel)
     assert bins == pytest.approx({"add_remove": 31.7, "replace_one": 44.7}[relation], rel=0.03)
     assert once == pytest.approx({"add_remove": 84.1, "replace_one": 117.6}[relation], rel=0.08)

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from histories import OPEN, SIZE, Case, joint, study_of, totals, window
 
-from stream_dp.estimate.answer import _REACH as REACH
+from stream_dp.estimate.answer import _NORMAL_QUANTILE as REACH
 from stream_dp.estimate.answer import LEVEL
-from stream_dp.estimate.estimator import Own, people, ratio
+from stream_dp.estimate.estimator import ReleaseEstimator, fieller_share, number_of_people
 from stream_dp.estimate.least_squares import Weighted
-from stream_dp.privacy.noise import Seeded
+from stream_dp.privacy.noise import SeededNoise
 
 REPETITIONS = 2_000
 PRIVATE = {"relation": "add_remove", "rho": "1/50"}
@@ -77,7 +77,7 @@ def cases():
 
 def noise(case, repetitions, seed, scale=Fraction(1)):
     """(repetitions, measurements): the noise of every measurement, in order."""
-    source, found = Seeded(seed), []
+    source, found = SeededNoise(seed), []
     for release in case.stream.releases:
         for message in release.messages:
             for variance in case.parameters[release.declared.name, message.number]:
@@ -96,7 +96,7 @@ def covered(asked, case, draws):
     values = true + draws @ value.weights
     if not asked.share or case.study.size is not None:
         return np.abs(values - true) <= REACH * best.covariance(value, value) ** 0.5
-    whole, _ = people(
+    whole, _ = number_of_people(
         case.stream, best, release, asked.number, totals=asked.text.startswith("total")
     )
     count = float(whole.weights @ (rows @ case.people) + whole.constant)
@@ -105,7 +105,7 @@ def covered(asked, case, draws):
     for one, other in zip(values, counts, strict=True):
         above = Weighted(value.weights, value.constant, one)
         below = Weighted(whole.weights, whole.constant, other)
-        low, high = ratio(best, above, below, REACH)[2]
+        low, high = fieller_share(best, above, below, REACH)[2]
         found.append(low <= true / count <= high)
     return np.array(found)
 
@@ -147,7 +147,7 @@ def test_a_release_s_own_errors_are_right(cases, name):
     case = cases[name]
     draws, place = noise(case, 20_000, seed=43), 0
     for release in case.stream.releases:
-        own = Own(release)
+        own = ReleaseEstimator(release)
         mine = draws[:, place : place + release.values.shape[0]]
         place += release.values.shape[0]
         text = "pattern 1" if release.window is not None else "total at-least 2"
@@ -165,7 +165,7 @@ def test_everybody_is_certain(cases):
     case = cases["people come and go"]
     best = case.best("r0")
     here = best.patterns(3, np.array([1.0, 1, 0]))
-    whole, _ = people(case.stream, best, best.release, 3, totals=False)
-    share, error, (low, high) = ratio(best, here, whole, REACH)
+    whole, _ = number_of_people(case.stream, best, best.release, 3, totals=False)
+    share, error, (low, high) = fieller_share(best, here, whole, REACH)
     assert (share, error) == pytest.approx((1, 0), abs=1e-9)
     assert (low, high) == pytest.approx((1, 1), abs=1e-9)

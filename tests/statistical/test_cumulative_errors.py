@@ -8,7 +8,7 @@ from scipy.stats import chi2
 from spread import LARGE, RIGHT, SMALL, Scaled, spread_is, unbiased
 
 from stream_dp.continual import Cumulative
-from stream_dp.privacy.noise import Seeded, System
+from stream_dp.privacy.noise import SeededNoise, SystemNoise
 
 T = 12
 PEOPLE = 400
@@ -76,13 +76,15 @@ def every_cell(errors, alarm=1e-9):
 
 @pytest.fixture(scope="module")
 def system():
-    return repeat(MECHANISM, System(), 200)
+    return repeat(MECHANISM, SystemNoise(), 200)
 
 
 @pytest.fixture(scope="module")
 def seeded():
     scales = enumerate((SMALL, RIGHT, LARGE))
-    return {s: raw_errors(MECHANISM, Scaled(Seeded(21 + i), s), 2200) / UNIT for i, s in scales}
+    return {
+        s: raw_errors(MECHANISM, Scaled(SeededNoise(21 + i), s), 2200) / UNIT for i, s in scales
+    }
 
 
 def test_variance_is_popcount_nodes_for_every_cell(system):
@@ -121,7 +123,7 @@ def test_other_counters_have_their_variance_in_theory(counter, scale):
     made = Cumulative(5, Fraction(1, 20), "replace_one", PEOPLE, counter=counter)
     cells, _, _ = truth_and_rises(5)
     theory = np.array([made.variance(b, t) for b, t in cells])
-    errors = raw_errors(made, Scaled(Seeded(31), scale), 3000) / np.sqrt(theory)
+    errors = raw_errors(made, Scaled(SeededNoise(31), scale), 3000) / np.sqrt(theory)
     assert spread_is(errors, 1) is (scale == RIGHT)
     assert unbiased(errors)
 
@@ -130,7 +132,7 @@ def test_the_systems_noise_on_the_lattice_has_the_variance_in_theory():
     made = Cumulative(5, Fraction(1, 20), "replace_one", PEOPLE, counter="gamma2")
     cells, _, _ = truth_and_rises(5)
     theory = np.array([made.variance(b, t) for b, t in cells])
-    errors = raw_errors(made, System(), 500) / np.sqrt(theory)
+    errors = raw_errors(made, SystemNoise(), 500) / np.sqrt(theory)
     assert spread_is(errors, 1)
     assert unbiased(errors)
 
@@ -139,7 +141,7 @@ def test_the_systems_noise_on_the_lattice_has_the_variance_in_theory():
 def test_a_measured_number_of_people_has_its_declared_variance(scale):
     sized = Cumulative(T, Fraction(1), "add_remove", None, Fraction(1, 200))
     assert sized.size_variance == 100
-    source, counts = Scaled(Seeded(25), scale), np.append(np.zeros(T, np.int64), PEOPLE)
+    source, counts = Scaled(SeededNoise(25), scale), np.append(np.zeros(T, np.int64), PEOPLE)
     state, demand = sized.init(), sized.demand(1)
     found = np.zeros((10_000, 1))
     for r in range(len(found)):

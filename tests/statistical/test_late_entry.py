@@ -13,12 +13,12 @@ from histories import OPEN, Case, joint, study_of, totals, window
 from shelves import Silent, public_of
 
 from stream_dp.errors import UserError
-from stream_dp.estimate.answer import _REACH as REACH
+from stream_dp.estimate.answer import _NORMAL_QUANTILE as REACH
 from stream_dp.estimate.answer import LEVEL
 from stream_dp.plan import plan
 from stream_dp.population import Population
 from stream_dp.population.cells import Cells
-from stream_dp.privacy.noise import Seeded
+from stream_dp.privacy.noise import SeededNoise
 
 COUNT, RHO = 4, "1/20"
 SIZED, CAP = {"size_share": "1/5"}, {"rows": 900}
@@ -82,7 +82,7 @@ def test_no_default_is_wrong_by_those_who_enter_late(name):
     # Where their number is declared everybody is there from the start, as whatever is filled in.
     case = Case(made, late=COUNT if made.size is None else 1)
     rows = case.system[0]
-    source = Seeded(51)
+    source = SeededNoise(51)
     demand = [
         (variance, 500)
         for release in case.stream.releases
@@ -183,7 +183,7 @@ def test_published_intervals_cover_those_of_everybody(name):
     made = study(name)
     seen = counts(made)
     for seed in range(120):
-        held = public_of(made, seen, Seeded(seed))
+        held = public_of(made, seen, SeededNoise(seed))
         hits.append([])
         for declared in made.releases:
             for text, number in asked_of(declared, made):
@@ -268,7 +268,7 @@ def test_noise_that_is_otherwise_is_noticed():
             for message in case.stream.releases[0].messages
             for variance in case.parameters["r0", message.number]
         ]
-        noise = np.stack(Seeded(52).draw(demand).noise, axis=1)
+        noise = np.stack(SeededNoise(52).draw(demand).noise, axis=1)
         squares = np.mean([(noise @ f.weights) ** 2 / best.covariance(f, f) for f in found], axis=0)
         error = squares.std() / len(squares) ** 0.5
         assert bool(abs(squares.mean() - 1) <= 5 * error) is right

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from shelves import Silent, counts_of, public_of
 
 from stream_dp.continual import FixedWindow, mechanism
-from stream_dp.continual.splits import bounded
+from stream_dp.continual.splits import project_to_limits
 from stream_dp.plan import plan
-from stream_dp.privacy.noise import Seeded
+from stream_dp.privacy.noise import SeededNoise
 from stream_dp.release.panels import Certificate, bias_words
 
 T, PEOPLE, ROWS, RUNS = 10, 1500, 3000, 24
@@ -47,7 +47,7 @@ def present(release, rho):
     study, truth = declared(release, rho), histories()
     made = mechanism(study, study.releases[0])
     counts = [counts_of(study, study.releases[0], truth, t) for t in range(1, T + 1)]
-    source, found = Seeded(5), []
+    source, found = SeededNoise(5), []
     for _ in range(RUNS):
         state, seen = made.init(), []
         for t in range(1, T + 1):
@@ -88,7 +88,7 @@ def test_a_panel_of_a_closed_population_is_not_touched():
     """The same bytes for the same noise, however the open ones are repaired."""
     made = FixedWindow((0, 1), 2, 5, Fraction(1, 50), "replace_one", padded=False, rows=60,
                        strategy="contrasts")  # fmt: skip
-    source, state, seen = Seeded(4), made.init(), hashlib.sha256()
+    source, state, seen = SeededNoise(4), made.init(), hashlib.sha256()
     for t in range(1, 6):
         counts = np.array([30, 10, 5, 15]) if t > 1 else np.zeros(4, np.int64)
         state, step = made.step(state, counts, source.draw(made.demand(t)))
@@ -108,7 +108,7 @@ CLOSED = "247780f29a0575c0fbdbe0da2c03ca9db9e0c726b9b8d6c1909e6924ba585d96"
 )
 def test_bounded_counts_are_the_nearest(pairs, total, seed):
     cells, limits = np.array(pairs, np.int64).T
-    found = bounded(cells, limits, total, np.random.default_rng(seed))
+    found = project_to_limits(cells, limits, total, np.random.default_rng(seed))
     assert ((found >= 0) & (found <= limits)).all()
     assert found.sum() == min(max(total, 0), limits.sum())
     # No count can be raised and another lowered so that both together come nearer.

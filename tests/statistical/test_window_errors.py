@@ -13,7 +13,7 @@ from spread import LARGE, RIGHT, SMALL, Scaled, sds, spread_is, unbiased, uncorr
 
 from stream_dp.continual import FixedWindow
 from stream_dp.panel import window_codes
-from stream_dp.privacy.noise import Seeded, System
+from stream_dp.privacy.noise import SeededNoise, SystemNoise
 
 ALL_ONES = FixedWindow((0, 1), 3, 12, Fraction(1, 200), "add_remove")
 TERNARY = FixedWindow(("a", "b", "c"), 2, 7, Fraction(6, 1000), "add_remove")
@@ -71,14 +71,14 @@ def at_every_time(errors, width, tolerance):
 
 @pytest.fixture(scope="module")
 def system():
-    return all_ones(N, System(), 1000)
+    return all_ones(N, SystemNoise(), 1000)
 
 
 @pytest.fixture(scope="module")
 def seeded():
     """Fewer people, as many as tell nothing about the noise, and more repetitions."""
     scales = enumerate((SMALL, RIGHT, LARGE))
-    return {s: all_ones(1000, Scaled(Seeded(11 + i), s), 4000).errors for i, s in scales}
+    return {s: all_ones(1000, Scaled(SeededNoise(11 + i), s), 4000).errors for i, s in scales}
 
 
 def test_the_parameters_of_the_study():
@@ -158,7 +158,7 @@ def test_three_symbols_have_variance_s2_at_every_time_as_well(scale):
     for t in range(2, 8):
         truth[t - 1] = np.bincount(window_codes(people[:, t - 2 : t], 3), minlength=9)
     assert TERNARY.variance == 500
-    errors = repeat(TERNARY, truth, Scaled(Seeded(14), scale), 1500).errors
+    errors = repeat(TERNARY, truth, Scaled(SeededNoise(14), scale), 1500).errors
     assert spread_is(errors, 500) is (scale == RIGHT)
     if scale == RIGHT:
         assert all(spread_is(errors[:, t], 500) for t in range(6))
@@ -170,9 +170,9 @@ def test_three_symbols_have_variance_s2_at_every_time_as_well(scale):
 
 @pytest.mark.slow
 def test_bin_sd_is_31_6_within_a_half_at_every_time_with_noise_of_the_system():
-    errors = all_ones(N, System(), 10_000).errors
+    errors = all_ones(N, SystemNoise(), 10_000).errors
     assert at_every_time(errors, 3, 0.5)
     assert at_every_time(errors, 2, 1.0)
     assert at_every_time(errors, 1, 2.0)
     for wrong in (SMALL, LARGE):
-        assert not at_every_time(all_ones(0, Scaled(System(), wrong), 10_000).errors, 3, 0.5)
+        assert not at_every_time(all_ones(0, Scaled(SystemNoise(), wrong), 10_000).errors, 3, 0.5)

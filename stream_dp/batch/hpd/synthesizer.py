@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dp.privacy.noise import Source
+from stream_dp.privacy.noise import NoiseSource
 from stream_dp.study.groups import BatchRelease
 
 from ..base import Progress, Transcript
@@ -80,7 +80,7 @@ def starter(hierarchy: Hierarchy, workload: Workload, how: Settings) -> Callable
 def fit(
     hierarchy: Hierarchy,
     release: BatchRelease,
-    source: Source,
+    source: NoiseSource,
     transcript: Transcript,
     progress: Progress,
 ) -> Adaptive:

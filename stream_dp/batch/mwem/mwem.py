@@ -22,7 +22,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from stream_dp.privacy.noise import Source
+from stream_dp.privacy.noise import NoiseSource
 from stream_dp.study.groups import BatchRelease
 
 from ..base import Progress, Transcript
@@ -191,7 +191,7 @@ def starter(
 def fit(
     hierarchy: Hierarchy,
     release: BatchRelease,
-    source: Source,
+    source: NoiseSource,
     transcript: Transcript,
     progress: Progress,
 ) -> Adaptive:

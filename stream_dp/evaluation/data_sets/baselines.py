@@ -27,7 +27,7 @@ from stream_dp.batch.workload.candidates import LARGEST, of_marginals
 from stream_dp.batch.workload.counts import answers
 from stream_dp.batch.workload.queries import PERSON, Marginal, every_marginal
 from stream_dp.batch.workload.sensitivity import of_marginal
-from stream_dp.privacy.noise import Source
+from stream_dp.privacy.noise import NoiseSource
 
 if TYPE_CHECKING:
     from stream_dp.batch.hpd.synthesizer import Settings
@@ -66,7 +66,7 @@ def without_households(
     ways: int,
     plan: Plan,
     how: Settings,
-    source: Source,
+    source: NoiseSource,
     progress: Progress,
 ) -> Flat:
     """plan.rho-zCDP for one person of the hierarchy under `replace_in_place`.
@@ -102,7 +102,7 @@ def flat(hierarchy: Hierarchy) -> Hierarchy:
     return Hierarchy(Domain((), (*own, *domain.person), 1), alone, people, np.arange(hierarchy.N))
 
 
-def relatives(hierarchy: Hierarchy, rho: Fraction, source: Source, seed: int) -> Hierarchy:
+def relatives(hierarchy: Hierarchy, rho: Fraction, source: NoiseSource, seed: int) -> Hierarchy:
     """True households of true sizes and roles; all their other attributes independent.
 
     Each of those has its own noisy counts, rho-zCDP together; who is who is not protected.
@@ -118,7 +118,7 @@ def relatives(hierarchy: Hierarchy, rho: Fraction, source: Source, seed: int) ->
 
 
 def every_query(
-    hierarchy: Hierarchy, marginals: Sequence[Marginal], rho: Fraction, source: Source
+    hierarchy: Hierarchy, marginals: Sequence[Marginal], rho: Fraction, source: NoiseSource
 ) -> NDArray[np.int64]:
     """Noisy answers to all cells, in their order: rho-zCDP, all of the same variance."""
     variance = sum(of_marginal(m) for m in marginals) / (2 * rho)

@@ -16,7 +16,7 @@ from stream_dp.batch.data.domain import Hierarchy
 from stream_dp.batch.loop import Adaptive, Plan
 from stream_dp.batch.workload.candidates import default_marginals
 from stream_dp.batch.workload.queries import Queries
-from stream_dp.privacy.noise import Seeded
+from stream_dp.privacy.noise import SeededNoise
 from stream_dp.study.groups import BatchRelease
 
 from .baselines import every_query, relatives, without_households
@@ -68,7 +68,7 @@ class _Trial:
 
     def fitted(self, kind: str) -> Iterator[Quality]:
         release = self.release.model_copy(update={"kind": kind})
-        source, progress = Seeded(self.seed), self._progress(kind)
+        source, progress = SeededNoise(self.seed), self._progress(kind)
         made = kinds.synthesizer(kind)(self.hierarchy, release, source, Memory(), progress)
         yield from self.judge.data_set(made.sample(self.seed), kind, self.budget)
         if isinstance(made, Adaptive):
@@ -77,10 +77,12 @@ class _Trial:
 
     def baselines(self) -> Iterator[Quality]:
         """People without households need JAX, and no roles; else they are left out."""
-        noisy = every_query(self.hierarchy, self.marginals, self.release.rho, Seeded(self.seed))
+        noisy = every_query(
+            self.hierarchy, self.marginals, self.release.rho, SeededNoise(self.seed)
+        )
         yield from self.judge.counts(self.hierarchy, noisy, EVERY, self.budget)
         if self.hierarchy.domain.roles is not None:
-            alone = relatives(self.hierarchy, self.release.rho, Seeded(self.seed), self.seed)
+            alone = relatives(self.hierarchy, self.release.rho, SeededNoise(self.seed), self.seed)
             yield from self.judge.data_set(alone, INDEPENDENT, self.budget)
         elif self.release.kind != INDEPENDENT:
             yield from self.fitted(INDEPENDENT)
@@ -88,7 +90,7 @@ class _Trial:
             from stream_dp.batch.hpd.synthesizer import FIXED
 
             plan = Plan(self.release.rho, self.release.rounds, self.release.per_round)
-            source, progress = Seeded(self.seed), self._progress(FLAT)
+            source, progress = SeededNoise(self.seed), self._progress(FLAT)
             made = without_households(
                 self.hierarchy, self.release.ways, plan, FIXED, source, progress
             )

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from stream_dp.estimate.estimator import Best, Stream
+from stream_dp.estimate.estimator import StreamEstimator, StreamMeasurements
 from stream_dp.estimate.measurements import PeriodMeasurements, ReleaseMeasurements
 from stream_dp.study import Release, Study
 
@@ -40,11 +40,11 @@ def best_errors(study: Study, release: Release, plan: Plan) -> tuple[Floats | No
         for t, step in plan.released(0)
     )
     measured = ReleaseMeasurements(study, release, messages)
-    best = Best(Stream((measured,)), measured)
+    best = StreamEstimator(StreamMeasurements((measured,)), measured)
     return tuple(_errors(judge, best, first - 1) for judge in plan.judges)
 
 
-def _errors(judge: Judge, best: Best, before: int) -> Floats:
+def _errors(judge: Judge, best: StreamEstimator, before: int) -> Floats:
     found = np.full(judge.truth.shape, np.nan)
     for i, p in np.argwhere(~np.isnan(judge.truth)):
         number = before + judge.first + int(p)

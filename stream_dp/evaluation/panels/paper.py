@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 
 from stream_dp.continual import Cumulative
 from stream_dp.continual.budgets import CounterBudget
-from stream_dp.continual.paths import with_entry
+from stream_dp.continual.paths import weights_with_entry
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Cubes(CounterBudget):
         if not self.share:
             return (*own, own[0])
         alone = replace(self, present=False, share=Fraction(0))
-        return with_entry(own, int(alone.whole), self.counters[0], self.share)
+        return weights_with_entry(own, int(alone.whole), self.counters[0], self.share)
 
 
 _cubes = lru_cache(maxsize=64)(Cubes)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.continual import Mechanism, Step
-from stream_dp.privacy.noise import Seeded
+from stream_dp.privacy.noise import SeededNoise
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -112,7 +112,7 @@ class Plan:
 
     def released(self, seed: int) -> list[tuple[int, Step]]:
         """Every period with a release, and what it released, with simulated noise."""
-        source, state = Seeded(seed), self.mechanism.init()
+        source, state = SeededNoise(seed), self.mechanism.init()
         found = []
         for t, counts in enumerate(self.counts, 1):
             state, step = self.mechanism.step(state, counts, source.draw(self.mechanism.demand(t)))
