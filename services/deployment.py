@@ -22,7 +22,7 @@ from .topics import CLOCK, REPORTS
 
 
 @dataclass(frozen=True)
-class Setting:
+class Deployment:
     """A study file, read and checked. What it names is relative to its folder."""
 
     study: Study
@@ -30,7 +30,7 @@ class Setting:
     path: Path
 
     @classmethod
-    def load(cls, path: Path) -> Setting:
+    def load(cls, path: Path) -> Deployment:
         study, run = load(path)
         lines = []
         for key, url in (("log", run.log), ("public", run.public)):
@@ -92,7 +92,7 @@ class Setting:
         return Snapshots(self.run.snapshots or f"{self.study.name}-snapshots", self.base)
 
 
-def published(source: str, keep: Keep) -> tuple[Public, Setting | None]:
+def open_public(source: str, keep: Keep) -> tuple[Public, Deployment | None]:
     """What STUDY|PUBLIC names: its public log, and the study where a file was given.
 
     keep: the tables that are asked for.
@@ -100,10 +100,12 @@ def published(source: str, keep: Keep) -> tuple[Public, Setting | None]:
     if Path(source).suffix in {".db", ".sqlite"} and ":" not in source:
         raise UserError(f"{source}: name a public log as sqlite:{source}")
     named = ":" in source and not Path(source).exists()
-    setting = None if named else Setting.load(Path(source))
+    deployment = None if named else Deployment.load(Path(source))
     try:
-        with closing(_public(source) if setting is None else setting.public(readonly=True)) as log:
-            return Public(log, keep), setting
+        with closing(
+            _public(source) if deployment is None else deployment.public(readonly=True)
+        ) as log:
+            return Public(log, keep), deployment
     except Missing as error:
         raise UserError(f"public log: {error}: nothing is published there yet") from None
 

@@ -20,7 +20,7 @@ from stream_dp.release.published import AnyCertificate
 from stream_dp.study import Study
 
 from .. import journal
-from ..deployment import Setting, published
+from ..deployment import Deployment, open_public
 from ..files import writing
 from ..output import Output
 from ..topics import REPORTS
@@ -32,7 +32,7 @@ def _nothing(study: Study, held: AnyCertificate, table: str) -> bool:
 
 
 def releases(options: argparse.Namespace) -> Output:
-    public, _ = published(options.source, _nothing)
+    public, _ = open_public(options.source, _nothing)
     study = public.study
     listed: list[dict[str, Any]] = [
         {
@@ -68,7 +68,7 @@ def export(options: argparse.Namespace) -> Output:
         ours = held.release == options.release and held.number <= last
         return ours and (table == "panel" or isinstance(held, BatchCertificate))
 
-    public, _ = published(options.source, keep)
+    public, _ = open_public(options.source, keep)
     if public.study.batch(options.release) is not None:
         return export_groups(public, options.release, options.period, out)
     if out.suffix not in {".parquet", ".csv"}:
@@ -96,7 +96,7 @@ def estimate(options: argparse.Namespace) -> Output:
             return False
         return table == "measurements" or (table == "panel" and held.release == options.release)
 
-    public, _ = published(options.source, keep)
+    public, _ = open_public(options.source, keep)
     if options.query is None:
         named = [options.release] if options.release else [r.name for r in public.study.releases]
         asked = {name: public.queries(name) for name in named}
@@ -123,7 +123,7 @@ def estimate(options: argparse.Namespace) -> Output:
 
 
 def verify(options: argparse.Namespace) -> Output:
-    public, setting = published(options.source, _nothing)
+    public, deployment = open_public(options.source, _nothing)
     lines = public.verify()
     if options.head is not None:
         if options.head not in {m.hash for m in public.messages}:
@@ -132,18 +132,18 @@ def verify(options: argparse.Namespace) -> Output:
                 " restored, or it is another study's"
             )
         lines.append("head: the hash that was kept elsewhere is in the chain")
-    if setting is not None:
-        lines += _against_journal(setting, public)
+    if deployment is not None:
+        lines += _against_journal(deployment, public)
     data = {"verified": lines, "head": public.head}
     return Output(data, "\n".join([*lines, f"head {public.head}"]))
 
 
-def _against_journal(setting: Setting, public: Public) -> list[str]:
-    with closing(setting.log(readonly=True)) as log:
+def _against_journal(deployment: Deployment, public: Public) -> list[str]:
+    with closing(deployment.log(readonly=True)) as log:
         entries = journal.read(log)
         if not entries:
             raise Inconsistent("journal: it is empty, but the public log is not")
-        ledger = journal.check(entries, setting.plan, log.describe(REPORTS))
+        ledger = journal.check(entries, deployment.plan, log.describe(REPORTS))
     journal.check_public(entries, [m.hash for m in public.messages])
     waiting = sum(len(entry.published) for entry in entries) - len(public.messages)
     return [

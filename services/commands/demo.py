@@ -24,7 +24,7 @@ from stream_dp.panel import Symbols
 from stream_dp.population.tables import Layout
 from stream_dp.study import Run
 
-from ..deployment import Setting
+from ..deployment import Deployment
 from ..files import writing
 from ..output import Output
 from . import operator
@@ -41,11 +41,11 @@ def demo(options: argparse.Namespace) -> Output:
     from stream_dp.evaluation import simulate
 
     out: Path = options.out
-    setting, study_file = _begin(out)
+    deployment, study_file = _begin(out)
     months, table = simulate.poverty(SEED), out / "simulated-reports.csv"
-    _write(months, table, setting.study.periods.labels)
-    _release(setting, table)
-    with closing(setting.public(readonly=True)) as log:
+    _write(months, table, deployment.study.periods.labels)
+    _release(deployment, table)
+    with closing(deployment.public(readonly=True)) as log:
         public = Public(log)
     page = _page(public, months, out / "index.html")
     files = {
@@ -59,7 +59,7 @@ def demo(options: argparse.Namespace) -> Output:
     return Output({"out": str(out), **data, "head": public.head}, summary(public, out, page))
 
 
-def _begin(out: Path) -> tuple[Setting, Path]:
+def _begin(out: Path) -> tuple[Deployment, Path]:
     """A new folder with the study file in it. Raises UserError; nothing is ever overwritten."""
     path = out / "poverty.toml"
     text = resources.files("stream_dp.services.demo").joinpath("demo.toml").read_text("utf-8")
@@ -72,14 +72,14 @@ def _begin(out: Path) -> tuple[Setting, Path]:
         raise UserError(f"{out}: is not a folder; name a new one with --out") from None
     except OSError as error:
         raise unwritable(out, error) from None
-    setting = Setting.load(path)
-    if setting.run != _RUN:
+    deployment = Deployment.load(path)
+    if deployment.run != _RUN:
         path.unlink()
         raise UserError(
             "demo: an environment variable STREAM_DP_* names another log or place, and simulated"
             " reports would go there; unset it first"
         )
-    return setting, path
+    return deployment, path
 
 
 def _write(months: Symbols, path: Path, labels: tuple[str, ...]) -> None:
@@ -90,18 +90,18 @@ def _write(months: Symbols, path: Path, labels: tuple[str, ...]) -> None:
         pa.csv.write_csv(pa.table({PERSON: pa.array(names), **columns}), draft)
 
 
-def _release(setting: Setting, table: Path) -> None:
+def _release(deployment: Deployment, table: Path) -> None:
     """Every month in its turn: send its reports, close it, run the releaser until it is idle."""
-    labels = setting.study.periods.labels
+    labels = deployment.study.periods.labels
     with tqdm(labels, unit=" months", disable=None, leave=False) as bar:
         for number, label in enumerate(bar, 1):
             bar.set_description(label)
             # The other months' columns are renamed to no period, and so left out.
             others = {name: "" for name in labels if name != label}
             how = Layout(PERSON, attribute=ATTRIBUTE, columns=others)
-            sending.deliver(setting, table, how, quiet=True)
-            operator.mark(setting, number)
-            operator.releaser(setting).run(until_idle=True)
+            sending.deliver(deployment, table, how, quiet=True)
+            operator.mark(deployment, number)
+            operator.releaser(deployment).run(until_idle=True)
 
 
 def _page(public: Public, months: Symbols, path: Path) -> Path | None:

@@ -22,7 +22,7 @@ from stream_dp.errors import UserError
 from stream_dp.study import Study
 from stream_dp.study.groups import BatchRelease
 
-from ..deployment import Setting
+from ..deployment import Deployment
 from ..files import writing
 from ..output import Output
 from ..releaser.jobs import Members
@@ -39,7 +39,7 @@ Panel = Mapping[str, NDArray[np.uint8]]
 
 
 def evaluate(options: argparse.Namespace) -> Output:
-    study = Setting.load(options.study).study
+    study = Deployment.load(options.study).study
     scales = _scales(options.scales)
     _check(study, options)
     if options.compare:

@@ -19,20 +19,20 @@ from stream_dp.errors import UserError
 from stream_dp.population.reports import LONGEST_ID
 from stream_dp.study import Study
 
-from ..deployment import Setting
+from ..deployment import Deployment
 from ..groups.roster import Roster, coded_roles, deliver
 from ..output import Output
 
 
 def send(options: argparse.Namespace) -> Output:
     """`stream-dp groups`."""
-    setting = Setting.load(options.study)
-    if setting.study.groups is None:
+    deployment = Deployment.load(options.study)
+    if deployment.study.groups is None:
         raise UserError(f"{options.study}: declares no [groups], so there is nothing to send")
     key = options.group
     keys = key, options.member_group or key, options.person
-    roster = from_files(setting.study, options.groups, options.members, *keys)
-    new = deliver(setting, roster)
+    roster = from_files(deployment.study, options.groups, options.members, *keys)
+    new = deliver(deployment, roster)
     groups, people = len(roster.sizes), len(roster.persons)
     data = {"confidential": True, "groups": groups, "members": people, "sent": new}
     words = "" if new else "; the same table is there already, and nothing was sent"

@@ -18,7 +18,7 @@ from stream_dp.errors import UserError
 from stream_dp.log.base import Log, Missing
 
 from .. import journal, place
-from ..deployment import Setting
+from ..deployment import Deployment
 from ..jobs.progress import Told, duration
 from ..jobs.records import Board, word
 from ..journal import Entry
@@ -28,28 +28,28 @@ from ..synthesizer.worker import Worker
 
 
 def jobs(options: argparse.Namespace) -> Output:
-    setting = Setting.load(options.study)
-    if not setting.study.batches:
+    deployment = Deployment.load(options.study)
+    if not deployment.study.batches:
         raise UserError(f"{options.study}: declares no batch release, so there are no jobs")
-    told = _say(setting, options.retry, options.abandon)
+    told = _say(deployment, options.retry, options.abandon)
     try:
-        with closing(setting.log(readonly=True)) as log:
+        with closing(deployment.log(readonly=True)) as log:
             entries = journal.read(log)
     except Missing:
         entries = []
-    held = listed(setting, entries)
+    held = listed(deployment, entries)
     lines = [f"{job['id']}: {job['words']}" for job in held]
     text = "\n".join(["CONFIDENTIAL", *told, *(lines or ["no job is due yet"])])
     return Output({"confidential": True, "jobs": held}, text)
 
 
-def _say(setting: Setting, retry: str | None, abandon: str | None) -> list[str]:
+def _say(deployment: Deployment, retry: str | None, abandon: str | None) -> list[str]:
     """Write the operator's word on a job. Raises UserError where it means nothing."""
     name = retry or abandon
     if name is None:
         return []
     try:
-        with closing(setting.log()) as log:
+        with closing(deployment.log()) as log:
             board = Board(log)
             board.refresh(rounds=True)
             for job in {e.result_of for e in journal.read(log)} - {None}:
@@ -67,13 +67,13 @@ def _say(setting: Setting, retry: str | None, abandon: str | None) -> list[str]:
     return [f"{name}: " + ("will be tried again" if retry else "abandoned; its charge stands")]
 
 
-def listed(setting: Setting, entries: Sequence[Entry]) -> list[dict[str, Any]]:
+def listed(deployment: Deployment, entries: Sequence[Entry]) -> list[dict[str, Any]]:
     """Every job of a journal, and its state."""
     begun = [job for entry in entries for job in entry.jobs]
     if not begun:
         return []
-    labels = setting.study.periods.labels
-    with closing(setting.log(readonly=True)) as log:
+    labels = deployment.study.periods.labels
+    with closing(deployment.log(readonly=True)) as log:
         board = Board(log)
         board.refresh(rounds=True)
         for name in {e.result_of for e in entries} - {None}:
@@ -111,30 +111,30 @@ def _far(board: Board, job: str) -> str:
     return f"{last.words}, told {duration(time.time() - when / 1000)} ago"
 
 
-def worker_command(setting: Setting) -> list[str] | None:
+def worker_command(deployment: Deployment) -> list[str] | None:
     """Of the worker that `run` starts beside itself; None where others work.
 
     Raises UserError where this installation cannot fit what the study declares.
     """
-    beside = setting.run.worker
+    beside = deployment.run.worker
     if beside is None:
-        beside = not setting.run.log.startswith("kafka:")
-    if not setting.study.batches or not beside:
+        beside = not deployment.run.log.startswith("kafka:")
+    if not deployment.study.batches or not beside:
         return None
-    ready(setting.study)
+    ready(deployment.study)
     return [
         "-m",
         "stream_dp.services.cli",
         "worker",
-        str(setting.path),
+        str(deployment.path),
         "--until-idle",
         "--attached",
     ]
 
 
 def worker(options: argparse.Namespace) -> Output:
-    setting = Setting.load(options.study)
-    if not setting.study.batches:
+    deployment = Deployment.load(options.study)
+    if not deployment.study.batches:
         raise UserError(f"{options.study}: declares no batch release, so there is nothing to do")
     stop = threading.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
@@ -144,10 +144,10 @@ def worker(options: argparse.Namespace) -> Output:
             threading.Thread(target=_end_with_parent, daemon=True).start()
         # A releaser reads what an attached worker says on standard error.
         bar = stack.enter_context(_Bar(sys.stdout if options.attached else sys.stderr))
-        log = stack.enter_context(closing(setting.log()))
+        log = stack.enter_context(closing(deployment.log()))
         if not options.attached:
-            _known_file(setting, log)
-        process = Worker(setting.study, log, setting.snapshots, stop=stop)
+            _known_file(deployment, log)
+        process = Worker(deployment.study, log, deployment.snapshots, stop=stop)
         process.tell = (lambda line: None) if options.attached else bar.tell
         process.heard = bar.show
         process.run(until_idle=options.until_idle)
@@ -156,11 +156,11 @@ def worker(options: argparse.Namespace) -> Output:
     return Output({"stopped": stop.is_set()}, "", JOB_FAILED if failed else 0)
 
 
-def _known_file(setting: Setting, log: Log) -> None:
+def _known_file(deployment: Deployment, log: Log) -> None:
     """Raises Inconsistent for a copied file: a worker beside the original draws the same rounds."""
     with suppress(Missing):
         if log.place:
-            place.check(journal.read(log), log, str(setting.path))
+            place.check(journal.read(log), log, str(deployment.path))
 
 
 def _end_with_parent() -> None:

@@ -22,7 +22,7 @@ from stream_dp.privacy.ledger import Ledger
 from stream_dp.release.panels import TOPIC
 
 from .. import journal, place
-from ..deployment import Setting
+from ..deployment import Deployment
 from ..groups.roster import has_table
 from ..journal import Entry
 from ..output import JOB_FAILED, Output, say
@@ -50,13 +50,13 @@ def new(options: argparse.Namespace) -> Output:
 
 
 def check(options: argparse.Namespace) -> Output:
-    made = Setting.load(options.study).plan
+    made = Deployment.load(options.study).plan
     return Output(made.as_dict(), made.text())
 
 
 def close(options: argparse.Namespace) -> Output:
-    setting = Setting.load(options.study)
-    periods = setting.study.periods
+    deployment = Deployment.load(options.study)
+    periods = deployment.study.periods
     if periods.close != "marker":
         raise UserError("close: this study closes by its schedule, not by markers")
     number = periods.numbers.get(options.period)
@@ -65,23 +65,23 @@ def close(options: argparse.Namespace) -> Output:
             f"period '{options.period}': not one of the study's, {periods.labels[0]} to"
             f" {periods.labels[-1]}"
         )
-    mark(setting, number)
+    mark(deployment, number)
     text = f"{options.period} is closed to reports from here on; 'stream-dp run' releases it"
     return Output({"closed": options.period}, text)
 
 
-def mark(setting: Setting, number: int) -> None:
+def mark(deployment: Deployment, number: int) -> None:
     """Close every open period up to this one, in every partition of the reports."""
-    with closing(setting.log()) as log:
-        log.create({REPORTS: setting.run.partitions})
+    with closing(deployment.log()) as log:
+        log.create({REPORTS: deployment.run.partitions})
         log.append(marker(number, p) for p in range(log.describe(REPORTS).partitions))
 
 
 def topics(options: argparse.Namespace) -> Output:
-    setting = Setting.load(options.study)
-    private, public = topics_of(setting.study, setting.run.partitions)
+    deployment = Deployment.load(options.study)
+    private, public = topics_of(deployment.study, deployment.run.partitions)
     lines, problems = [], []
-    with closing(setting.log()) as log, closing(setting.public()) as published:
+    with closing(deployment.log()) as log, closing(deployment.public()) as published:
         for held, wanted in ((log, private), (published, public)):
             held.create(wanted)
             problems += held.faults(wanted)
@@ -92,19 +92,22 @@ def topics(options: argparse.Namespace) -> Output:
 
 
 def run(options: argparse.Namespace) -> Output:
-    setting = Setting.load(options.study)
+    deployment = Deployment.load(options.study)
     stop = threading.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda *_: stop.set())
     tell = _tell_json if options.json else say
-    process = releaser(setting, tell=tell, stop=stop)
+    process = releaser(deployment, tell=tell, stop=stop)
     process.moved = options.moved
     # What was imported lives as long as the service: let the collector never look at it again.
     gc.freeze()
     with ExitStack() as stack:
         stack.callback(process.public.close)
         stack.callback(process.log.close)
-        for address, public in ((setting.run.listen, False), (setting.run.listen_public, True)):
+        for address, public in (
+            (deployment.run.listen, False),
+            (deployment.run.listen_public, True),
+        ):
             if address is not None:
                 from ..releaser.listen import listening
 
@@ -122,44 +125,44 @@ def _tell_json(line: str) -> None:
 
 
 def releaser(
-    setting: Setting,
+    deployment: Deployment,
     tell: Callable[[str], None] = lambda line: None,
     stop: threading.Event | None = None,
 ) -> Releaser:
     """The releaser of a study, on the logs that its file names."""
     return Releaser(
-        setting.plan,
-        setting.log(),
-        setting.public(),
-        setting.snapshots,
-        setting.run.partitions,
-        str(setting.path),
-        worker_command(setting),
+        deployment.plan,
+        deployment.log(),
+        deployment.public(),
+        deployment.snapshots,
+        deployment.run.partitions,
+        str(deployment.path),
+        worker_command(deployment),
         tell=tell,
         stop=stop or threading.Event(),
     )
 
 
 def status(options: argparse.Namespace) -> Output:
-    setting = Setting.load(options.study)
-    made, study = setting.plan, setting.study
+    deployment = Deployment.load(options.study)
+    made, study = deployment.plan, deployment.study
     labels = study.periods.labels
     entries: list[journal.Entry] = []
     ledger: Ledger | None = None
     given: bool | None = False
     strange: str | None = None
     try:
-        with closing(setting.log(readonly=True)) as log:
+        with closing(deployment.log(readonly=True)) as log:
             with suppress(Missing):  # before the first run, when reports and closes may be there
                 entries = journal.read(log)
             ledger = journal.check(entries, made, log.describe(REPORTS)) if entries else None
             if study.periods.close == "marker":
                 given = close_given(log, entries, _LOOK)
-            strange = _strange(setting, entries, log)
+            strange = _strange(deployment, entries, log)
     except Missing:
         pass
     if not entries:
-        setting.check_unpublished()
+        deployment.check_unpublished()
     last = journal.closes(entries)[-1] if entries else None
     number = last.number if last else 0
     waits = "nothing: the horizon is reached"
@@ -195,11 +198,11 @@ def status(options: argparse.Namespace) -> Output:
     if strange is not None:
         text.append(strange)
     if study.batches:
-        sent = entries or has_table(setting)
+        sent = entries or has_table(deployment)
         data["groups_sent"] = bool(sent)
         if not sent:
             text.append(f"groups: none sent; stream-dp groups {options.study} GROUPS MEMBERS")
-    held = listed(setting, entries)
+    held = listed(deployment, entries)
     if held:
         data["jobs"] = held
         text += [f"job {job['id']}: {job['words']}" for job in held]
@@ -213,12 +216,12 @@ def status(options: argparse.Namespace) -> Output:
     return Output(data, "\n".join(text))
 
 
-def _strange(setting: Setting, entries: Sequence[Entry], log: Log) -> str | None:
+def _strange(deployment: Deployment, entries: Sequence[Entry], log: Log) -> str | None:
     """Why `run` would refuse the logs' files as copies; None where it would not."""
-    file = str(setting.path)
+    file = str(deployment.path)
     try:
         place.check(entries, log, file)
-        with closing(setting.public(readonly=True)) as public:
+        with closing(deployment.public(readonly=True)) as public:
             published = bool(public.read(TOPIC, {0: 0}, 1, 0).records)
             place.noted(entries, log, public, published, False, file)
     except Missing:

@@ -14,7 +14,7 @@ from stream_dp.log.base import Log, Missing, Stored
 from stream_dp.population.reports import REASONS, Reason, text_of
 from stream_dp.study import Study
 
-from ..deployment import Setting
+from ..deployment import Deployment
 from ..output import Output
 from ..releaser.inputs import SOURCE, cells_of
 from ..topics import DEAD_LETTERS
@@ -32,12 +32,12 @@ class Where(NamedTuple):
 
 
 def rejected(options: argparse.Namespace) -> Output:
-    setting = Setting.load(options.study)
+    deployment = Deployment.load(options.study)
     seen: set[object] = set()
     places: dict[Reason, Counter[Where]] = {reason: Counter() for reason in REASONS}
     keys: set[bytes | None] = set()
     try:
-        with closing(setting.log(readonly=True)) as log:
+        with closing(deployment.log(readonly=True)) as log:
             for letter in _all(log, DEAD_LETTERS):
                 cells = cells_of(letter)
                 # A letter that was written again after a crash counts once.
@@ -45,7 +45,7 @@ def rejected(options: argparse.Namespace) -> Output:
                     continue
                 seen.add(same)
                 keys.add(letter.key)
-                for reason, where in _where(setting.study, letter, cells):
+                for reason, where in _where(deployment.study, letter, cells):
                     places[reason] += where
     except Missing:
         pass

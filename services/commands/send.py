@@ -20,7 +20,7 @@ from stream_dp.population.reports import LARGEST, REASONS, Decoder
 from stream_dp.population.tables import Layout, reports, rows
 from stream_dp.study import Study
 
-from ..deployment import Setting
+from ..deployment import Deployment
 from ..groups.roster import Roster
 from ..output import Output
 from ..releaser.inputs import source_header
@@ -29,9 +29,9 @@ from ..topics import REPORTS
 
 
 def send(options: argparse.Namespace) -> Output:
-    setting = Setting.load(options.study)
+    deployment = Deployment.load(options.study)
     how = layout(options)
-    sent = {str(path): deliver(setting, path, how) for path in options.files}
+    sent = {str(path): deliver(deployment, path, how) for path in options.files}
     text = [f"{path}: {count} reports sent" for path, count in sent.items()]
     return Output({"sent": sent}, "\n".join(text))
 
@@ -46,12 +46,12 @@ def layout(options: argparse.Namespace) -> Layout:
     return Layout(options.person, options.period, options.attribute, columns)
 
 
-def deliver(setting: Setting, path: Path, how: Layout, *, quiet: bool = False) -> int:
+def deliver(deployment: Deployment, path: Path, how: Layout, *, quiet: bool = False) -> int:
     """Send the reports of a table; how many they were."""
-    with closing(setting.log()) as log:
-        log.create({REPORTS: setting.run.partitions})
+    with closing(deployment.log()) as log:
+        log.create({REPORTS: deployment.run.partitions})
         count, source = 0, source_header(path)
-        for batch in encoded(path, setting.study, how, quiet=quiet):
+        for batch in encoded(path, deployment.study, how, quiet=quiet):
             records = [Record(REPORTS, value, key.encode(), source) for key, value in batch]
             if any(size(r.key, r.value, r.headers) > LARGEST for r in records):
                 last = count + len(batch)

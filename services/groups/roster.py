@@ -26,7 +26,7 @@ from stream_dp.study import Study
 from stream_dp.study.groups import Groups
 
 from .. import journal
-from ..deployment import Setting
+from ..deployment import Deployment
 from ..topics import GROUPS
 
 _TYPE = "stream-dp.groups"
@@ -102,9 +102,9 @@ def coded_roles(
     return codes.astype(np.uint16), lines
 
 
-def deliver(setting: Setting, roster: Roster) -> bool:
+def deliver(deployment: Deployment, roster: Roster) -> bool:
     """Send the table unless it is there. Raises UserError once the study is bound to another."""
-    with closing(setting.log()) as log:
+    with closing(deployment.log()) as log:
         log.create({GROUPS: 1})
         # Read as its owner: nobody adds to the chain between the reading and the writing.
         with log.own("groups") as writer:
@@ -114,12 +114,12 @@ def deliver(setting: Setting, roster: Roster) -> bool:
             bound = _bound(log)
             if bound in {None, roster.hash}:
                 head = {"type": _TYPE, "hash": roster.hash}
-                _add(writer, setting.study, sent, head, _parts(roster))
+                _add(writer, deployment.study, sent, head, _parts(roster))
                 bound = _bound(log)
                 if bound not in {None, roster.hash}:
                     # The study began meanwhile, with a table from before: that one stays the last.
                     for earlier in [found for found in sent if found.head["hash"] == bound][:1]:
-                        _add(writer, setting.study, sent, earlier.head, earlier.parts)
+                        _add(writer, deployment.study, sent, earlier.head, earlier.parts)
         if bound not in {None, roster.hash}:
             raise UserError(
                 "groups: the study has begun with another table; groups and who belongs to them"
@@ -196,10 +196,10 @@ def read(log: Log) -> Roster | None:
     return roster
 
 
-def has_table(setting: Setting) -> bool:
+def has_table(deployment: Deployment) -> bool:
     """Whether a table was sent."""
     try:
-        with closing(setting.log(readonly=True)) as log:
+        with closing(deployment.log(readonly=True)) as log:
             return read(log) is not None
     except Missing:
         return False

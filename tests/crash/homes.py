@@ -33,7 +33,7 @@ from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import Draw, SystemNoise, system_entropy
 from stream_dp.release.panels import TOPIC
 from stream_dp.services import journal
-from stream_dp.services.deployment import Setting
+from stream_dp.services.deployment import Deployment
 from stream_dp.services.groups.roster import Roster, deliver
 from stream_dp.services.journal import Entry
 from stream_dp.services.releaser.inputs import marker
@@ -198,8 +198,8 @@ class Homes:
         return self.folder / "homes.toml"
 
     @property
-    def setting(self) -> Setting:
-        return Setting.load(self.file)
+    def setting(self) -> Deployment:
+        return Deployment.load(self.file)
 
     def prepare(self, periods: int = PERIODS) -> Homes:
         deliver(self.setting, roster())

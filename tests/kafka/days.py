@@ -17,7 +17,7 @@ from crash.small import Noiseless, decided, raw, secrets_fixed
 from stream_dp.log.base import Log, Record, Stored
 from stream_dp.services import journal
 from stream_dp.services.commands.operator import releaser
-from stream_dp.services.deployment import Setting
+from stream_dp.services.deployment import Deployment
 from stream_dp.services.journal import Entry
 from stream_dp.services.releaser.inputs import marker, reasons_of
 from stream_dp.services.topics import DEAD_LETTERS, REPORTS
@@ -101,7 +101,7 @@ class Days:
             *(self.log, self.public, self.periods, self.partitions, self.close, self.replication)
         )
         self.file.write_text(text)
-        self.setting = Setting.load(self.file)
+        self.setting = Deployment.load(self.file)
         self.labels = self.setting.study.periods.labels
 
     @classmethod

@@ -15,7 +15,7 @@ from stream_dp.client import Public
 from stream_dp.errors import UserError
 from stream_dp.log.base import Fenced
 from stream_dp.services import journal
-from stream_dp.services.deployment import Setting
+from stream_dp.services.deployment import Deployment
 from stream_dp.services.groups.roster import deliver, read
 from stream_dp.services.jobs.records import following
 from stream_dp.services.releaser.inputs import marker
@@ -25,34 +25,34 @@ from stream_dp.services.topics import REPORTS, TRANSCRIPTS
 
 
 @pytest.fixture
-def setting(kafka: str, tmp_path: Path) -> Setting:
+def setting(kafka: str, tmp_path: Path) -> Deployment:
     prefix, file = f"homes-{uuid.uuid4().hex[:8]}", tmp_path / "homes.toml"
     text = EVERY.replace("sqlite:homes.db", f"kafka://{kafka}/{prefix}")
     text = text.replace("sqlite:homes-public.db", f"kafka://{kafka}/{prefix}-public")
     file.write_text(text + "insecure = true\nreplication = 1\n")
-    return Setting.load(file)
+    return Deployment.load(file)
 
 
-def send(setting: Setting) -> None:
+def send(setting: Deployment) -> None:
     with closing(setting.log()) as log:
         log.create({REPORTS: 1})
         for number in range(1, PERIODS + 1):
             log.append([*reports(number), marker(number, 0)])
 
 
-def released(setting: Setting) -> bool:
+def released(setting: Deployment) -> bool:
     with closing(setting.log()) as log, closing(setting.public()) as public:
         process = Releaser(setting.plan, log, public, setting.snapshots)
         return process.run(until_idle=True)
 
 
-def work(setting: Setting) -> None:
+def work(setting: Deployment) -> None:
     with closing(setting.log()) as log:
         Worker(setting.study, log, setting.snapshots, Noted()).run(until_idle=True)
 
 
 def test_two_workers_and_one_data_set_for_each_job(
-    setting: Setting, monkeypatch: pytest.MonkeyPatch
+    setting: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_rounds(monkeypatch)
     send(setting)
@@ -82,7 +82,7 @@ def test_two_workers_and_one_data_set_for_each_job(
     public.verify()
 
 
-def test_two_tables_of_groups_at_once_leave_a_sound_chain(setting: Setting) -> None:
+def test_two_tables_of_groups_at_once_leave_a_sound_chain(setting: Deployment) -> None:
     for attempt in range(4):
         ended: list[type] = []
 

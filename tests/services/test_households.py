@@ -23,7 +23,7 @@ from stream_dp.client import Public
 from stream_dp.release.data_sets import DataSet
 from stream_dp.services.cli import main
 from stream_dp.services.commands.jobs import worker_command
-from stream_dp.services.deployment import Setting
+from stream_dp.services.deployment import Deployment
 from stream_dp.services.releaser.listen import listening
 
 pytest.importorskip("jax")
@@ -237,7 +237,7 @@ def test_a_survey_by_the_command_line(folder: Path, capsys: pytest.CaptureFixtur
     assert said(capsys, "status", file)["rho_spent"] == "5"
     lines = said(capsys, "verify", file)["verified"]
     assert "survey: 1 data sets, each as its certificate says" in lines
-    with closing(Setting.load(file).public(readonly=True)) as log:
+    with closing(Deployment.load(file).public(readonly=True)) as log:
         held = Public(log).data_set("survey")
     groups, people = exported(capsys, file, held)
 

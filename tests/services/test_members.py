@@ -16,7 +16,7 @@ from stream_dp.population.tables import Layout
 from stream_dp.services.cli import main
 from stream_dp.services.commands.groups import from_files
 from stream_dp.services.commands.send import encoded, joined
-from stream_dp.services.deployment import Setting
+from stream_dp.services.deployment import Deployment
 from stream_dp.services.releaser import recovery
 
 RULE = 'ids = { trim = true, case = "fold", unicode = "NFC" }\n'
@@ -53,7 +53,7 @@ GROUPS = {"home": [1, 2, 3], "region": ["north", "south", "south"]}
 
 
 def study(rule: str = "") -> Any:
-    return Setting.load(file(Path(), rule)).study
+    return Deployment.load(file(Path(), rule)).study
 
 
 def file(folder: Path, rule: str = "") -> Path:
@@ -115,7 +115,7 @@ def test_one_odd_value_of_a_group_leaves_the_others_whole(tmp_path: Path) -> Non
     groups = {**GROUPS, "region": [1.0, 2.0, 1.5]}
     files = written(tmp_path, list("abcd"), groups=groups)
     with pytest.raises(UserError) as fault:
-        from_files(Setting.load(Path("numbers.toml")).study, *files, "home", "home", "person")
+        from_files(Deployment.load(Path("numbers.toml")).study, *files, "home", "home", "person")
     assert fault.value.lines == (
         f"{files[0]}: 1 rows with an undeclared or empty 'region', the first in row 3 below the"
         " header",
@@ -145,7 +145,7 @@ def test_a_table_that_was_sent_before_the_rule_was_declared_is_checked_again(
     files = [str(path) for path in written(tmp_path, ["Ann", "bea", "ann ", "cy"])]
     path = file(tmp_path)
     assert main(["groups", str(path), *files, "--group", "home"]) == 0
-    setting = Setting.load(file(tmp_path, RULE))
+    setting = Deployment.load(file(tmp_path, RULE))
     with closing(setting.log()) as log, pytest.raises(UserError, match="1 members are somebody"):
         recovery.roster(log, setting.study, None)
     capsys.readouterr()
