@@ -9,11 +9,11 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from stream_dp.client import Public
+from stream_dp.client import PublicLog
 from stream_dp.log import open_log
 
 with closing(open_log(sys.argv[1], Path(), public=True, readonly=True)) as log:
-    public = Public(log)
+    public = PublicLog(log)
 
 for line in public.verify():
     print(line)

@@ -6,15 +6,15 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from stream_dp.client import Public
+from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
 from stream_dp.log import Log, address, open_log
 from stream_dp.log.base import Missing
 from stream_dp.log.settings import from_environment
-from stream_dp.plan import Plan, plan
+from stream_dp.plan import Plan, plan_study
 from stream_dp.release.published import Keep
 from stream_dp.study import Run, Study
-from stream_dp.studyfile import load
+from stream_dp.studyfile import load_study
 
 from . import journal
 from .snapshots import Snapshots
@@ -31,7 +31,7 @@ class Deployment:
 
     @classmethod
     def load(cls, path: Path) -> Deployment:
-        study, run = load(path)
+        study, run = load_study(path)
         lines = []
         for key, url in (("log", run.log), ("public", run.public)):
             try:
@@ -52,7 +52,7 @@ class Deployment:
 
     @property
     def plan(self) -> Plan:
-        return plan(self.study)
+        return plan_study(self.study)
 
     def log(self, *, readonly: bool = False) -> Log:
         """The confidential log. Raises Inconsistent where a file that releases are of is gone."""
@@ -92,7 +92,7 @@ class Deployment:
         return Snapshots(self.run.snapshots or f"{self.study.name}-snapshots", self.base)
 
 
-def open_public(source: str, keep: Keep) -> tuple[Public, Deployment | None]:
+def open_public(source: str, keep: Keep) -> tuple[PublicLog, Deployment | None]:
     """What STUDY|PUBLIC names: its public log, and the study where a file was given.
 
     keep: the tables that are asked for.
@@ -105,7 +105,7 @@ def open_public(source: str, keep: Keep) -> tuple[Public, Deployment | None]:
         with closing(
             _public(source) if deployment is None else deployment.public(readonly=True)
         ) as log:
-            return Public(log, keep), deployment
+            return PublicLog(log, keep), deployment
     except Missing as error:
         raise UserError(f"public log: {error}: nothing is published there yet") from None
 

@@ -27,10 +27,10 @@ from .release.published import Keep, Release, certified, declaration, everything
 from .study import CumulativeRelease, WindowRelease
 from .study.alphabet import ABSENT
 
-__all__ = ["LEVEL", "Estimate", "Public", "Release"]
+__all__ = ["LEVEL", "Estimate", "PublicLog", "Release"]
 
 
-class Public:
+class PublicLog:
     """What a public log holds, checked as it was read.
 
     Raises UserError, Inconsistent, Damaged, Unavailable.

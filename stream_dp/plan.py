@@ -133,7 +133,7 @@ def _round(value: str | int | float) -> str:
     return f"{value:.1f}" if isinstance(value, float) else str(value)
 
 
-def plan(study: Study) -> Plan:
+def plan_study(study: Study) -> Plan:
     """The plan of a study. Raises UserError if it does not fit the declared total."""
     batches = [_batch(study, batch) for batch in study.batches or ()]
     made = Plan(study, (*(_planned(study, release) for release in study.releases), *batches))

@@ -14,7 +14,7 @@ from stream_dp.estimate.measurements import PeriodMeasurements, releases_of_stre
 from stream_dp.estimate.query import TotalQuery, parse_query
 from stream_dp.panel import window_codes
 from stream_dp.privacy.noise import Draw
-from stream_dp.studyfile import parse as parse_study
+from stream_dp.studyfile import parse_study as parse_study
 
 SIZE = 500
 

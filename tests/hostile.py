@@ -20,7 +20,7 @@ from stream_dp.log.message import START, Message, canonical, message, records
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.release import data_sets as dataset
 from stream_dp.study import Study
-from stream_dp.studyfile import parse
+from stream_dp.studyfile import parse_study
 
 PEOPLE, PERIODS = 40, 4
 RELEASES = ("pairs", "months", "both")
@@ -55,7 +55,7 @@ STUDY = {
 
 def sound() -> list[Message]:
     """The messages of a small study: three panels of four periods, and a data set."""
-    study = parse(copy.deepcopy(STUDY))
+    study = parse_study(copy.deepcopy(STUDY))
     truth = np.random.default_rng(3).integers(0, 3, (PEOPLE, PERIODS), np.uint8)
     sent: list[Message] = shelves.published(study, {"work": truth}, SeededNoise(4))
     return [*sent, _data_set(study, sent[-1])]

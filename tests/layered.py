@@ -5,7 +5,7 @@ from collections import Counter
 
 from hypothesis import strategies as st
 
-from stream_dp.studyfile import parse
+from stream_dp.studyfile import parse_study
 
 KEY = b"k" * 32
 PERIODS = [str(n) for n in range(1, 6)]
@@ -42,7 +42,7 @@ def make(size=None, **job):
             "first": "2",
         },
     ]
-    return parse(
+    return parse_study(
         {
             "study": {
                 "name": "layers",

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from stream_dp.client import Public
+from stream_dp.client import PublicLog
 from stream_dp.continual import mechanism
 from stream_dp.evaluation.panels.totals import rises
 from stream_dp.log.base import Batch, Stored, TopicInfo
@@ -104,11 +104,11 @@ def _published(study, counts, source, periods=None):
 
 
 def public(study, truth, source, periods=None):
-    return Public(shelf(published(study, truth, source, periods)))
+    return PublicLog(shelf(published(study, truth, source, periods)))
 
 
 def public_of(study, counts, source):
     """counts: period by period, by release, what its mechanism takes."""
-    return Public(
+    return PublicLog(
         shelf(_published(study, lambda one, number: counts[number - 1][one.name], source))
     )

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from shelves import Silent, public, published, shelf
 
-from stream_dp.client import Public
+from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
 from stream_dp.estimate import estimator
 from stream_dp.privacy.noise import SeededNoise
-from stream_dp.studyfile import parse
+from stream_dp.studyfile import parse_study
 
 PEOPLE, COUNT = 400, 5
 LABELS = [f"2021-0{i}" for i in range(1, COUNT + 1)]
@@ -22,7 +22,7 @@ STAYING = RNG.choice(2, (PEOPLE, COUNT), p=[0.6, 0.4]).astype(np.uint8)
 
 def study(releases, *, relation="replace_one", missing=0, **more):
     named = [{"name": r["kind"], "attribute": "poor", "rho": "1", **r} for r in releases]
-    return parse(
+    return parse_study(
         {
             "study": {
                 "name": "asked",
@@ -167,14 +167,14 @@ def test_later_periods_and_other_releases_say_more():
     errors = []
     for last in LABELS[2:]:
         some = [m for m in sent if m.head.get("period", "") <= last]
-        found = Public(shelf(some)).estimate("window", "pattern 1 0 1", LABELS[2])
+        found = PublicLog(shelf(some)).estimate("window", "pattern 1 0 1", LABELS[2])
         assert found.through == last
         errors.append(found.standard_error)
     assert errors == sorted(errors, reverse=True)
     assert len(set(errors)) == 3
     alone = [m for m in sent if m.head.get("release") != "cumulative"]
     assert (
-        Public(shelf(rechained(alone)))
+        PublicLog(shelf(rechained(alone)))
         .estimate("window", "pattern 1 0 1", LABELS[2])
         .standard_error
         > errors[-1]

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shelves import Shelf, Silent, shelf
 
-from stream_dp.client import Public
+from stream_dp.client import PublicLog
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.estimate.query import parse_query as parse_query
 from stream_dp.log.base import Damaged, LogError, Missing, Unavailable
@@ -19,7 +19,7 @@ from stream_dp.log.message import START, canonical, message
 from stream_dp.panel import window_codes
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.release.panels import STUDY_TYPE
-from stream_dp.studyfile import parse
+from stream_dp.studyfile import parse_study
 
 PEOPLE, HORIZON, Q = 300, 4, 3
 
@@ -47,7 +47,7 @@ def make(neighbours="replace_one", rho="2", **changed):
         "attributes": {"work": {"values": ["not at all", "part", "full"], "missing": "part"}},
         "releases": releases,
     }
-    return parse({**raw, **changed})
+    return parse_study({**raw, **changed})
 
 
 TRUTH = np.random.default_rng(5).choice(3, (PEOPLE, HORIZON), p=[0.2, 0.5, 0.3]).astype(np.uint8)
@@ -61,7 +61,7 @@ def published(study, source, truth=TRUTH, periods=HORIZON):
 
 
 def public(study, source, **options):
-    return Public(shelf(published(study, source, **options)))
+    return PublicLog(shelf(published(study, source, **options)))
 
 
 EXACT = {n: public(make(n), Silent()) for n in ("replace_one", "add_remove")}
@@ -291,7 +291,8 @@ def test_every_example_of_a_query_can_be_asked():
 def test_every_example_can_be_asked_whatever_the_values(missing, last):
     attribute = {"values": ["part", last], "missing": missing}
     study = make(attributes={"work": attribute}, releases=[make_window(3)])
-    source = Public(shelf([message(0, START, {"type": STUDY_TYPE, "study": as_json(study)}, [])]))
+    first = message(0, START, {"type": STUDY_TYPE, "study": as_json(study)}, [])
+    source = PublicLog(shelf([first]))
     symbols = study.attributes["work"].symbols
     for query in source.queries("w"):
         assert parse_query(query, "work", symbols).mask.any()
@@ -347,7 +348,7 @@ def test_verify_says_what_holds():
 
 def test_an_empty_public_log_is_told():
     with pytest.raises(UserError, match="nothing is published yet"):
-        Public(Shelf([]))
+        PublicLog(Shelf([]))
 
 
 def test_a_log_that_cannot_be_read_is_told():
@@ -356,7 +357,7 @@ def test_a_log_that_cannot_be_read_is_told():
             raise LogError("no such log")
 
     with pytest.raises(UserError, match="public log: no such log"):
-        Public(Gone([]))
+        PublicLog(Gone([]))
 
 
 @pytest.mark.parametrize("kind", [Damaged, Unavailable, Missing])
@@ -366,7 +367,7 @@ def test_what_may_pass_and_what_is_damaged_stay_apart(kind):
             raise kind("why")
 
     with pytest.raises(kind, match="why"):
-        Public(Gone([]))
+        PublicLog(Gone([]))
 
 
 def test_a_release_of_which_nothing_is_published_is_told():
@@ -383,7 +384,7 @@ def rewritten(sent, place, **changed):
         previous = found[-1].hash if found else START
         head = {**one.head, **changed} if one.index == place else one.head
         found.append(message(one.index, previous, head, one.parts))
-    return Public(shelf(found))
+    return PublicLog(shelf(found))
 
 
 SENT = published(make(), Silent())
@@ -416,7 +417,7 @@ def test_two_releases_of_a_period_are_refused():
     last = sent[-1]
     sent.append(message(last.index + 1, last.hash, last.head, last.parts))
     with pytest.raises(Inconsistent, match="over the budget"):
-        Public(shelf(sent)).verify()
+        PublicLog(shelf(sent)).verify()
 
 
 def test_a_period_of_a_panel_twice_is_refused():
@@ -426,7 +427,7 @@ def test_a_period_of_a_panel_twice_is_refused():
     sent = [SENT[0], first]
     sent.append(message(2, first.hash, head, first.parts))
     with pytest.raises(Inconsistent, match="cannot be released again"):
-        Public(shelf(sent)).panel("full-time")
+        PublicLog(shelf(sent)).panel("full-time")
 
 
 def test_the_manifest_is_the_certificate():

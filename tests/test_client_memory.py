@@ -14,12 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 import shelves
 
-from stream_dp.client import Public
+from stream_dp.client import PublicLog
 from stream_dp.log.message import MOST_PART, records
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.services.cli import main
-from stream_dp.studyfile import parse
+from stream_dp.studyfile import parse_study
 
 PEOPLE, PERIODS = 100_000, 40
 PANEL = PEOPLE * PERIODS  # bytes: a code is one
@@ -40,7 +40,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     }
     release = {"name": "pairs", "kind": "window", "attribute": "poor", "width": 2, "rho": 1}
     attributes = {"poor": {"values": [0, 1], "missing": 0}}
-    study = parse({"study": head, "attributes": attributes, "releases": [release]})
+    study = parse_study({"study": head, "attributes": attributes, "releases": [release]})
     truth = np.random.default_rng(1).integers(0, 2, (PEOPLE, PERIODS), np.uint8)
     path = tmp_path_factory.mktemp("long") / "public.db"
     with closing(SqliteLog(path, public=True)) as log:
@@ -78,7 +78,7 @@ def test_a_panel_takes_its_bytes_as_released_and_as_a_table(
 ) -> None:
     def look() -> None:
         with closing(SqliteLog(log, readonly=True)) as opened:
-            public = Public(opened)
+            public = PublicLog(opened)
         panel = public.panel("pairs")
         assert panel.symbols.shape == (PEOPLE, PERIODS)
 
@@ -117,7 +117,7 @@ def test_an_exported_file_has_every_row_once(log: Path, tmp_path: Path) -> None:
     quietly("export", f"sqlite:{log}", "pairs", tmp_path / "out.parquet", "--period", "2023-02")
     table = pq.read_table(tmp_path / "out.parquet")
     with closing(SqliteLog(log, readonly=True)) as opened:
-        panel = Public(opened).panel("pairs", "2023-02")
+        panel = PublicLog(opened).panel("pairs", "2023-02")
     assert table.column_names == ["row", *panel.periods]
     assert table["row"].to_pylist() == list(range(PEOPLE))
     found = np.stack([table[label].to_numpy() for label in panel.periods], axis=1)

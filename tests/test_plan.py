@@ -7,9 +7,9 @@ import pytest
 
 from stream_dp.continual import mechanism
 from stream_dp.errors import UserError
-from stream_dp.plan import plan
+from stream_dp.plan import plan_study
 from stream_dp.study import Study
-from stream_dp.studyfile import parse
+from stream_dp.studyfile import parse_study
 
 
 def make(neighbours="replace_one", rho="1/3", **changed):
@@ -36,7 +36,7 @@ def make(neighbours="replace_one", rho="1/3", **changed):
             | ({} if replace else {"size_share": "1/9"}),
         ],
     }
-    return parse({**raw, **changed})
+    return parse_study({**raw, **changed})
 
 
 RELATIONS = ["replace_one", "replace_in_place", "add_remove"]
@@ -45,7 +45,7 @@ RELATIONS = ["replace_one", "replace_in_place", "add_remove"]
 @pytest.mark.parametrize("neighbours", RELATIONS)
 def test_charges_add_up_exactly_to_what_each_release_declares(neighbours):
     study = make(neighbours)
-    made = plan(study)
+    made = plan_study(study)
     for planned, declared in zip(made.releases, study.releases, strict=True):
         assert len(planned.charges) == 7
         assert sum(planned.charges) == declared.rho
@@ -55,7 +55,7 @@ def test_charges_add_up_exactly_to_what_each_release_declares(neighbours):
 
 
 def test_charges_of_a_period_are_those_that_are_paid():
-    made = plan(make())
+    made = plan_study(make())
     found = [made.charges(number) for number in range(1, 8)]
     assert [[c.release for c in charges] for charges in found[:3]] == [
         ["v", "c"],
@@ -69,11 +69,11 @@ def test_charges_of_a_period_are_those_that_are_paid():
 
 def test_a_plan_that_just_fits_is_taken_and_one_above_is_refused():
     study = make()
-    exact = plan(study).total
+    exact = plan_study(study).total
     fields = {name: getattr(study, name) for name in Study.model_fields}
-    assert plan(Study(**{**fields, "rho": exact})).total == exact
+    assert plan_study(Study(**{**fields, "rho": exact})).total == exact
     with pytest.raises(UserError, match=r"releases: .* at period 7: would spend"):
-        plan(Study(**{**fields, "rho": exact - Fraction(1, 10**30)}))
+        plan_study(Study(**{**fields, "rho": exact - Fraction(1, 10**30)}))
 
 
 def test_a_file_whose_releases_do_not_fit_is_refused():
@@ -84,7 +84,7 @@ def test_a_file_whose_releases_do_not_fit_is_refused():
 @pytest.mark.parametrize("neighbours", RELATIONS)
 def test_the_plan_for_machines(neighbours):
     study = make(neighbours)
-    held = json.loads(json.dumps(plan(study).as_dict()))
+    held = json.loads(json.dumps(plan_study(study).as_dict()))
     assert held["study_hash"] == study.hash
     assert (held["unit"], held["neighbours"]) == ("household", neighbours)
     assert held["periods"] == list(study.periods.labels)
@@ -107,7 +107,7 @@ def test_the_plan_for_machines(neighbours):
 
 @pytest.mark.parametrize("neighbours", RELATIONS)
 def test_the_plan_in_words(neighbours):
-    made = plan(make(neighbours))
+    made = plan_study(make(neighbours))
     text = made.text()
     for word in (
         "study planned: 7 periods, 2021-01 to 2021-07",
@@ -127,7 +127,7 @@ def test_the_plan_in_words(neighbours):
 
 def test_nothing_is_left_unplanned_where_the_releases_take_everything():
     study = make(rho=str(Fraction(1, 7) + Fraction(1, 21) + Fraction(1, 11)))
-    assert "is not planned for" not in plan(study).text()
+    assert "is not planned for" not in plan_study(study).text()
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_noise_whose_draw_could_fail_is_refused_before_any_draw(kind, rho, told)
     """Overflow, or a panel that fits no memory, would let the outcome of a draw decide."""
     raw = {"name": "r", "attribute": "poverty", "rho": rho, **kind}
     with pytest.raises(UserError, match=told):
-        plan(make(releases=[raw]))
+        plan_study(make(releases=[raw]))
 
 
 @pytest.mark.parametrize("rho", ["1e-13", "1e7", "1e-320", "1e300"])
@@ -159,7 +159,8 @@ def declared(rho, delta):
     """A study that spends all of its rho on one release."""
     release = {"name": "w", "kind": "window", "attribute": "poverty", "width": 1, "rho": rho}
     study = make(rho=rho, releases=[release])
-    return plan(Study(**{n: getattr(study, n) for n in Study.model_fields} | {"delta": delta}))
+    fields = {n: getattr(study, n) for n in Study.model_fields} | {"delta": delta}
+    return plan_study(Study(**fields))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from stream_dp.errors import Inconsistent
 from stream_dp.panel import window_codes
 from stream_dp.population import Population
 from stream_dp.population.cells import NULL, Cells
-from stream_dp.studyfile import parse
+from stream_dp.studyfile import parse_study
 
 
 def make(size=None, count=6, values=5, width=4, carry=False):
@@ -27,7 +27,7 @@ def make(size=None, count=6, values=5, width=4, carry=False):
     ]
     if size is None:
         releases[2]["rows"] = 1000
-    return parse(
+    return parse_study(
         {
             "study": {
                 "name": "many",

@@ -30,12 +30,12 @@ from stream_dp.release.panels import (
     read_measurements,
     relation_words,
 )
-from stream_dp.studyfile import parse
+from stream_dp.studyfile import parse_study
 
 
 def make(neighbours="replace_one", values=(0, 1), width=3, size=500):
     replace = neighbours != "add_remove"
-    return parse(
+    return parse_study(
         {
             "study": {
                 "name": "released",

@@ -8,12 +8,12 @@ import pytest
 from stream_dp.log.base import Stored
 from stream_dp.population.cells import EMPTY, NULL, Cells
 from stream_dp.population.reports import REASONS, Decoder
-from stream_dp.studyfile import parse
+from stream_dp.studyfile import parse_study
 
 
 def make(periods, attributes):
     first = next(iter(attributes))
-    return parse(
+    return parse_study(
         {
             "study": {
                 "name": "told",

@@ -6,9 +6,9 @@ from fractions import Fraction
 import pytest
 
 from stream_dp.errors import UserError
-from stream_dp.plan import plan
+from stream_dp.plan import plan_study
 from stream_dp.study import Study
-from stream_dp.studyfile import parse
+from stream_dp.studyfile import parse_study
 
 ABSENT = {"missing": "absent"}
 
@@ -42,7 +42,7 @@ WAVES = {"by": "wave", "every": 3, "length": 6}
 
 
 def study(*releases, **how):
-    return parse(raw(*releases, **how))
+    return parse_study(raw(*releases, **how))
 
 
 def lines(*releases, **how):
@@ -82,19 +82,19 @@ def test_the_published_declaration_of_strata_gives_the_same_study():
 
 def test_fixed_false_is_not_said_at_all():
     table = raw(WINDOW)
-    expected = parse(table).hash
+    expected = parse_study(table).hash
     table["attributes"]["job"]["fixed"] = False
-    assert parse(table).hash == expected
+    assert parse_study(table).hash == expected
     table["attributes"]["job"]["fixed"] = "yes"
     with pytest.raises(UserError, match=r"attributes.job.fixed: must be true or false"):
-        parse(table)
+        parse_study(table)
 
 
 @pytest.mark.parametrize("neighbours", ["replace_one", "replace_in_place", "add_remove"])
 def test_strata_cost_the_largest_and_the_rest_adds_up(neighbours):
     layers = {**LAYER, "strata": "region"}, {**TOTAL, "rows": 30, "waves": WAVES}
     total = Fraction(3, 10)
-    made = plan(study(WINDOW, *layers, neighbours=neighbours, rho=total))
+    made = plan_study(study(WINDOW, *layers, neighbours=neighbours, rho=total))
     assert made.total == total
     assert len(lines(WINDOW, *layers, neighbours=neighbours, rho=total - Fraction(1, 100))) == 1
     for planned in made.releases:
@@ -211,7 +211,7 @@ def test_products_are_counted_before_they_are_made():
     table = raw({**WINDOW, "attribute": [f"a{i}" for i in range(8)], "width": 1})
     table["attributes"] = {f"a{i}": {"values": list(range(100)), **ABSENT} for i in range(8)}
     with pytest.raises(UserError) as refused:
-        parse(table)
+        parse_study(table)
     (line,) = refused.value.lines
     assert line == f"releases[1].attribute: {101**8} values together; at most 250"
 
@@ -220,7 +220,7 @@ def test_an_attribute_with_a_fault_is_told_once():
     table = raw({**LAYER, "strata": "wave"}, {**LAYER, "name": "v", "where": {"wave": 1}})
     del table["attributes"]["wave"]["missing"]
     with pytest.raises(UserError) as refused:
-        parse(table)
+        parse_study(table)
     assert list(refused.value.lines) == ["attributes.wave.missing: is required"]
 
 
@@ -228,6 +228,6 @@ def test_names_that_strata_cannot_have():
     table = raw({**LAYER, "strata": "region"}, {**LAYER, "name": "w-north"})
     table["attributes"]["region"]["values"] = ["the north", "south"]
     with pytest.raises(UserError, match=r"releases\[1\].strata: 'w-the north' cannot be a rel"):
-        parse(table)
+        parse_study(table)
     twice = {**LAYER, "strata": "region"}, {**WINDOW, "name": "w-north"}
     assert lines(*twice) == ["releases[2].name: 'w-north' stands there twice"]

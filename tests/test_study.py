@@ -8,7 +8,7 @@ import pytest
 
 from stream_dp.errors import UserError
 from stream_dp.study import Run, Study
-from stream_dp.studyfile import load, parse
+from stream_dp.studyfile import load_study, parse_study
 
 TEXT = """
 [study]
@@ -62,7 +62,7 @@ def read(tmp_path, monkeypatch):
     def reader(text):
         path = tmp_path / "study.toml"
         path.write_text(text, "utf-8")
-        return load(path)
+        return load_study(path)
 
     return reader
 
@@ -408,20 +408,20 @@ def test_a_table_is_read_as_a_file_is(read):
         ],
     }
     before = deepcopy(table)
-    assert parse(table).hash == read(TEXT)[0].hash
+    assert parse_study(table).hash == read(TEXT)[0].hash
     assert table == before
 
 
 def test_files_that_cannot_be_read(read, tmp_path):
     with pytest.raises(UserError, match="no such file; 'stream-dp new"):
-        load(tmp_path / "nothing.toml")
+        load_study(tmp_path / "nothing.toml")
     with pytest.raises(UserError, match="cannot be read"):
-        load(tmp_path)
+        load_study(tmp_path)
     with pytest.raises(UserError, match="not a TOML file"):
         read("[study")
     (tmp_path / "latin.toml").write_bytes(b"# \xff")
     with pytest.raises(UserError, match="cannot be read"):
-        load(tmp_path / "latin.toml")
+        load_study(tmp_path / "latin.toml")
 
 
 @pytest.mark.parametrize(

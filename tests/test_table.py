@@ -9,9 +9,9 @@ import pytest
 from stream_dp.errors import UserError
 from stream_dp.population import tables as table
 from stream_dp.population.tables import Layout, reports, rows
-from stream_dp.studyfile import parse
+from stream_dp.studyfile import parse_study
 
-STUDY = parse(
+STUDY = parse_study(
     {
         "study": {
             "name": "tables",

@@ -11,7 +11,7 @@ from prometheus_client.core import Metric
 from stream_dp.services.releaser.facts import Facts, Published
 from stream_dp.services.releaser.listen import ConfidentialMetrics, PublicMetrics
 from stream_dp.study import Study
-from stream_dp.studyfile import parse
+from stream_dp.studyfile import parse_study
 
 RULES = Path(__file__).parents[2] / "deploy" / "prometheus" / "alerts.yml"
 _SUFFIX = {"counter": "_total", "info": "_info"}
@@ -19,7 +19,7 @@ _SUFFIX = {"counter": "_total", "info": "_info"}
 
 def study() -> Study:
     """One that has everything that a metric can be about: a schedule, and data sets of groups."""
-    return parse(
+    return parse_study(
         {
             "study": {
                 "name": "homes",

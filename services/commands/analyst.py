@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from stream_dp.client import LEVEL, Public
+from stream_dp.client import LEVEL, PublicLog
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.release.data_sets import BatchCertificate
 from stream_dp.release.panels import Certificate
@@ -138,7 +138,7 @@ def verify(options: argparse.Namespace) -> Output:
     return Output(data, "\n".join([*lines, f"head {public.head}"]))
 
 
-def _against_journal(deployment: Deployment, public: Public) -> list[str]:
+def _against_journal(deployment: Deployment, public: PublicLog) -> list[str]:
     with closing(deployment.log(readonly=True)) as log:
         entries = journal.read(log)
         if not entries:

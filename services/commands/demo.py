@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.csv
 from tqdm import tqdm
 
-from stream_dp.client import Public
+from stream_dp.client import PublicLog
 from stream_dp.errors import UserError, unwritable
 from stream_dp.panel import Symbols
 from stream_dp.population.tables import Layout
@@ -46,7 +46,7 @@ def demo(options: argparse.Namespace) -> Output:
     _write(months, table, deployment.study.periods.labels)
     _release(deployment, table)
     with closing(deployment.public(readonly=True)) as log:
-        public = Public(log)
+        public = PublicLog(log)
     page = _page(public, months, out / "index.html")
     files = {
         "study": study_file,
@@ -104,7 +104,7 @@ def _release(deployment: Deployment, table: Path) -> None:
             operator.releaser(deployment).run(until_idle=True)
 
 
-def _page(public: Public, months: Symbols, path: Path) -> Path | None:
+def _page(public: PublicLog, months: Symbols, path: Path) -> Path | None:
     """Draw the page; None where matplotlib is not installed."""
     try:
         import matplotlib  # noqa: F401
@@ -118,7 +118,7 @@ def _page(public: Public, months: Symbols, path: Path) -> Path | None:
     return path
 
 
-def summary(public: Public, out: Path, page: Path | None) -> str:
+def summary(public: PublicLog, out: Path, page: Path | None) -> str:
     """Five lines: what happened, and what to try next."""
     study, last = public.study, public.releases[-1].certificate
     source = shlex.quote(f"sqlite:{out / 'poverty-public.db'}")

@@ -7,14 +7,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet
 
-from stream_dp.client import Public
+from stream_dp.client import PublicLog
 from stream_dp.errors import UserError, unwritable
 
 from ..files import writing
 from ..output import Output
 
 
-def export_groups(public: Public, name: str, period: str | None, out: Path) -> Output:
+def export_groups(public: PublicLog, name: str, period: str | None, out: Path) -> Output:
     found = public.data_set(name, period)
     if out.suffix:
         raise UserError(f"{out}: this release has two tables: name a folder for them")

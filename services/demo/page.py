@@ -14,7 +14,7 @@ from string import Template
 
 import numpy as np
 
-from stream_dp.client import Public
+from stream_dp.client import PublicLog
 from stream_dp.panel import Symbols
 
 from ..output import printable
@@ -47,7 +47,7 @@ style="stroke: var(--panel)" stroke-width="1.1"/></svg>synthetic panel, as it is
 </ul>"""
 
 
-def page(public: Public, months: Symbols) -> str:
+def page(public: PublicLog, months: Symbols) -> str:
     """The page's HTML. months: the simulated truth, (households, 12), 1 where poor."""
     by_statistic, by_threshold = quarter_shares(public, months), cumulative_counts(public, months)
     study, last = public.study, public.releases[-1]
@@ -92,7 +92,7 @@ def _escaped(text: str) -> str:
     return html.escape(printable(text))
 
 
-def quarter_shares(public: Public, months: Symbols) -> dict[str, list[Point]]:
+def quarter_shares(public: PublicLog, months: Symbols) -> dict[str, list[Point]]:
     """By statistic, its share in each quarter."""
     labels = public.study.periods.labels
     found: dict[str, list[Point]] = {name: [] for name in STATISTICS}
@@ -106,7 +106,7 @@ def quarter_shares(public: Public, months: Symbols) -> dict[str, list[Point]]:
     return found
 
 
-def cumulative_counts(public: Public, months: Symbols) -> dict[int, list[Point]]:
+def cumulative_counts(public: PublicLog, months: Symbols) -> dict[int, list[Point]]:
     """By threshold, how many households have reached it by each month, from the first possible."""
     labels, so_far = public.study.periods.labels, months.cumsum(axis=1, dtype=np.int64)
     return {
@@ -149,7 +149,7 @@ def _differences(by_threshold: dict[int, list[Point]], labels: Sequence[str]) ->
     )
 
 
-def _budget(public: Public) -> str:
+def _budget(public: PublicLog) -> str:
     """Charges by month and release, as the certificates say."""
     labels = public.study.periods.labels
     spent: dict[str, Sequence[float]] = {}
@@ -178,7 +178,7 @@ def _twice(draw: Callable[[str, tuple[float, float]], str], name: str, height: f
     return f'<div class="wide">{wide}</div>\n<div class="narrow">{narrow}</div>'
 
 
-def _facts(public: Public) -> str:
+def _facts(public: PublicLog) -> str:
     study, held = public.study, public.releases[-1].certificate
     facts = {
         f"{study.unit}s, one row of reports each": f"{study.size:,}",
@@ -193,7 +193,7 @@ def _facts(public: Public) -> str:
     )
 
 
-def _certificate(public: Public) -> str:
+def _certificate(public: PublicLog) -> str:
     """The last certificate in words, a row for each thing that it states."""
     last, study = public.releases[-1], public.study
     held = last.certificate

@@ -245,7 +245,7 @@ def _some(ids: Ids | None) -> Ids | None:
 
 
 class Study(Head):
-    """A whole declaration. `studyfile.parse` checks one; the public log holds it as JSON."""
+    """A whole declaration. `studyfile.parse_study` checks one; the public log holds it as JSON."""
 
     periods: Periods
     """`[study.periods]`: the horizon, and when each period closes."""

@@ -55,7 +55,7 @@ _KINDS: dict[str, type[WindowRelease] | type[CumulativeRelease] | type[JointRele
 }
 
 
-def parse(raw: dict[str, Any]) -> Study:
+def parse_study(raw: dict[str, Any]) -> Study:
     """The study in a table that is laid out as a study file is. Raises UserError."""
     parts, problems = _parts(raw)
     problems += faults(parts, domains.faults)
@@ -65,7 +65,7 @@ def parse(raw: dict[str, Any]) -> Study:
     return Study(**{key: parts[key] for key in Study.model_fields if key in parts})
 
 
-def load(path: Path) -> tuple[Study, Run]:
+def load_study(path: Path) -> tuple[Study, Run]:
     """Read a study file. Raises UserError with every fault found, one line each."""
     try:
         raw = tomllib.loads(path.read_text("utf-8"), parse_float=Decimal)
@@ -83,7 +83,7 @@ def load(path: Path) -> tuple[Study, Run]:
     if run is None and not lines:
         lines.append("run: must be a table")
     try:
-        study = parse(raw)
+        study = parse_study(raw)
     except UserError as error:
         lines = [*error.lines, *lines]
     if lines:

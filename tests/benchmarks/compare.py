@@ -26,7 +26,7 @@ from stream_dp.panel import Symbols
 from stream_dp.population.tables import Layout
 from stream_dp.services.commands.send import truth
 from stream_dp.study import Study
-from stream_dp.studyfile import parse
+from stream_dp.studyfile import parse_study
 
 PANELS = Path(__file__).parents[3] / "shared" / "data" / "panels"
 STATES = 6
@@ -65,7 +65,7 @@ def study(
     held = {} if rows is None else {"rows": rows}
     sums = held if bound is None else {"rows": bound}
     pattern, total = {"width": width}, {"event": [event]}
-    return parse(
+    return parse_study(
         {
             "study": {
                 "name": name,

@@ -60,12 +60,12 @@ def log_at(address: str, prefix: str) -> Any:
 
 
 def study(people: int) -> Any:
-    from stream_dp.studyfile import parse
+    from stream_dp.studyfile import parse_study
 
     periods = {"first": "2014-01", "every": "month", "count": PERIODS, "close": "marker"}
     head = {"name": "bench", "unit": "person", "neighbours": "replace_one", "delta": "1e-6"}
     window = {"kind": "window", "name": "quarters", "attribute": "submit", "width": 3}
-    return parse(
+    return parse_study(
         {
             "study": {
                 **head,

@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 
 from stream_dp.batch import kinds
 from stream_dp.batch.independent import Independent, marginals
-from stream_dp.client import Public
+from stream_dp.client import PublicLog
 from stream_dp.log.base import Record
 from stream_dp.log.sqlite import SqliteLog
-from stream_dp.plan import plan
+from stream_dp.plan import plan_study
 from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import Draw, SystemNoise, system_entropy
 from stream_dp.release.panels import TOPIC
@@ -240,9 +240,9 @@ class Homes:
             log.create({JOURNAL: 1})
             return journal.read(log)
 
-    def public(self) -> Public:
+    def public(self) -> PublicLog:
         with closing(self.setting.public(readonly=True)) as log:
-            return Public(log)
+            return PublicLog(log)
 
     def rows(self, topic: str) -> list[tuple[Any, ...]]:
         db = "homes-public.db" if topic == TOPIC else "homes.db"
@@ -351,8 +351,8 @@ def check(homes: Homes) -> None:
     assert [e.number for e in journal.closes(entries)] == list(range(PERIODS + 1))
     study = homes.setting.study
     with homes.log() as log:
-        ledger = journal.check(entries, plan(study), log.describe(REPORTS))
-    charged = [c for number in range(1, PERIODS + 1) for c in plan(study).charges(number)]
+        ledger = journal.check(entries, plan_study(study), log.describe(REPORTS))
+    charged = [c for number in range(1, PERIODS + 1) for c in plan_study(study).charges(number)]
     assert ledger.spent == sum(c.rho for c in charged)
     # The public log is the journal's records, in its order.
     to_publish = [record for entry in entries for record in entry.public_records()]

@@ -16,7 +16,7 @@ import numpy as np
 
 from stream_dp.log.base import Record
 from stream_dp.log.sqlite import SqliteLog
-from stream_dp.plan import plan
+from stream_dp.plan import plan_study
 from stream_dp.privacy.noise import Draw
 from stream_dp.release.panels import TOPIC, read_estimates
 from stream_dp.services import journal
@@ -25,7 +25,7 @@ from stream_dp.services.releaser.inputs import marker, reasons_of
 from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.services.snapshots import Snapshots
 from stream_dp.services.topics import DEAD_LETTERS, JOURNAL, REPORTS
-from stream_dp.studyfile import load
+from stream_dp.studyfile import load_study
 
 PERIODS, PARTITIONS, SIZE = 5, 2, 32
 LABELS = [f"2021-{month:02d}" for month in range(1, PERIODS + 1)]
@@ -212,11 +212,11 @@ class Place:
 
     @contextmanager
     def releaser(self, **how: Any) -> Iterator[Releaser]:
-        study, run = load(self.file)
+        study, run = load_study(self.file)
         with self.log() as log, self.public() as public:
             snapshots = Snapshots("small-snapshots", self.folder)
             how = {"source": Noiseless(), "clock": self.clock, "steady": self.clock, **how}
-            yield Releaser(plan(study), log, public, snapshots, run.partitions, **how)
+            yield Releaser(plan_study(study), log, public, snapshots, run.partitions, **how)
 
     def run(self, **how: Any) -> bool:
         """Run in this process until nothing is left to do."""

@@ -28,7 +28,7 @@ from hypothesis import strategies as st
 from stream_dp.log.base import Record, Stored
 from stream_dp.population import Population
 from stream_dp.population.reports import Decoder
-from stream_dp.studyfile import load
+from stream_dp.studyfile import load_study
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -205,7 +205,7 @@ def test_any_batches_make_the_same_state(
 def _state(sizes: list[int], first: int) -> list[bytes]:
     """Snapshots after the reading of all input in batches, and after each close."""
     with in_memory() as folder:
-        study, _ = load(Place(folder / "place").file)
+        study, _ = load_study(Place(folder / "place").file)
     population, decoder = Population(study), Decoder(study, bytes(32))
     held = stored(WAITING)
     for number in range(1_000):

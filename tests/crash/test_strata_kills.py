@@ -20,7 +20,7 @@ from layered import Model
 from stream_dp.estimate.query import TotalQuery, parse_query
 from stream_dp.log.base import Record
 from stream_dp.log.message import parts_of
-from stream_dp.plan import plan
+from stream_dp.plan import plan_study
 from stream_dp.population.reports import Decoder
 from stream_dp.release.panels import TOPIC, read_estimates
 from stream_dp.services import journal
@@ -132,9 +132,9 @@ def check_all(homes: Homes, capsys: pytest.CaptureFixture[str]) -> None:
     entries, study = homes.entries(), homes.setting.study
     assert [entry.number for entry in entries] == list(range(PERIODS + 1))
     with homes.log() as log:
-        ledger = journal.check(entries, plan(study), log.describe(REPORTS))
+        ledger = journal.check(entries, plan_study(study), log.describe(REPORTS))
         reasons = reasons_of(log.read(DEAD_LETTERS, {0: 0}, 10**6, 0).records)
-    assert ledger.spent == plan(study).total == Fraction(2 + 4 + 4 + 4, 10)
+    assert ledger.spent == plan_study(study).total == Fraction(2 + 4 + 4 + 4, 10)
     assert [r.value for e in entries for r in e.public_records()] == [
         row[4] for row in homes.rows(TOPIC)
     ]

@@ -20,13 +20,13 @@ import msgspec
 import pytest
 from crash.small import Noiseless, Place, decided, secrets_fixed
 
-from stream_dp.client import Public
-from stream_dp.plan import plan
+from stream_dp.client import PublicLog
+from stream_dp.plan import plan_study
 from stream_dp.release.panels import TOPIC
 from stream_dp.services import journal
 from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.services.topics import REPORTS
-from stream_dp.studyfile import load
+from stream_dp.studyfile import load_study
 
 MOST_SECONDS = 60
 
@@ -170,11 +170,11 @@ def check(victim: Victim, expected: list[dict[str, Any]], *, snapshots_lost: boo
         for i, r in enumerate(to_publish)
     ]
     assert victim.seen == place.rows(TOPIC)
-    study, _ = load(place.file)
+    study, _ = load_study(place.file)
     with place.log() as log:
-        ledger = journal.check(entries, plan(study), log.describe(REPORTS))
-    assert ledger == plan(study).ledger().charge(
-        *(c for n in range(1, 6) for c in plan(study).charges(n))
+        ledger = journal.check(entries, plan_study(study), log.describe(REPORTS))
+    assert ledger == plan_study(study).ledger().charge(
+        *(c for n in range(1, 6) for c in plan_study(study).charges(n))
     )
     cells = entries[-1].message.head["accounting"]
     assert place.reasons() == cells["rejected"]
@@ -183,7 +183,7 @@ def check(victim: Victim, expected: list[dict[str, Any]], *, snapshots_lost: boo
         cells["received"] == cells["accepted"] + cells["superseded"] + rejected + cells["pending"]
     )
     with place.public(readonly=True) as public:
-        Public(public).verify()
+        PublicLog(public).verify()
     if not snapshots_lost:
         kept = sorted(path.name for path in place.snapshots.iterdir())
         assert kept == [entry.snapshot[0] for entry in entries[-2:]]

@@ -23,7 +23,7 @@ from stream_dp.services.releaser.facts import Facts
 from stream_dp.services.releaser.listen import ConfidentialMetrics, PublicMetrics
 from stream_dp.services.topics import topics
 from stream_dp.study import Run
-from stream_dp.studyfile import load
+from stream_dp.studyfile import load_study
 
 DEPLOY = Path(__file__).parent.parent.parent / "deploy"
 GRACE = 90
@@ -144,12 +144,12 @@ def test_metrics_that_are_named_exist(tmp_path: Path) -> None:
     path = tmp_path / "study.toml"
     assert cli.main(["new", str(path)]) == 0
     path.write_text(path.read_text().replace('close = "marker"', SCHEDULE))
-    facts = Facts(load(path)[0])
+    facts = Facts(load_study(path)[0])
     facts.publish(1, facts.study.rho, 1.0)
     facts.released = facts.closed_accepted = 0
     facts.answer()
     path.write_text(HOMES)
-    batches = Facts(load(path)[0])
+    batches = Facts(load_study(path)[0])
     batches.job("a job", "failed", 1)
     samples = [
         sample

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow.parquet
 import pytest
 
-from stream_dp.client import Public
+from stream_dp.client import PublicLog
 from stream_dp.log import open_log
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -71,7 +71,7 @@ def test_an_exported_panel_is_read_in_r(released, tmp_path):
         pytest.skip("R with nanoparquet or arrow is not installed")
     folder, url = released
     with closing(open_log(url, folder, public=True, readonly=True)) as log:
-        table = Public(log).panel("patterns").table()
+        table = PublicLog(log).panel("patterns").table()
     pyarrow.parquet.write_table(table, tmp_path / "panel.parquet")
     script = str(EXAMPLES / "read_export.R")
     printed = run("Rscript", script, str(tmp_path / "panel.parquet"), folder=tmp_path)

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 import study_keys
 
-from stream_dp.client import Public
+from stream_dp.client import PublicLog
 from stream_dp.log import open_log
 from stream_dp.log.base import Record, Stored
 from stream_dp.population.reports import Decoder
 from stream_dp.services import cli
 from stream_dp.services.releaser.inputs import MARKER
-from stream_dp.studyfile import parse
+from stream_dp.studyfile import parse_study
 from stream_dp.studyfile.strata import KEYS
 
 ROOT = Path(__file__).parents[2]
@@ -92,7 +92,7 @@ def test_alerts_use_metrics_that_are_exported():
 
 
 def study():
-    return parse(
+    return parse_study(
         {
             "study": {
                 "name": "poverty",
@@ -186,7 +186,7 @@ def test_parts_have_the_schemas_that_the_page_states(released):
     )
     stated = {name: re.findall(r"^\| (.+?) \| `(\w+)` \|", text, re.M) for name, text in sections}
     with closing(open_log("sqlite:homes-public.db", released, public=True, readonly=True)) as log:
-        parts = [part for message in Public(log).messages for part in message.parts]
+        parts = [part for message in PublicLog(log).messages for part in message.parts]
     seen = set()
     for name, data in parts:
         table = pa.ipc.open_stream(data).read_all()
@@ -218,5 +218,5 @@ def test_certificates_have_the_fields_that_the_page_states(released):
     text = page("reference/public-format.md").partition("## Parts")[0]
     named = set(re.findall(r"`(\w+)`", text))
     with closing(open_log("sqlite:homes-public.db", released, public=True, readonly=True)) as log:
-        heads = [message.head for message in Public(log).messages]
+        heads = [message.head for message in PublicLog(log).messages]
     assert {field for head in heads for field in head} - named == set()

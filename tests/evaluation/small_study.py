@@ -9,7 +9,7 @@ import numpy as np
 from stream_dp.evaluation import simulate
 from stream_dp.panel import Symbols
 from stream_dp.study import Study
-from stream_dp.studyfile import parse
+from stream_dp.studyfile import parse_study
 
 PAPER = {"strategy": "histogram", "padded": True}
 
@@ -20,7 +20,7 @@ def study(
     """window: what the window release declares besides; `PAPER` is the paper's form."""
     found = raw(size, count, width, rho)
     found["releases"][0] |= window
-    return parse(found)
+    return parse_study(found)
 
 
 def together(size: int = 2000, count: int = 6, rho: str = "1/50") -> Study:
@@ -29,7 +29,7 @@ def together(size: int = 2000, count: int = 6, rho: str = "1/50") -> Study:
     window, total = found["releases"]
     joint = {**window, **total, "name": "both", "kind": "joint"}
     found["releases"].append(joint)
-    return parse(found)
+    return parse_study(found)
 
 
 def coming_and_going(size: int = 600, count: int = 6) -> tuple[Study, dict[str, Symbols]]:
@@ -41,7 +41,7 @@ def coming_and_going(size: int = 600, count: int = 6) -> tuple[Study, dict[str, 
     for release in found["releases"]:
         release["rows"] = size + 100
     there = simulate.panel(12, size, count, 2, 0.7)
-    return parse(found), {"poor": np.where(there == 1, truth(size, count)["poor"], 2)}
+    return parse_study(found), {"poor": np.where(there == 1, truth(size, count)["poor"], 2)}
 
 
 def raw(size: int = 2000, count: int = 6, width: int = 2, rho: str = "1/50") -> dict[str, Any]:

@@ -32,12 +32,12 @@ import msgspec
 import numpy as np
 from confluent_kafka.admin import AdminClient
 
-from stream_dp.client import Public
+from stream_dp.client import PublicLog
 from stream_dp.log.base import Log, Record, Stored
 from stream_dp.log.kafka import KafkaLog
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.log.topics import client
-from stream_dp.plan import plan
+from stream_dp.plan import plan_study
 from stream_dp.privacy.noise import Draw
 from stream_dp.services import journal
 from stream_dp.services.releaser.inputs import marker, reasons_of
@@ -45,7 +45,7 @@ from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.services.snapshots import Snapshots
 from stream_dp.services.topics import DEAD_LETTERS, REPORTS
 from stream_dp.study import Study
-from stream_dp.studyfile import parse
+from stream_dp.studyfile import parse_study
 
 PANEL = Path(__file__).parents[3] / "shared/data/panels/oulad_submit_monthly.csv"
 MONTHS, CLOSED, PARTITIONS, WIDTH, STATES = 12, 9, 8, 3, 3
@@ -227,7 +227,7 @@ def model(load: Load) -> Outcome:
 
 def study(people: int) -> Study:
     """Patterns of three months; a month without a word is like the one before."""
-    return parse(
+    return parse_study(
         {
             "study": {
                 "name": "load",
@@ -267,7 +267,7 @@ def send(load: Load, log: Log) -> None:
 def release(load: Load, log: Log, public: Log, folder: Path) -> tuple[Outcome, str]:
     """Run the releaser on what was sent; what came out, and the hash of the last release."""
     snapshots = Snapshots("snapshots", folder)
-    made = plan(study(load.people))
+    made = plan_study(study(load.people))
     process = Releaser(made, log, public, snapshots, PARTITIONS, source=Noiseless())
     assert not process.run(until_idle=True)
     found = Outcome()
@@ -279,7 +279,7 @@ def release(load: Load, log: Log, public: Log, folder: Path) -> tuple[Outcome, s
     rejected = {f"rejected {r}": n for r, n in counted.pop("rejected").items() if n}
     found.cells.append({**counted, **rejected})
     found.letters = dict(reasons_of(everything(log, DEAD_LETTERS)))
-    published = Public(public)
+    published = PublicLog(public)
     for one in published.of("quarters"):
         found.patterns[one.certificate.number] = one.measurements["value"].to_pylist()
     return found, published.head

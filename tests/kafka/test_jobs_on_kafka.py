@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from crash.homes import EVERY, PERIODS, Noted, in_rounds, reports, roster
 
-from stream_dp.client import Public
+from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
 from stream_dp.log.base import Fenced
 from stream_dp.services import journal
@@ -77,7 +77,7 @@ def test_two_workers_and_one_data_set_for_each_job(
     assert sum(entry.result_of is not None for entry in entries) == PERIODS
     assert max(written.values()) <= 2
     with closing(setting.public(readonly=True)) as log:
-        public = Public(log)
+        public = PublicLog(log)
     assert len(public.published) == PERIODS + 2
     public.verify()
 

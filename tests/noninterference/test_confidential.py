@@ -16,7 +16,7 @@ import pytest
 from crash.small import LABELS, PERIODS, Place, markers, raw, report, script
 from crash.victim import in_memory
 
-from stream_dp.client import Public
+from stream_dp.client import PublicLog
 from stream_dp.errors import Inconsistent
 from stream_dp.log.base import Record
 from stream_dp.log.sqlite import SqliteLog
@@ -177,7 +177,7 @@ def test_a_reader_without_the_right_to_write(folder: Path) -> None:
 
         def read() -> None:
             with place.public(readonly=True) as log:
-                public = Public(log)
+                public = PublicLog(log)
                 public.verify()
                 assert len(public.releases) == 1
 

@@ -18,7 +18,7 @@ from stream_dp.log.base import Stored
 from stream_dp.population import Population
 from stream_dp.population.reports import Decoder
 from stream_dp.study import Study
-from stream_dp.studyfile import load
+from stream_dp.studyfile import load_study
 
 X = "x"
 OTHERS = [f"other-{i}" for i in range(9)]
@@ -29,7 +29,8 @@ Sent = tuple[int, int, int, bytes]  # period in which it comes, partition, place
 def study(size: int | None) -> Study:
     neighbours = "add_remove" if size is None else "replace_one"
     with in_memory() as folder:
-        return load(Place(folder / "x", declaration(neighbours=neighbours, size=size)).file)[0]
+        text = declaration(neighbours=neighbours, size=size)
+        return load_study(Place(folder / "x", text).file)[0]
 
 
 STUDIES = {size: study(size) for size in (None, 1, 4, 8, 9, 10, 20)}

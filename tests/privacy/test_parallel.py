@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stream_dp.continual import mechanism
 from stream_dp.privacy.ledger import BudgetExceeded, Charge, Ledger, composed_cost
-from stream_dp.studyfile import parse
+from stream_dp.studyfile import parse_study
 
 VALUES = {"region": ("n", "s", "e"), "wave": ("1", "2")}
 # What a person can be: one value of every fixed attribute, or none yet.
@@ -126,7 +126,7 @@ def made(neighbours, rho, kind):
         },
         "releases": [{**of_north, "rho": rho, **kind}],
     }
-    study = parse(table)
+    study = parse_study(table)
     return mechanism(study, study.releases[0])
 
 

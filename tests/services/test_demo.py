@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stream_dp.client import Public
+from stream_dp.client import PublicLog
 from stream_dp.evaluation import simulate
 from stream_dp.log import open_log
 from stream_dp.panel import Symbols
@@ -27,7 +27,7 @@ class Shown:
 
     out: Path
     lines: list[str]
-    public: Public
+    public: PublicLog
     truth: Symbols
 
 
@@ -38,7 +38,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Shown:
         written: list[str] = []
         patch.setattr(sys.stdout, "write", written.append)
         assert cli.main(["demo", "--out", str(out)]) == 0
-    public = Public(open_log("sqlite:poverty-public.db", out, public=True, readonly=True))
+    public = PublicLog(open_log("sqlite:poverty-public.db", out, public=True, readonly=True))
     return Shown(out, "".join(written).splitlines(), public, simulate.poverty(demo.SEED))
 
 
@@ -169,7 +169,7 @@ def test_json_without_matplotlib(
     assert data["page"] is None
     assert not (tmp_path / "index.html").exists()
     assert all(Path(data[name]).exists() for name in ("study", "reports", "log", "public"))
-    public = Public(open_log(f"sqlite:{data['public']}", Path(), public=True, readonly=True))
+    public = PublicLog(open_log(f"sqlite:{data['public']}", Path(), public=True, readonly=True))
     assert data["head"] == public.head
     lines = demo.summary(public, tmp_path, None).splitlines()
     assert len(lines) == 5

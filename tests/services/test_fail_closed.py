@@ -26,7 +26,7 @@ from stream_dp.services import journal
 from stream_dp.services.cli import main
 from stream_dp.services.journal import Entry
 from stream_dp.services.topics import JOURNAL, REPORTS
-from stream_dp.studyfile import load
+from stream_dp.studyfile import load_study
 
 CLOSED = 3
 
@@ -92,7 +92,7 @@ def contents(place: Place) -> list[Any]:
 
 def rewrite(place: Place, change: Callable[[Message], Message | None]) -> None:
     """Write the journal anew with other content, its hashes and chain sound."""
-    study, _ = load(place.file)
+    study, _ = load_study(place.file)
     written: list[Message] = []
     for entry in place.entries():
         made = change(entry.message)

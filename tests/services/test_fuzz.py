@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stream_dp.client import Public
+from stream_dp.client import PublicLog
 from stream_dp.log.base import Record, Stored
 from stream_dp.log.sqlite import SqliteLog
-from stream_dp.plan import plan
+from stream_dp.plan import plan_study
 from stream_dp.population import Population
 from stream_dp.population import cells as cells_module
 from stream_dp.population.cells import NULL, Cells
@@ -27,7 +27,7 @@ from stream_dp.services.releaser.inputs import marker, reasons_of
 from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.services.snapshots import Snapshots
 from stream_dp.services.topics import DEAD_LETTERS, REPORTS
-from stream_dp.studyfile import load, parse
+from stream_dp.studyfile import load_study, parse_study
 
 KEY = bytes(range(32))
 PERIODS = ("2001", "2002", "2003", "2004")
@@ -36,7 +36,7 @@ PERIODS = ("2001", "2002", "2003", "2004")
 def make_study(size=None):
     """Three attributes with the three missing rules; a window and a total of each."""
     share = {} if size else {"size_share": "1/10"}
-    return parse(
+    return parse_study(
         {
             "study": {
                 "name": "fuzz",
@@ -201,7 +201,7 @@ def test_the_same_number_of_a_year_is_the_same_period_on_both_paths():
         "attributes": {"a": {"values": [0, 1], "missing": 0}},
         "releases": [{"name": "w", "kind": "window", "attribute": "a", "width": 1, "rho": 1}],
     }
-    decoder = Decoder(parse(early), KEY)
+    decoder = Decoder(parse_study(early), KEY)
     for period in (999, "0999", 1000, "1000", "999"):
         plain = {"person": "p", "period": period, "values": {"a": 1}}
         odd = {"person": "p", "period": period, "values": {"a": 1, "z": 1}}
@@ -568,7 +568,7 @@ class Service:
 
     def run(self):
         return Releaser(
-            plan(self.study),
+            plan_study(self.study),
             self.log,
             self.public,
             Snapshots("snapshots", self.folder),
@@ -638,7 +638,7 @@ def test_the_service_lives_and_accounts_for_everything(tmp_path, study, segments
     for letter in service.letters():
         assert SECRET.encode() not in (letter.key or b"")
         assert all(SECRET.encode() not in value for _, value in letter.headers)
-    periods = [r.certificate.period for r in Public(service.public).of("wa")]
+    periods = [r.certificate.period for r in PublicLog(service.public).of("wa")]
     assert periods == list(PERIODS[1:])
     service.close_logs()
 
@@ -777,7 +777,7 @@ def test_any_table_is_sent_or_refused_in_words(tmp_path, capsys, content, wide):
     log = SqliteLog(folder / "fuzz.db", readonly=True)
     records = log.read(REPORTS, {0: 0}, 10_000, 0).records
     log.close()
-    study, _ = load(folder / "study.toml")
+    study, _ = load_study(folder / "study.toml")
     population = Population(study)
     cells, rejected = Decoder(study, KEY).decode(records, 0)
     assert isinstance(cells, Cells)

@@ -19,7 +19,7 @@ import pytest
 from crash.homes import LABELS, PERIODS, TEXT, Homes
 from crash.victim import in_memory
 
-from stream_dp.client import Public
+from stream_dp.client import PublicLog
 from stream_dp.release.data_sets import DataSet
 from stream_dp.services.cli import main
 from stream_dp.services.commands.jobs import worker_command
@@ -238,7 +238,7 @@ def test_a_survey_by_the_command_line(folder: Path, capsys: pytest.CaptureFixtur
     lines = said(capsys, "verify", file)["verified"]
     assert "survey: 1 data sets, each as its certificate says" in lines
     with closing(Deployment.load(file).public(readonly=True)) as log:
-        held = Public(log).data_set("survey")
+        held = PublicLog(log).data_set("survey")
     groups, people = exported(capsys, file, held)
 
     assert groups.column_names == ["group", *HOMES, "size"]

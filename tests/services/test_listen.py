@@ -27,7 +27,7 @@ from stream_dp.services.cli import main
 from stream_dp.services.releaser import listen
 from stream_dp.services.releaser.facts import Cells, Facts
 from stream_dp.services.releaser.listen import listening
-from stream_dp.studyfile import load
+from stream_dp.studyfile import load_study
 
 ALLOWED = {
     "stream_dp_study_info",
@@ -77,7 +77,7 @@ def place(folder: Path) -> Place:
 
 @pytest.fixture
 def facts(place: Place) -> Facts:
-    return Facts(load(place.file)[0])
+    return Facts(load_study(place.file)[0])
 
 
 def watched(place: Place, look: Callable[[str, int, int], None]) -> None:
@@ -147,7 +147,7 @@ def test_the_public_listener_serves_the_allow_list_and_nothing_else(place: Place
 
 
 def test_the_public_numbers(place: Place) -> None:
-    study = load(place.file)[0]
+    study = load_study(place.file)[0]
     seen: dict[str, dict[str, float]] = {}
     watched(place, lambda step, _, public: seen.update({step: metrics(public)}))
     hashed = f'study_hash="{study.hash}"'

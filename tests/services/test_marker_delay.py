@@ -13,7 +13,7 @@ from stream_dp.errors import UserError
 from stream_dp.release.panels import TOPIC
 from stream_dp.services.releaser.inputs import marker
 from stream_dp.study.periods import Periods
-from stream_dp.studyfile import load
+from stream_dp.studyfile import load_study
 
 DELAYED = 'close = "marker"\ndelay = "1h"'
 HOUR = 3600.0
@@ -78,16 +78,16 @@ def test_without_a_delay_a_release_goes_out_at_once(place: Place) -> None:
 
 
 def test_how_it_is_declared(place: Place, tmp_path: Path) -> None:
-    study, _ = load(place.file)
+    study, _ = load_study(place.file)
     assert study.periods.delay == "1h"
     # A study without one keeps its hash: nothing is written for it.
     plain = tmp_path / "plain.toml"
     plain.write_text(declaration())
-    assert b"delay" not in load(plain)[0].canonical()
+    assert b"delay" not in load_study(plain)[0].canonical()
     wrong = tmp_path / "wrong.toml"
     wrong.write_text(declaration(DELAYED.replace("1h", "soon")))
     with pytest.raises(UserError, match="write a length of time as '3d', '12h', '30m' or '10s'"):
-        load(wrong)
+        load_study(wrong)
     calendar = {"zone": "UTC", "delay": "1h"}
     with pytest.raises(ValueError, match="a schedule has its own delay"):
         Periods(every="month", first="2021-01", count=2, close=calendar, delay="1h")

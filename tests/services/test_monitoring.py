@@ -36,7 +36,7 @@ from stream_dp.services.releaser.facts import SILENCE, Cells, Facts, JobFacts
 from stream_dp.services.releaser.inputs import _ASK
 from stream_dp.services.releaser.listen import PublicMetrics
 from stream_dp.services.releaser.releaser import Releaser
-from stream_dp.studyfile import load
+from stream_dp.studyfile import load_study
 
 READY = f"stream_dp_ready{STUDY}"
 DUE = f"stream_dp_release_due_timestamp_seconds{STUDY}"
@@ -138,7 +138,7 @@ def test_an_empty_period_is_seen_as_such(place: Place) -> None:
 
 
 def test_the_next_release_is_due_at_its_time(scheduled: Place) -> None:
-    periods = load(scheduled.file)[0].periods
+    periods = load_study(scheduled.file)[0].periods
     due = [periods.release_time(n) for n in range(1, PERIODS + 1)]
     assert samples(scheduled)[-1][DUE] == due[0]
     closed = periods.close_time(2)
@@ -200,10 +200,10 @@ def test_not_ready_while_the_log_does_not_answer(
     here, step = place if waits == "for a marker" else scheduled, "recovered"
     if waits == "for a close":
         here.send(reports_of(1))  # all of it after the close: nothing is read
-        at(here, (load(here.file)[0].periods.close_time(1) or 0) - 1)
+        at(here, (load_study(here.file)[0].periods.close_time(1) or 0) - 1)
         here.edit("UPDATE records SET time = 2000000000000")
     elif waits == "for its time":
-        at(here, load(here.file)[0].periods.close_time(1) or 0)
+        at(here, load_study(here.file)[0].periods.close_time(1) or 0)
         step = "committed"
     there = threading.Event()
 
@@ -234,7 +234,7 @@ def test_not_ready_while_the_log_does_not_answer(
 
 
 def test_nothing_confidential_reaches_the_public_metrics(place: Place) -> None:
-    study = load(place.file)[0]
+    study = load_study(place.file)[0]
     empty, full = Facts(study), Facts(study)
     full.recovered, full.open_period, full.records_read = True, 3, 17
     full.cells = Cells(5, 4, 3, 2, dict.fromkeys(REASONS, 9))

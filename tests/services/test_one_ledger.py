@@ -16,14 +16,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stream_dp.log.message import messages
-from stream_dp.plan import plan
+from stream_dp.plan import plan_study
 from stream_dp.release.panels import TOPIC
 from stream_dp.services.cli import main
 from stream_dp.services.groups.roster import deliver
 from stream_dp.services.releaser.inputs import marker
 from stream_dp.services.releaser.listen import PublicMetrics
 from stream_dp.services.releaser.releaser import Releaser
-from stream_dp.studyfile import parse
+from stream_dp.studyfile import parse_study
 
 PERIODS = 3
 RELATIONS = ("add_remove", "replace_one", "replace_in_place")
@@ -78,7 +78,7 @@ def studies(draw: st.DrawFn) -> dict[str, Any]:
         }
         batch = {"name": "households", "kind": "independent", "attributes": ["income", "work"]}
         listed.append({**batch, "every": draw(st.integers(1, 2)), "rho": "1/10"})
-    made["study"]["rho"] = str(plan(parse(made)).total)
+    made["study"]["rho"] = str(plan_study(parse_study(made)).total)
     return made
 
 

@@ -20,7 +20,7 @@ from stream_dp.population.reports import Decoder
 from stream_dp.services.releaser.facts import Facts
 from stream_dp.services.releaser.inputs import Inputs
 from stream_dp.services.topics import DEAD_LETTERS, REPORTS
-from stream_dp.studyfile import load
+from stream_dp.studyfile import load_study
 
 STEP = 1000.0  # seconds from one period's close to the next
 
@@ -46,7 +46,7 @@ class Reader:
 
     def __init__(self, folder: Path, close: str) -> None:
         (folder / "small.toml").write_text(declaration(**({"close": close} if close else {})))
-        self.study, _ = load(folder / "small.toml")
+        self.study, _ = load_study(folder / "small.toml")
         self.now = 0.0
         self.log = Counting(folder / "small.db", clock=lambda: self.now)
         self.log.create({REPORTS: PARTITIONS, DEAD_LETTERS: 1})

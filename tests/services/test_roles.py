@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from crash.homes import Homes, report
 
-from stream_dp.client import Public
+from stream_dp.client import PublicLog
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.base import Record
 from stream_dp.log.sqlite import SqliteLog
@@ -22,7 +22,7 @@ from stream_dp.services.cli import main
 from stream_dp.services.groups.roster import Roster, _parts, deliver
 from stream_dp.services.jobs.records import result_records
 from stream_dp.services.releaser.inputs import marker
-from stream_dp.studyfile import load
+from stream_dp.studyfile import load_study
 
 STUDY = """
 [study]
@@ -142,7 +142,7 @@ def test_every_published_household_is_valid(
     assert abs(places.count("partner") - 54) < 30
     assert abs(places.count("child") - 90) < 45
     with closing(SqliteLog(tmp_path / "families-public.db", readonly=True)) as log:
-        one = Public(log).published[-1]
+        one = PublicLog(log).published[-1]
         assert "in which role" in one.certificate.invariants
         asked = [line for line in one.measurements["query"].to_pylist() if "who has" in line]
     assert asked
@@ -213,7 +213,7 @@ def test_roles_that_cannot_be_are_refused(tmp_path: Path, old: str, new: str, fa
     text = STUDY.replace("[groups]\n", more).replace(old, new)
     (tmp_path / "families.toml").write_text(text)
     with pytest.raises(UserError) as error:
-        load(tmp_path / "families.toml")
+        load_study(tmp_path / "families.toml")
     (line,) = error.value.lines
     assert fault in line
 

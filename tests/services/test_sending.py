@@ -20,9 +20,9 @@ from stream_dp.errors import UserError
 from stream_dp.population import tables as table
 from stream_dp.population.tables import Layout
 from stream_dp.services.commands.send import encoded
-from stream_dp.studyfile import parse
+from stream_dp.studyfile import parse_study
 
-STUDY = parse(
+STUDY = parse_study(
     {
         "study": {
             "name": "sent",

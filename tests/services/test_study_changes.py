@@ -15,7 +15,7 @@ from crash.homes import TEXT, Homes, in_rounds, reports, roster
 from crash.small import Place, script
 from crash.victim import in_memory
 
-from stream_dp.client import Public
+from stream_dp.client import PublicLog
 from stream_dp.log.message import canonical
 from stream_dp.release.data_sets import DataSet
 from stream_dp.services.cli import main
@@ -24,7 +24,7 @@ from stream_dp.services.jobs import records as joblog
 from stream_dp.services.releaser.inputs import marker
 from stream_dp.study import Study
 from stream_dp.study.changes import changed_keys
-from stream_dp.studyfile import load, parse
+from stream_dp.studyfile import load_study, parse_study
 
 CLOSED = 3
 
@@ -55,7 +55,7 @@ def test_the_description_may_change(folder: Path, capsys: pytest.CaptureFixture[
     """What is published stays of one study, under the first description and its hash."""
     place = Place(folder / "small")
     describe(place.file, "first words")
-    first, _ = load(place.file)
+    first, _ = load_study(place.file)
     for records, words in zip(
         script(), ("first words", "first words", "other words", "", "first words"), strict=False
     ):
@@ -69,7 +69,7 @@ def test_the_description_may_change(folder: Path, capsys: pytest.CaptureFixture[
         for command in ("verify", "status"):
             assert main([command, str(place.file)]) == 0
     with place.public() as log:
-        public = Public(log)
+        public = PublicLog(log)
     assert public.study == first
     assert len({r.certificate.number for r in public.releases}) > CLOSED
     assert {r.certificate.study_hash for r in public.releases} == {first.hash}
@@ -118,7 +118,7 @@ def test_a_worker_of_another_study_is_refused(
     assert not [d for d in homes.public().published if isinstance(d, DataSet)]
 
 
-BEFORE = parse(tomllib.loads(TEXT.split("[run]")[0], parse_float=Decimal))
+BEFORE = parse_study(tomllib.loads(TEXT.split("[run]")[0], parse_float=Decimal))
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_keys_are_named_as_the_study_file_has_them(old: str, new: str, keys: str
     if "[attributes.pay]" in new:
         text = text.replace('"income", ', '"pay", ')
     after = tomllib.loads(text, parse_float=Decimal)
-    found = changed_keys(canonical_of(BEFORE), canonical_of(parse(after)))
+    found = changed_keys(canonical_of(BEFORE), canonical_of(parse_study(after)))
     expected = set(keys.split(", "))
     if "[attributes.pay]" in new:
         expected.add("releases.households.attributes")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from stream_dp.plan import Plan, plan
-from stream_dp.studyfile import load
+from stream_dp.plan import Plan, plan_study
+from stream_dp.studyfile import load_study
 
 TEMPLATE = files("stream_dp.services.commands").joinpath("study.toml").read_text("utf-8")
 
@@ -37,7 +37,7 @@ def read(tmp_path: Path):
             text = text.replace(old, new)
         path = tmp_path / "study.toml"
         path.write_text(text)
-        return plan(load(path)[0])
+        return plan_study(load_study(path)[0])
 
     return reader
 

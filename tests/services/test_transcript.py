@@ -87,11 +87,11 @@ def test_what_nobody_of_ours_wrote_decides_nothing(log: SqliteLog) -> None:
 def test_a_job_that_is_sent_twice_is_one(log: SqliteLog) -> None:
     from crash.homes import TEXT
 
-    from stream_dp.studyfile import load
+    from stream_dp.studyfile import load_study
 
     path = Path(log._path).with_name("s.toml")
     path.write_text(TEXT)
-    study, _ = load(path)
+    study, _ = load_study(path)
     name = job_id("genesis", "households", "2021-02")
     assert name == job_id("genesis", "households", "2021-02")
     assert name != job_id("another", "households", "2021-02")

@@ -15,7 +15,7 @@ from shelves import Silent, public_of
 from stream_dp.errors import UserError
 from stream_dp.estimate.answer import _NORMAL_QUANTILE as REACH
 from stream_dp.estimate.answer import LEVEL
-from stream_dp.plan import plan
+from stream_dp.plan import plan_study
 from stream_dp.population import Population
 from stream_dp.population.cells import Cells
 from stream_dp.privacy.noise import SeededNoise
@@ -228,7 +228,7 @@ def test_contrasts_are_refused_where_people_may_enter_late(made):
 @pytest.mark.parametrize("name", DEFAULTS)
 def test_the_plan_says_which_strategy_and_never_chooses_contrasts_there(name):
     made = study(name)
-    for planned in plan(made).releases:
+    for planned in plan_study(made).releases:
         why = planned.facts.get("strategy_chosen_from_theory", "")
         if made.grows(planned.release) and why:
             assert why.startswith("histogram")

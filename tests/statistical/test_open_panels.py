@@ -16,7 +16,7 @@ from shelves import Silent, counts_of, public_of
 
 from stream_dp.continual import FixedWindow, mechanism
 from stream_dp.continual.splits import project_to_limits
-from stream_dp.plan import plan
+from stream_dp.plan import plan_study
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.release.panels import Certificate, bias_words
 
@@ -140,10 +140,10 @@ def test_bounded_counts_are_the_nearest(pairs, total, seed):
 )
 def test_the_plan_and_the_certificate_say_how_a_panel_is_biased(release, how, words):
     study = study_of([release], count=4, **how)
-    (one,) = plan(study).releases
+    (one,) = plan_study(study).releases
     assert words in one.facts["panel_bias"]
     assert one.facts["panel_bias"].endswith("; use 'estimate'")
-    assert "panel bias: " in plan(study).text()
+    assert "panel bias: " in plan_study(study).text()
     made = mechanism(study, study.releases[0])
     symbols = np.ones((study.size or 500, 4), np.uint8)
     counts = [{"r0": counts_of(study, study.releases[0], symbols, t)} for t in range(1, 5)]
