@@ -10,7 +10,6 @@ from typing import Any
 from stream_dp.errors import UserError
 
 from .base import Log
-from .memory import MemoryLog
 from .settings import connection
 
 
@@ -55,4 +54,4 @@ def open_log(
     return KafkaLog(prefix, settings, replication=replication, timed=timed)
 
 
-__all__ = ["Log", "MemoryLog", "address", "open_log"]
+__all__ = ["Log", "address", "open_log"]
