@@ -275,7 +275,7 @@ def outstanding(entries: Sequence[Entry]) -> list[Job]:
     return [job for entry in entries for job in entry.jobs if job.id not in done]
 
 
-def shown(entry: Entry, study: Study) -> tuple[Charge, ...]:
+def certified_charges(entry: Entry, study: Study) -> tuple[Charge, ...]:
     """The charges that certificates count once the entry is published.
 
     A data set's stands in the close that begins its job, and counts with the job's result: one
@@ -288,7 +288,7 @@ def shown(entry: Entry, study: Study) -> tuple[Charge, ...]:
     return (Charge(batch.name, entry.number, batch.rho),)
 
 
-def as_declared(entries: Sequence[Entry], plan: Plan) -> Plan:
+def first_declared_plan(entries: Sequence[Entry], plan: Plan) -> Plan:
     """The plan under the study's first declaration, whose description alone may differ from it.
 
     Raises Inconsistent, which names the keys that have changed.
@@ -304,9 +304,9 @@ def as_declared(entries: Sequence[Entry], plan: Plan) -> Plan:
     return plan if study is plan.study else replace(plan, study=study)
 
 
-def check(entries: Sequence[Entry], plan: Plan, reports: TopicInfo) -> Ledger:
+def check_journal(entries: Sequence[Entry], plan: Plan, reports: TopicInfo) -> Ledger:
     """That the journal is of this study, this input and this plan. Raises Inconsistent."""
-    as_declared(entries, plan)
+    first_declared_plan(entries, plan)
     first = entries[0].message.head
     if first["reports"]["identity"] != reports.identity:
         raise Inconsistent(

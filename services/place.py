@@ -15,7 +15,7 @@ from .journal import Entry
 _WORDS = {"log": "confidential log", "public": "public log"}
 
 
-def noted(
+def placed_entry(
     entries: Sequence[Entry], log: Log, public: Log, published: bool, moved: bool, file: str
 ) -> Message | None:
     """The entry by which the journal notes where it goes on; None where it knows that.
@@ -23,7 +23,7 @@ def noted(
     published: whether the public log holds anything; one that is empty may be made anew. moved: the
     operator's word. file: the study's, for the advice. Raises Inconsistent.
     """
-    now = places(log, public)
+    now = log_places(log, public)
     known = _known(entries)
     changed = [name for name in now if is_elsewhere(known.get(name, ""), now[name])]
     refused = [name for name in changed if name == "log" or published]
@@ -33,12 +33,12 @@ def noted(
     return journal.placed(entries[-1].message, now) if changed or first else None
 
 
-def places(log: Log, public: Log) -> dict[str, str]:
+def log_places(log: Log, public: Log) -> dict[str, str]:
     """Where the files of both logs are now."""
     return {"log": log.place, "public": public.place}
 
 
-def check(entries: Sequence[Entry], log: Log, file: str) -> None:
+def check_place(entries: Sequence[Entry], log: Log, file: str) -> None:
     """That the confidential log is the file that the journal knows. Raises Inconsistent."""
     if is_elsewhere(_known(entries).get("log", ""), log.place):
         raise Inconsistent(advice("log", file))

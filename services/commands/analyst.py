@@ -143,7 +143,7 @@ def _against_journal(deployment: Deployment, public: PublicLog) -> list[str]:
         entries = journal.read(log)
         if not entries:
             raise Inconsistent("journal: it is empty, but the public log is not")
-        ledger = journal.check(entries, deployment.plan, log.describe(REPORTS))
+        ledger = journal.check_journal(entries, deployment.plan, log.describe(REPORTS))
     journal.check_public(entries, [m.hash for m in public.messages])
     waiting = sum(len(entry.published) for entry in entries) - len(public.messages)
     return [

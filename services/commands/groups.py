@@ -20,7 +20,7 @@ from stream_dp.population.reports import LONGEST_ID
 from stream_dp.study import Study
 
 from ..deployment import Deployment
-from ..groups.roster import Roster, coded_roles, deliver
+from ..groups.roster import Roster, coded_roles, send_roster
 from ..output import Output
 
 
@@ -32,7 +32,7 @@ def send(options: argparse.Namespace) -> Output:
     key = options.group
     keys = key, options.member_group or key, options.person
     roster = from_files(deployment.study, options.groups, options.members, *keys)
-    new = deliver(deployment, roster)
+    new = send_roster(deployment, roster)
     groups, people = len(roster.sizes), len(roster.persons)
     data = {"confidential": True, "groups": groups, "members": people, "sent": new}
     words = "" if new else "; the same table is there already, and nothing was sent"

@@ -19,11 +19,11 @@ from stream_dp.log.base import Log, Missing
 
 from .. import journal, place
 from ..deployment import Deployment
-from ..jobs.progress import Told, duration
-from ..jobs.records import Board, word
+from ..jobs.progress import Progress, duration
+from ..jobs.records import JobBoard, operator_word
 from ..journal import Entry
 from ..output import JOB_FAILED, Output
-from ..releaser.jobs import ready
+from ..releaser.jobs import check_kinds
 from ..synthesizer.worker import Worker
 
 
@@ -50,7 +50,7 @@ def _say(deployment: Deployment, retry: str | None, abandon: str | None) -> list
         return []
     try:
         with closing(deployment.log()) as log:
-            board = Board(log)
+            board = JobBoard(log)
             board.refresh(rounds=True)
             for job in {e.result_of for e in journal.read(log)} - {None}:
                 board.settle(str(job))
@@ -61,7 +61,7 @@ def _say(deployment: Deployment, retry: str | None, abandon: str | None) -> list
             if state in {"done", "abandoned"} or (retry and state != "failed"):
                 can = "a failed job can be tried again" if retry else "an open job can be abandoned"
                 raise UserError(f"job '{name}': is {state}; only {can}")
-            log.append([word("retry" if retry else "abandon", name)])
+            log.append([operator_word("retry" if retry else "abandon", name)])
     except Missing:
         raise UserError(f"job '{name}': no job is due yet") from None
     return [f"{name}: " + ("will be tried again" if retry else "abandoned; its charge stands")]
@@ -74,7 +74,7 @@ def listed(deployment: Deployment, entries: Sequence[Entry]) -> list[dict[str, A
         return []
     labels = deployment.study.periods.labels
     with closing(deployment.log(readonly=True)) as log:
-        board = Board(log)
+        board = JobBoard(log)
         board.refresh(rounds=True)
         for name in {e.result_of for e in entries} - {None}:
             board.settle(str(name))
@@ -93,7 +93,9 @@ def listed(deployment: Deployment, entries: Sequence[Entry]) -> list[dict[str, A
                 "period": labels[job.period - 1],
                 "state": state,
                 "rounds_decided": rounds,
-                "progress": board.told[job.id][0].as_dict() if job.id in board.told else None,
+                "progress": (
+                    board.progress[job.id][0].as_dict() if job.id in board.progress else None
+                ),
                 "reason": board.failure(job.id) if state == "failed" else None,
                 "words": words,
             }
@@ -101,13 +103,13 @@ def listed(deployment: Deployment, entries: Sequence[Entry]) -> list[dict[str, A
     return found
 
 
-def _far(board: Board, job: str) -> str:
+def _far(board: JobBoard, job: str) -> str:
     """What a running job's worker told last, and how long ago: it may have been killed since."""
-    if board.made(job):
+    if board.has_result(job):
         return "its result is handed in"
-    if job not in board.told:
+    if job not in board.progress:
         return f"{board.rounds[job]} rounds decided"
-    last, when = board.told[job]
+    last, when = board.progress[job]
     return f"{last.words}, told {duration(time.time() - when / 1000)} ago"
 
 
@@ -121,7 +123,7 @@ def worker_command(deployment: Deployment) -> list[str] | None:
         beside = not deployment.run.log.startswith("kafka:")
     if not deployment.study.batches or not beside:
         return None
-    ready(deployment.study)
+    check_kinds(deployment.study)
     return [
         "-m",
         "stream_dp.services.cli",
@@ -149,7 +151,7 @@ def worker(options: argparse.Namespace) -> Output:
             _known_file(deployment, log)
         process = Worker(deployment.study, log, deployment.snapshots, stop=stop)
         process.tell = (lambda line: None) if options.attached else bar.tell
-        process.heard = bar.show
+        process.on_progress = bar.show
         process.run(until_idle=options.until_idle)
     # A releaser beside it reads of failures in the topics.
     failed = process.failed and options.until_idle and not options.attached
@@ -160,7 +162,7 @@ def _known_file(deployment: Deployment, log: Log) -> None:
     """Raises Inconsistent for a copied file: a worker beside the original draws the same rounds."""
     with suppress(Missing):
         if log.place:
-            place.check(journal.read(log), log, str(deployment.path))
+            place.check_place(journal.read(log), log, str(deployment.path))
 
 
 def _end_with_parent() -> None:
@@ -190,7 +192,7 @@ class _Bar:
         with tqdm.external_write_mode():
             print(line, flush=True)
 
-    def show(self, told: Told) -> None:
+    def show(self, told: Progress) -> None:
         if self._bar is None or told.job != self._job:
             self.__exit__()
             # The worker's own guess of the time left: the first rounds also compile programs.

@@ -26,7 +26,7 @@ from ..deployment import Deployment
 from ..groups.roster import has_table
 from ..journal import Entry
 from ..output import JOB_FAILED, Output, say
-from ..releaser.inputs import close_given, marker
+from ..releaser.inputs import close_marker, has_close_markers
 from ..releaser.releaser import Releaser
 from ..topics import REPORTS, topics_of
 from .jobs import listed, worker_command
@@ -74,7 +74,7 @@ def mark(deployment: Deployment, number: int) -> None:
     """Close every open period up to this one, in every partition of the reports."""
     with closing(deployment.log()) as log:
         log.create({REPORTS: deployment.run.partitions})
-        log.append(marker(number, p) for p in range(log.describe(REPORTS).partitions))
+        log.append(close_marker(number, p) for p in range(log.describe(REPORTS).partitions))
 
 
 def topics(options: argparse.Namespace) -> Output:
@@ -155,9 +155,11 @@ def status(options: argparse.Namespace) -> Output:
         with closing(deployment.log(readonly=True)) as log:
             with suppress(Missing):  # before the first run, when reports and closes may be there
                 entries = journal.read(log)
-            ledger = journal.check(entries, made, log.describe(REPORTS)) if entries else None
+            ledger = (
+                journal.check_journal(entries, made, log.describe(REPORTS)) if entries else None
+            )
             if study.periods.close == "marker":
-                given = close_given(log, entries, _LOOK)
+                given = has_close_markers(log, entries, _LOOK)
             strange = _strange(deployment, entries, log)
     except Missing:
         pass
@@ -220,10 +222,10 @@ def _strange(deployment: Deployment, entries: Sequence[Entry], log: Log) -> str 
     """Why `run` would refuse the logs' files as copies; None where it would not."""
     file = str(deployment.path)
     try:
-        place.check(entries, log, file)
+        place.check_place(entries, log, file)
         with closing(deployment.public(readonly=True)) as public:
             published = bool(public.read(TOPIC, {0: 0}, 1, 0).records)
-            place.noted(entries, log, public, published, False, file)
+            place.placed_entry(entries, log, public, published, False, file)
     except Missing:
         return None
     except Inconsistent as error:

@@ -102,7 +102,7 @@ def coded_roles(
     return codes.astype(np.uint16), lines
 
 
-def deliver(deployment: Deployment, roster: Roster) -> bool:
+def send_roster(deployment: Deployment, roster: Roster) -> bool:
     """Send the table unless it is there. Raises UserError once the study is bound to another."""
     with closing(deployment.log()) as log:
         log.create({GROUPS: 1})
@@ -175,7 +175,7 @@ def _stream(held: pa.Table) -> bytes:
     return bytes(sink.getvalue())
 
 
-def read(log: Log) -> Roster | None:
+def read_roster(log: Log) -> Roster | None:
     """The last table that was sent. Raises Inconsistent."""
     last = None
     try:
@@ -200,6 +200,6 @@ def has_table(deployment: Deployment) -> bool:
     """Whether a table was sent."""
     try:
         with closing(deployment.log(readonly=True)) as log:
-            return read(log) is not None
+            return read_roster(log) is not None
     except Missing:
         return False

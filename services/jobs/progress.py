@@ -10,7 +10,7 @@ _UNKNOWN = ("error", "left")  # where they are nan
 
 
 @dataclass(frozen=True)
-class Told:
+class Progress:
     """How far a job is. error: of the model on the noisy answers; left: seconds; nan: unknown."""
 
     job: str
@@ -27,7 +27,7 @@ class Told:
         return held
 
     @classmethod
-    def of(cls, held: dict[str, Any]) -> Told:
+    def of(cls, held: dict[str, Any]) -> Progress:
         """From what JSON holds. Raises KeyError, TypeError, ValueError for anything else."""
         error, left = (math.nan if held[name] is None else float(held[name]) for name in _UNKNOWN)
         return cls(str(held["job"]), int(held["done"]), int(held["rounds"]), error, left)

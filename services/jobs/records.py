@@ -26,7 +26,7 @@ from stream_dp.privacy.ledger import Charge
 from stream_dp.study import Study
 
 from ..topics import JOBS, RESULTS, TRANSCRIPTS
-from .progress import Told
+from .progress import Progress
 
 _PART, _WRITER = "stream-dp-part", "stream-dp-writer"
 _PROGRESS = "stream-dp-progress"
@@ -35,7 +35,7 @@ _MOST_REASON = 300
 
 
 @dataclass(frozen=True)
-class File:
+class SnapshotFile:
     """A part of a snapshot: its name in the snapshots' folder and its SHA-256."""
 
     name: str
@@ -50,8 +50,8 @@ class Job:
     release: str
     period: int
     rho: str
-    groups: File
-    people: File
+    groups: SnapshotFile
+    people: SnapshotFile
 
     @classmethod
     def of(cls, held: dict[str, Any], period: int) -> Job:
@@ -61,8 +61,8 @@ class Job:
             held["release"],
             period,
             held["rho"],
-            File(**held["groups"]),
-            File(**held["people"]),
+            SnapshotFile(**held["groups"]),
+            SnapshotFile(**held["people"]),
         )
 
     @property
@@ -92,7 +92,7 @@ def job_record(job: Job, study: Study, simulated: bool) -> Record:
     return Record(JOBS, canonical(held), job.id.encode(), (), 0)
 
 
-def word(kind: str, job: str) -> Record:
+def operator_word(kind: str, job: str) -> Record:
     """The operator's word on a job: retry or abandon."""
     return Record(JOBS, canonical({"type": kind, "id": job}), job.encode(), (), 0)
 
@@ -130,7 +130,7 @@ def failure_record(job: str, attempt: int, reason: str) -> Record:
     return Record(RESULTS, held, job.encode(), ((_PART, _FAILURE.encode()),), 0)
 
 
-def told_record(told: Told) -> Record:
+def progress_record(told: Progress) -> Record:
     return Record(TRANSCRIPTS, canonical(told.as_dict()), None, ((_PROGRESS, b""),), 0)
 
 
@@ -156,28 +156,32 @@ def following(log: Log, topic: str, position: dict[int, int]) -> Iterator[Stored
 
 
 @dataclass
-class Board:
-    """What the topics say, as far as they have been read.
+class JobBoard:
+    """The state of every job, from the topics as far as they have been read.
 
-    whole: keep the results themselves; else only that there are some. jobs: those sent, in order;
-    facts: all of each one's record; rounds: how many are decided; told: what its worker told last,
-    and when, in milliseconds; settled: of which nothing more is wanted.
+    keep_parts: whether to keep the results themselves, or only that there are some.
+    jobs: those that were sent, in order.
+    facts: by job, all that its record holds.
+    results: by job, its complete results; empty without `keep_parts`.
+    rounds: by job, how many rounds are decided.
+    progress: by job, the last progress of its worker, and its append time in milliseconds.
+    settled: jobs whose result is in the journal.
     """
 
     log: Log
-    whole: bool = False
+    keep_parts: bool = False
     jobs: dict[str, Job] = field(default_factory=dict)
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)
     results: dict[str, list[Result]] = field(default_factory=dict)
     rounds: Counter[str] = field(default_factory=Counter)
-    told: dict[str, tuple[Told, int]] = field(default_factory=dict)
+    progress: dict[str, tuple[Progress, int]] = field(default_factory=dict)
     settled: set[str] = field(default_factory=set)
     _retries: Counter[str] = field(default_factory=Counter)
     _abandoned: set[str] = field(default_factory=set)
-    _made: set[tuple[str, int]] = field(default_factory=set)
+    _with_result: set[tuple[str, int]] = field(default_factory=set)
     _failures: dict[tuple[str, int], str] = field(default_factory=dict)
     _parts: dict[tuple[str, str], list[tuple[str, bytes]]] = field(default_factory=dict)
-    _seen: set[bytes] = field(default_factory=set)
+    _round_keys: set[bytes] = field(default_factory=set)
     _at: dict[str, dict[int, int]] = field(default_factory=dict)
 
     def refresh(self, *, rounds: bool = False) -> None:
@@ -197,10 +201,10 @@ class Board:
         if record.key is None and any(name == _PROGRESS for name, _ in record.headers or ()):
             # A record that nobody of ours wrote says nothing.
             with suppress(ValueError, KeyError, TypeError, OverflowError):
-                told = Told.of(_object(record.value))
-                self.told[told.job] = told, record.time
-        elif record.key is not None and record.key not in self._seen:
-            self._seen.add(record.key)
+                told = Progress.of(_object(record.value))
+                self.progress[told.job] = told, record.time
+        elif record.key is not None and record.key not in self._round_keys:
+            self._round_keys.add(record.key)
             self.rounds[record.key.decode("utf-8", "replace").rpartition("/")[0]] += 1
 
     def _job(self, record: Stored) -> None:
@@ -222,7 +226,7 @@ class Board:
         name = record.header(_PART).decode("utf-8", "replace")
         place = job, record.header(_WRITER).decode("utf-8", "replace")
         if name not in {_MANIFEST, _FAILURE}:
-            if self.whole and job not in self.settled:
+            if self.keep_parts and job not in self.settled:
                 self._parts.setdefault(place, []).append((name, record.value or b""))
             return
         try:
@@ -233,15 +237,15 @@ class Board:
         if name == _FAILURE:
             self._failures.setdefault((job, attempt), str(held.get("reason", "")))
             return
-        self._made.add((job, attempt))
+        self._with_result.add((job, attempt))
         parts = tuple(self._parts.pop(place, ()))
         found = [{"name": n, "sha256": hashlib.sha256(data).hexdigest()} for n, data in parts]
-        if self.whole and job not in self.settled and found == held.get("parts"):
+        if self.keep_parts and job not in self.settled and found == held.get("parts"):
             digest = hashlib.sha256(record.value or b"").hexdigest()
             self.results.setdefault(job, []).append(Result(job, held, parts, digest))
 
     def settle(self, job: str) -> None:
-        """Nothing more is wanted of a job."""
+        """Marks a job as finished and drops its parts."""
         self.settled.add(job)
         self.results.pop(job, None)
         for place in [p for p in self._parts if p[0] == job]:
@@ -257,14 +261,14 @@ class Board:
         """Why the present attempt failed; None where it has not."""
         return self._failures.get((job, self.attempt(job)))
 
-    def made(self, job: str) -> bool:
+    def has_result(self, job: str) -> bool:
         """Whether the present attempt has a result, which the releaser takes or refuses."""
-        return (job, self.attempt(job)) in self._made
+        return (job, self.attempt(job)) in self._with_result
 
     def open(self, job: str) -> bool:
         """Whether there is something for a worker to do."""
         return not (
-            job in self.settled or self.abandoned(job) or self.made(job) or self.failure(job)
+            job in self.settled or self.abandoned(job) or self.has_result(job) or self.failure(job)
         )
 
     def state(self, job: str) -> str:
@@ -274,4 +278,4 @@ class Board:
             return "abandoned"
         if self.failure(job) is not None:
             return "failed"
-        return "running" if self.rounds[job] or self.made(job) else "waiting"
+        return "running" if self.rounds[job] or self.has_result(job) else "waiting"

@@ -24,7 +24,7 @@ from ..journal import Entry
 
 
 @dataclass(frozen=True)
-class Line:
+class ReleaseState:
     """A release of the study, its mechanism, and the mechanism's state after the last period."""
 
     declared: Release
@@ -33,7 +33,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Taken:
+class ClosedInput:
     """What is known of the input at a cut: where it is, what it held, where the state is kept.
 
     jobs: the batch jobs that the close begins, their snapshots written. marked: by partition, when
@@ -50,7 +50,7 @@ class Taken:
 
 
 @dataclass(frozen=True)
-class Tail:
+class ChainEnd:
     """Where the journal and the public chain end, and what is spent on all that is decided.
 
     index, hash: of the last public message that is decided. shown: the charges of the releases
@@ -64,23 +64,23 @@ class Tail:
     shown: Ledger
 
     @classmethod
-    def of(cls, plan: Plan, entries: Sequence[Entry]) -> Tail:
+    def of(cls, plan: Plan, entries: Sequence[Entry]) -> ChainEnd:
         hashes = [digest for entry in entries for digest in entry.published]
         shown = plan.ledger()
         for entry in entries:
-            shown = shown.charge(*journal.shown(entry, plan.study))
+            shown = shown.charge(*journal.certified_charges(entry, plan.study))
         return cls(entries[-1], len(hashes) - 1, hashes[-1], shown)
 
 
-def lines(study: Study, entries: Sequence[Entry]) -> tuple[Line, ...]:
+def release_states(study: Study, entries: Sequence[Entry]) -> tuple[ReleaseState, ...]:
     """Every continual release with the state that the last close holds. entries: the closes."""
     return tuple(_line(study, release, entries) for release in study.releases)
 
 
-def _line(study: Study, release: Release, entries: Sequence[Entry]) -> Line:
+def _line(study: Study, release: Release, entries: Sequence[Entry]) -> ReleaseState:
     made = mechanism(study, release)
     if len(entries) == 1:
-        return Line(release, made, made.init())
+        return ReleaseState(release, made, made.init())
     panel: Panel | None = None
     for entry in entries[1:]:
         sent = [r for r in entry.public_records() if (r.key or b"").endswith(_key(release))]
@@ -90,10 +90,12 @@ def _line(study: Study, release: Release, entries: Sequence[Entry]) -> Line:
                 panel = Panel(columns, periods, made.values)
             else:
                 panel = panel.extended(columns, periods)
-    return Line(release, made, made.load(entries[-1].state(release.name), panel))
+    return ReleaseState(release, made, made.load(entries[-1].state(release.name), panel))
 
 
-def draw(study: Study, source: NoiseSource, held: Sequence[Line], number: int) -> list[Draw]:
+def draw_noise(
+    study: Study, source: NoiseSource, held: Sequence[ReleaseState], number: int
+) -> list[Draw]:
     """All the noise of a period, before its counts are known."""
     times = [study.time(line.declared, number) for line in held]
     return [
@@ -105,12 +107,12 @@ def draw(study: Study, source: NoiseSource, held: Sequence[Line], number: int) -
 def decide(
     plan: Plan,
     number: int,
-    tail: Tail,
-    held: Sequence[Line],
+    tail: ChainEnd,
+    held: Sequence[ReleaseState],
     draws: Sequence[Draw],
-    taken: Taken,
+    taken: ClosedInput,
     simulated: bool,
-) -> tuple[Tail, tuple[Line, ...]]:
+) -> tuple[ChainEnd, tuple[ReleaseState, ...]]:
     """The entry that closes period `number`, as the new tail, and the lines after it.
 
     The ledger must already have accepted the period's charges.
@@ -157,7 +159,7 @@ def decide(
         public,
         hashes,
     )
-    return Tail(Entry(entry), index, previous, ledger), tuple(after)
+    return ChainEnd(Entry(entry), index, previous, ledger), tuple(after)
 
 
 def _records(study: Study, sent: Message, release: Release, number: int) -> list[Any]:

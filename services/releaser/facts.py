@@ -12,13 +12,13 @@ from typing import Any
 from stream_dp.population.reports import REASONS
 from stream_dp.study import Study
 
-from ..jobs.progress import Told
+from ..jobs.progress import Progress
 
 SILENCE = 15.0  # seconds without an answer of the log after which a releaser is not ready
 
 
 @dataclass(frozen=True)
-class Published:
+class PublicFacts:
     """What the public log holds, and no more.
 
     index: of the last public message; spent: rho of the releases, as the ledger composes it;
@@ -45,7 +45,7 @@ class JobFacts:
 
 
 @dataclass(frozen=True)
-class Cells:
+class CellCounts:
     """Cells of reports that this process has counted; pending: those that wait now."""
 
     received: int = 0
@@ -54,10 +54,10 @@ class Cells:
     pending: int = 0
     rejected: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(REASONS, 0))
 
-    def after(self, before: Mapping[str, Any], now: Mapping[str, Any]) -> Cells:
+    def after(self, before: Mapping[str, Any], now: Mapping[str, Any]) -> CellCounts:
         """With what an accounting of the whole study has more than the one before it."""
         old, new = before["rejected"], now["rejected"]
-        return Cells(
+        return CellCounts(
             self.received + now["received"] - before["received"],
             self.accepted + now["accepted"] - before["accepted"],
             self.superseded + now["superseded"] - before["superseded"],
@@ -74,13 +74,13 @@ class Facts:
     recovered: bool = False
     open_period: int = 0
     records_read: int = 0
-    cells: Cells = field(default_factory=Cells)
+    cells: CellCounts = field(default_factory=CellCounts)
     closed_accepted: int | None = None  # cells, in the last period that was closed
     released: int | None = None  # the last period whose releases are public; 0: only the study
     jobs: dict[str, JobFacts] = field(default_factory=dict)
     started: float = field(default_factory=time.time)
     answered: float | None = None  # when the log last answered, Unix seconds
-    published: Published = Published()
+    published: PublicFacts = PublicFacts()
     _answered: float = -math.inf  # the same on the monotonic clock
     _accounting: Mapping[str, Any] = field(default_factory=dict)
 
@@ -117,7 +117,7 @@ class Facts:
         self._accounting = accounting
 
     def job(
-        self, job: str, state: str, decided: int = 0, told: tuple[Told, int] | None = None
+        self, job: str, state: str, decided: int = 0, told: tuple[Progress, int] | None = None
     ) -> None:
         """What the topics say of a job. decided: rounds; told: by its worker, and when."""
         held = replace(self.jobs.get(job, JobFacts()), state=state)
@@ -128,4 +128,4 @@ class Facts:
 
     def publish(self, messages: int, spent: Fraction, scheduled: float | None) -> None:
         """More messages are public. spent: on all that is. A listener sees all of it or nothing."""
-        self.published = Published(self.published.index + messages, spent, scheduled)
+        self.published = PublicFacts(self.published.index + messages, spent, scheduled)

@@ -43,7 +43,7 @@ _NEVER = 2.0**40  # a time after every record
 _MOST_LETTER = MOST_BYTES - 10_000  # of the rejected record, beside the headers
 
 
-def marker(number: int, partition: int) -> Record:
+def close_marker(number: int, partition: int) -> Record:
     """The operator's word that every period up to `number` is closed, for one partition."""
     return Record(REPORTS, None, None, ((MARKER, str(number).encode()),), partition)
 
@@ -62,7 +62,7 @@ def _closes(record: Stored) -> int:
     return 0
 
 
-def close_given(log: Log, entries: Sequence[Entry], seconds: float) -> bool | None:
+def has_close_markers(log: Log, entries: Sequence[Entry], seconds: float) -> bool | None:
     """Whether a marker for the open period stands in every partition, read or not.
 
     None where that is not known: a sender's open transaction keeps something back, or there is

@@ -23,12 +23,12 @@ from stream_dp.release.data_sets import columns as columns_of
 from stream_dp.release.data_sets import tables
 from stream_dp.study import Study
 
-from ..jobs.records import Board, File, Job, Result, failure_record, job_id, job_record
+from ..jobs.records import Job, JobBoard, Result, SnapshotFile, failure_record, job_id, job_record
 from ..journal import Entry, outstanding
 from ..output import AGAIN
 from ..snapshots import Snapshots
 from .child import Child
-from .decision import Tail
+from .decision import ChainEnd
 from .facts import Facts
 
 _EVERY = 0.5  # seconds between two looks at the topics
@@ -67,15 +67,15 @@ class Jobs:
     at: Callable[[str], None]
     child: Child | None
     open: dict[str, Job] = field(default_factory=dict)
-    _board: Board = field(init=False)
+    _board: JobBoard = field(init=False)
     _next: float = field(default=0.0)
     _asked: set[str] = field(default_factory=set)
     _not_before: float = field(default=0.0)
     _again: str = field(default="", init=False)
-    _told: dict[str, str] = field(default_factory=dict)
+    _failures_told: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._board = Board(self.log, whole=True)
+        self._board = JobBoard(self.log, keep_parts=True)
 
     def begin(self, entries: Sequence[Entry]) -> None:
         """Take up what the journal holds: jobs that were not sent are, files not needed go."""
@@ -102,7 +102,9 @@ class Jobs:
                 self.members.group_of,
             )
             files = [
-                File(*self.snapshots.store(f"job-{name}-{part}", ".parquet", _writer(table)))
+                SnapshotFile(
+                    *self.snapshots.store(f"job-{name}-{part}", ".parquet", _writer(table))
+                )
                 for part, table in zip(("groups", "people"), held, strict=True)
             ]
             made.append(Job(name, release.name, number, str(release.rho), *files))
@@ -138,11 +140,11 @@ class Jobs:
         """How each job is, for the metrics; why one failed, once."""
         for job in self.open:
             state, reason = self._board.state(job), self._board.failure(job)
-            self.facts.job(job, state, self._board.rounds[job], self._board.told.get(job))
+            self.facts.job(job, state, self._board.rounds[job], self._board.progress.get(job))
             if state != "failed":
-                self._told.pop(job, None)
-            elif job not in self._board.results and self._told.get(job) != reason:
-                self._told[job] = reason or ""
+                self._failures_told.pop(job, None)
+            elif job not in self._board.results and self._failures_told.get(job) != reason:
+                self._failures_told[job] = reason or ""
                 self.tell(
                     f"job {job} failed: {reason}; stream-dp jobs {self.file} --retry {job}, or"
                     f" --abandon {job}"
@@ -181,7 +183,7 @@ class Jobs:
             self.tell(f"job {job} is abandoned; its charge stands")
             self._clean()
 
-    def finished(self, take: Callable[[Job, Result], Tail]) -> tuple[Job, Tail] | None:
+    def finished(self, take: Callable[[Job, Result], ChainEnd]) -> tuple[Job, ChainEnd] | None:
         """The first job with a result that `take` accepts; what it refuses is a failure."""
         for job in list(self.open.values()):
             for result in self._board.results.pop(job.id, ()):
@@ -219,7 +221,7 @@ def _writer(table: pa.Table) -> Callable[[BinaryIO], None]:
     return lambda file: pyarrow.parquet.write_table(table, file)
 
 
-def ready(study: Study) -> None:
+def check_kinds(study: Study) -> None:
     """Raises UserError where this installation cannot fit what the study declares."""
     try:
         kinds.check(batch.kind for batch in study.batches or ())

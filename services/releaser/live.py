@@ -12,7 +12,7 @@ from stream_dp.study import Study
 from .. import journal
 from ..jobs.records import Job, Result
 from . import results
-from .decision import Tail
+from .decision import ChainEnd
 from .jobs import Jobs
 from .publishing import Publisher
 
@@ -32,7 +32,7 @@ class Live:
     simulated: bool
     writer: Writer
     publisher: Publisher
-    tail: Tail
+    tail: ChainEnd
     at: Callable[[str], None]
     jobs: Jobs | None = None
     _began: float = field(default_factory=time.monotonic)
@@ -42,7 +42,7 @@ class Live:
         if time.monotonic() - self._began > _FRESH:
             raise StaleRole
 
-    def commit(self, tail: Tail) -> None:
+    def commit(self, tail: ChainEnd) -> None:
         """The decision: durable in the journal when this returns."""
         self.writer.commit(journal.journal_records(tail.entry.message, self.study))
         self.tail = tail
@@ -60,8 +60,8 @@ class Live:
             return
         self.jobs.look()
 
-        def take(job: Job, result: Result) -> Tail:
-            return results.take(self.study, job, result, self.tail, self.simulated)
+        def take(job: Job, result: Result) -> ChainEnd:
+            return results.result_entry(self.study, job, result, self.tail, self.simulated)
 
         while (found := self.jobs.finished(take)) is not None:
             job, tail = found

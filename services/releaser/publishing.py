@@ -11,7 +11,7 @@ from stream_dp.privacy.ledger import Ledger
 from stream_dp.study import Study
 from stream_dp.study.periods import seconds
 
-from ..journal import Entry, shown
+from ..journal import Entry, certified_charges
 from .clocks import Clocks
 from .facts import Facts
 
@@ -44,7 +44,7 @@ class Publisher:
 
     def _show(self, entry: Entry, index: int) -> None:
         """Let the public metrics follow what is published up to the message at `index`."""
-        self.shown = self.shown.charge(*shown(entry, self.study))
+        self.shown = self.shown.charge(*certified_charges(entry, self.study))
         self.facts.released = max(entry.number, self.facts.released or 0)
         if index > self.facts.published.index:
             time = self.study.periods.release_time(entry.number) if entry.number else None

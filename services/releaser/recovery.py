@@ -13,7 +13,7 @@ from stream_dp.release.panels import TOPIC
 from stream_dp.study import Study
 
 from .. import journal
-from ..groups.roster import Roster, read
+from ..groups.roster import Roster, read_roster
 from ..journal import Entry
 from ..snapshots import Snapshots
 from ..topics import REPORTS
@@ -22,7 +22,7 @@ from .inputs import Inputs
 from .jobs import Members
 
 
-def unpublished(public: Log, entries: Sequence[Entry]) -> tuple[list[Entry], list[Entry]]:
+def split_published(public: Log, entries: Sequence[Entry]) -> tuple[list[Entry], list[Entry]]:
     """Entries that the public log holds, and those that it does not; what it holds is checked."""
     done = [m.hash for m in messages(public, TOPIC, "public log")]
     journal.check_public(entries, done)
@@ -36,7 +36,7 @@ def unpublished(public: Log, entries: Sequence[Entry]) -> tuple[list[Entry], lis
     return list(entries), []
 
 
-def roster(log: Log, study: Study, bound: str | None) -> Roster | None:
+def bound_roster(log: Log, study: Study, bound: str | None) -> Roster | None:
     """The table of groups of a study that has batch releases.
 
     bound: the hash of the one that the journal was begun with; None before. Raises UserError
@@ -44,7 +44,7 @@ def roster(log: Log, study: Study, bound: str | None) -> Roster | None:
     """
     if not study.batches:
         return None
-    found = read(log)
+    found = read_roster(log)
     if found is None and bound is None:
         raise UserError(
             "groups: the study has batch releases, and no table of groups was sent: stream-dp"
@@ -68,7 +68,7 @@ def roster(log: Log, study: Study, bound: str | None) -> Roster | None:
     return found
 
 
-def inputs(
+def recovered_inputs(
     study: Study,
     log: Log,
     snapshots: Snapshots,

@@ -100,18 +100,18 @@ class Releaser:
             self._keep_description(entries)
             study, periods = self.plan.study, self.plan.study.periods
             publisher = self._publisher(public)
-            ledger = journal.check(entries, self.plan, self.log.describe(REPORTS))
-            done, waiting = recovery.unpublished(self.public, entries)
+            ledger = journal.check_journal(entries, self.plan, self.log.describe(REPORTS))
+            done, waiting = recovery.split_published(self.public, entries)
             self._place(writer, entries, bool(done))
             publisher.seen(done)
             for entry in waiting:
                 if not publisher.publish(entry, until_idle):
                     return False
             closes = journal.closes(entries)
-            held = decision.lines(study, closes)
+            held = decision.release_states(study, closes)
             snapshots = self.snapshots.of(entries[0].message.hash[:12])
             snapshots.prepare()
-            inputs, members = recovery.inputs(
+            inputs, members = recovery.recovered_inputs(
                 study, self.log, snapshots, closes, groups, self.facts, self.at
             )
             live = Live(
@@ -119,7 +119,7 @@ class Releaser:
                 self.source.simulated,
                 writer,
                 publisher,
-                decision.Tail.of(self.plan, entries),
+                decision.ChainEnd.of(self.plan, entries),
                 self.at,
             )
             kept = [e.snapshot[0] for e in closes[-2:] if e.number]
@@ -140,7 +140,7 @@ class Releaser:
                 live.check()
                 taken = self._take(inputs, cut, snapshots, live.jobs)
                 charged = ledger.charge(*self.plan.charges(number))
-                draws = decision.draw(study, self.source, held, number)
+                draws = decision.draw_noise(study, self.source, held, number)
                 self.at("drawn")
                 tail, held = decision.decide(
                     self.plan, number, live.tail, held, draws, taken, self.source.simulated
@@ -165,7 +165,7 @@ class Releaser:
 
     def _keep_description(self, entries: list[Entry]) -> None:
         """What is published goes on under the study's first description, and so its hash."""
-        plan = journal.as_declared(entries, self.plan)
+        plan = journal.first_declared_plan(entries, self.plan)
         if plan.study.description != self.plan.study.description:
             self.tell("study.description has changed; the first one stays the published one")
             self.plan, self.facts.study = plan, plan.study
@@ -237,12 +237,12 @@ class Releaser:
         """The journal, begun if it is new and nothing is published; the table of groups."""
         entries = journal.read(self.log)
         bound = entries[0].message.head.get("groups") if entries else None
-        groups = recovery.roster(self.log, self.plan.study, bound)
+        groups = recovery.bound_roster(self.log, self.plan.study, bound)
         if not entries:
             journal.check_unpublished(self.public)
             info = self.log.describe(REPORTS)
             bound = None if groups is None else groups.hash
-            simulated, places = self.source.simulated, place.places(self.log, self.public)
+            simulated, places = self.source.simulated, place.log_places(self.log, self.public)
             first = journal.genesis(
                 self.plan.study, info, system_entropy(32), simulated, bound, places
             )
@@ -256,7 +256,7 @@ class Releaser:
     def _place(self, writer: Writer, entries: list[Entry], published: bool) -> None:
         """Let the journal note in which files it goes on; refuse a copy that nobody spoke for."""
         given = (self.log, self.public, published, self.moved, self.file)
-        if (noted := place.noted(entries, *given)) is None:
+        if (noted := place.placed_entry(entries, *given)) is None:
             return
         writer.commit(journal.journal_records(noted, self.plan.study))
         entries.append(Entry(noted))
@@ -313,7 +313,7 @@ class Releaser:
 
     def _take(
         self, inputs: Inputs, cut: Positions, snapshots: Snapshots, batches: Jobs | None
-    ) -> decision.Taken:
+    ) -> decision.ClosedInput:
         """Close the population at the cut and keep a snapshot of it."""
         before = inputs.population.accounting.accepted
         closed = inputs.population.close()
@@ -329,4 +329,4 @@ class Releaser:
         self.facts.closed_accepted = accounting["accepted"] - before
         inputs.ask()
         marks, marked = dict(inputs.marks), dict(inputs.marked)
-        return decision.Taken(cut, marks, closed, accounting, snapshot, jobs, marked)
+        return decision.ClosedInput(cut, marks, closed, accounting, snapshot, jobs, marked)

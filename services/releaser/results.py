@@ -14,12 +14,14 @@ from stream_dp.study import Study
 from .. import journal
 from ..jobs.records import Job, Result
 from ..journal import Entry
-from .decision import Tail
+from .decision import ChainEnd
 
 _ROOM = 65_536  # of a journal record, beside the public record that it holds
 
 
-def take(study: Study, job: Job, result: Result, tail: Tail, simulated: bool) -> Tail:
+def result_entry(
+    study: Study, job: Job, result: Result, tail: ChainEnd, simulated: bool
+) -> ChainEnd:
     """The entry that takes a result, as the new tail.
 
     Raises UserError for what is not a result of this job: it decides nothing, and is the same
@@ -69,4 +71,4 @@ def take(study: Study, job: Job, result: Result, tail: Tail, simulated: bool) ->
         )
     ]
     entry = journal.result(tail.entry.message, job, result.hash, public, [sent.hash])
-    return Tail(Entry(entry), sent.index, sent.hash, shown)
+    return ChainEnd(Entry(entry), sent.index, sent.hash, shown)

@@ -30,8 +30,15 @@ from stream_dp.release.data_sets import columns, measurements, parts, tables
 from stream_dp.study import Study
 from stream_dp.study.groups import KEY
 
-from ..jobs.progress import Told
-from ..jobs.records import Board, File, Job, failure_record, result_records, told_record
+from ..jobs.progress import Progress
+from ..jobs.records import (
+    Job,
+    JobBoard,
+    SnapshotFile,
+    failure_record,
+    progress_record,
+    result_records,
+)
 from ..snapshots import Snapshots
 from .transcript import Transcript
 
@@ -45,14 +52,14 @@ class _Dropped(Exception):
 
 @dataclass
 class Worker:
-    """heard: called with the progress. tell, at, stop: as of the releaser. failed: if a job has."""
+    """on_progress: called with each. tell, at, stop: as of the releaser. failed: if a job has."""
 
     study: Study
     log: Log
     snapshots: Snapshots
     source: NoiseSource = field(default_factory=SystemNoise)
     tell: Callable[[str], None] = lambda line: None
-    heard: Callable[[Told], None] = lambda told: None
+    on_progress: Callable[[Progress], None] = lambda progress: None
     at: Callable[[str], None] = lambda name: None
     stop: threading.Event = field(default_factory=threading.Event)
     failed: bool = field(default=False, init=False)
@@ -63,7 +70,7 @@ class Worker:
         Raises UserError where this installation cannot fit what the study declares.
         """
         kinds.check(batch.kind for batch in self.study.batches or ())
-        board, told = Board(self.log), False
+        board, told = JobBoard(self.log), False
         while not self.stop.is_set():
             with suppress(Missing):  # before the releaser's first start
                 board.refresh()
@@ -79,7 +86,7 @@ class Worker:
                 told = True
             self.stop.wait(_POLL)
 
-    def _work(self, board: Board, job: Job) -> None:
+    def _work(self, board: JobBoard, job: Job) -> None:
         """Do a job, or say why it failed: what failed once is tried again by an operator only."""
         self.at("job")
         self.tell(f"job {job.id}: begun")
@@ -101,7 +108,7 @@ class Worker:
         self.log.append([failure_record(job.id, attempt, reason)])
         self.tell(f"job {job.id}: failed: {reason}")
 
-    def _make(self, board: Board, job: Job, attempt: int) -> None:
+    def _make(self, board: JobBoard, job: Job, attempt: int) -> None:
         facts = board.facts[job.id]
         release = self.study.batch(job.release)
         # Older records have no hash that leaves the description out.
@@ -153,13 +160,13 @@ class Worker:
         except (ValueError, KeyError):
             raise UserError("the job's snapshot is not of what its release declares") from None
 
-    def _table(self, file: File) -> pyarrow.Table:
+    def _table(self, file: SnapshotFile) -> pyarrow.Table:
         data = self.snapshots.read(file.name, file.sha256)
         if data is None:
             raise UserError("the job's snapshot is not in the folder of snapshots")
         return pyarrow.parquet.read_table(BytesIO(data))
 
-    def _progress(self, board: Board, job: Job) -> Callable[[int, int, float], None]:
+    def _progress(self, board: JobBoard, job: Job) -> Callable[[int, int, float], None]:
         began = looked = time.monotonic()
         first: int | None = None
         written = -math.inf
@@ -170,10 +177,10 @@ class Worker:
             if first is None:
                 first = done
             left = math.nan if done <= first else (now - began) / (done - first) * (rounds - done)
-            told = Told(job.id, done, rounds, error, left)
-            self.heard(told)
+            told = Progress(job.id, done, rounds, error, left)
+            self.on_progress(told)
             if now - written > _LOOK or done == rounds:
-                self.log.append([told_record(told)])
+                self.log.append([progress_record(told)])
                 written = time.monotonic()
             self.at("progress")
             if self.stop.is_set():

@@ -82,7 +82,7 @@ def study(people: int) -> Any:
 def fill(address: str, prefix: str, people: int) -> None:
     """Send every person's report of every month, then the markers."""
     from stream_dp.log.base import Record
-    from stream_dp.services.releaser.inputs import marker
+    from stream_dp.services.releaser.inputs import close_marker
 
     log = log_at(address, prefix)
     log.create({REPORTS: PARTITIONS})
@@ -96,7 +96,7 @@ def fill(address: str, prefix: str, people: int) -> None:
             )
             for i in range(people)
         )
-    log.append(marker(PERIODS, part) for part in range(PARTITIONS))
+    log.append(close_marker(PERIODS, part) for part in range(PARTITIONS))
     log.close()
 
 

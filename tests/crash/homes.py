@@ -34,9 +34,9 @@ from stream_dp.privacy.noise import Draw, SystemNoise, system_entropy
 from stream_dp.release.panels import TOPIC
 from stream_dp.services import journal
 from stream_dp.services.deployment import Deployment
-from stream_dp.services.groups.roster import Roster, deliver
+from stream_dp.services.groups.roster import Roster, send_roster
 from stream_dp.services.journal import Entry
-from stream_dp.services.releaser.inputs import marker
+from stream_dp.services.releaser.inputs import close_marker
 from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.services.synthesizer.worker import Worker
 from stream_dp.services.topics import JOURNAL, REPORTS, RESULTS, TRANSCRIPTS
@@ -202,9 +202,9 @@ class Homes:
         return Deployment.load(self.file)
 
     def prepare(self, periods: int = PERIODS) -> Homes:
-        deliver(self.setting, roster())
+        send_roster(self.setting, roster())
         for number in range(1, periods + 1):
-            self.send([*reports(number), marker(number, 0)])
+            self.send([*reports(number), close_marker(number, 0)])
         return self
 
     def log(self) -> closing[SqliteLog]:
@@ -351,7 +351,7 @@ def check(homes: Homes) -> None:
     assert [e.number for e in journal.closes(entries)] == list(range(PERIODS + 1))
     study = homes.setting.study
     with homes.log() as log:
-        ledger = journal.check(entries, plan_study(study), log.describe(REPORTS))
+        ledger = journal.check_journal(entries, plan_study(study), log.describe(REPORTS))
     charged = [c for number in range(1, PERIODS + 1) for c in plan_study(study).charges(number)]
     assert ledger.spent == sum(c.rho for c in charged)
     # The public log is the journal's records, in its order.

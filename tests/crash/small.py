@@ -21,7 +21,7 @@ from stream_dp.privacy.noise import Draw
 from stream_dp.release.panels import TOPIC, read_estimates
 from stream_dp.services import journal
 from stream_dp.services.journal import Entry
-from stream_dp.services.releaser.inputs import marker, reasons_of
+from stream_dp.services.releaser.inputs import close_marker, reasons_of
 from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.services.snapshots import Snapshots
 from stream_dp.services.topics import DEAD_LETTERS, JOURNAL, REPORTS
@@ -97,7 +97,7 @@ def raw(partition: int, data: bytes | None) -> Record:
 
 
 def markers(number: int) -> list[Record]:
-    return [marker(number, p) for p in range(PARTITIONS)]
+    return [close_marker(number, p) for p in range(PARTITIONS)]
 
 
 def reports_of(number: int, late: bool = True) -> list[Record]:

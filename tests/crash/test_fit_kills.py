@@ -14,7 +14,7 @@ import pytest
 from crash.homes import LABELS, TEXT, Homes, edit, handed_in, results
 from crash.victim import in_memory
 
-from stream_dp.services.releaser.inputs import marker
+from stream_dp.services.releaser.inputs import close_marker
 from stream_dp.services.topics import RESULTS
 
 pytest.importorskip("jax")
@@ -81,7 +81,7 @@ def test_a_killed_fit_goes_on_from_its_transcript(homes: Homes) -> None:
     assert handed_in(homes) == 0
 
     # Panels go on meanwhile.
-    homes.send([marker(4, 0)])
+    homes.send([close_marker(4, 0)])
     assert not homes.run()
     panels.append(("pairs", "2021-04"))
     assert published(homes) == panels

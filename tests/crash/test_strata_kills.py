@@ -25,7 +25,7 @@ from stream_dp.population.reports import Decoder
 from stream_dp.release.panels import TOPIC, read_estimates
 from stream_dp.services import journal
 from stream_dp.services.cli import main
-from stream_dp.services.releaser.inputs import marker, reasons_of
+from stream_dp.services.releaser.inputs import close_marker, reasons_of
 from stream_dp.services.topics import DEAD_LETTERS, REPORTS
 from stream_dp.study import Study
 
@@ -123,7 +123,7 @@ def homes(memory: Path, request: pytest.FixtureRequest) -> Homes:
     made = Homes(memory / request.node.name, TEXT)
     for number in range(1, PERIODS + 1):
         told = [msgspec.json.encode(report) for n, report in reports() if n == number]
-        made.send([*(Record(REPORTS, data, None, (), 0) for data in told), marker(number, 0)])
+        made.send([*(Record(REPORTS, data, None, (), 0) for data in told), close_marker(number, 0)])
     return made
 
 
@@ -132,7 +132,7 @@ def check_all(homes: Homes, capsys: pytest.CaptureFixture[str]) -> None:
     entries, study = homes.entries(), homes.setting.study
     assert [entry.number for entry in entries] == list(range(PERIODS + 1))
     with homes.log() as log:
-        ledger = journal.check(entries, plan_study(study), log.describe(REPORTS))
+        ledger = journal.check_journal(entries, plan_study(study), log.describe(REPORTS))
         reasons = reasons_of(log.read(DEAD_LETTERS, {0: 0}, 10**6, 0).records)
     assert ledger.spent == plan_study(study).total == Fraction(2 + 4 + 4 + 4, 10)
     assert [r.value for e in entries for r in e.public_records()] == [

@@ -172,7 +172,7 @@ def check(victim: Victim, expected: list[dict[str, Any]], *, snapshots_lost: boo
     assert victim.seen == place.rows(TOPIC)
     study, _ = load_study(place.file)
     with place.log() as log:
-        ledger = journal.check(entries, plan_study(study), log.describe(REPORTS))
+        ledger = journal.check_journal(entries, plan_study(study), log.describe(REPORTS))
     assert ledger == plan_study(study).ledger().charge(
         *(c for n in range(1, 6) for c in plan_study(study).charges(n))
     )

@@ -19,7 +19,7 @@ from stream_dp.services import journal
 from stream_dp.services.commands.operator import releaser
 from stream_dp.services.deployment import Deployment
 from stream_dp.services.journal import Entry
-from stream_dp.services.releaser.inputs import marker, reasons_of
+from stream_dp.services.releaser.inputs import close_marker, reasons_of
 from stream_dp.services.topics import DEAD_LETTERS, REPORTS
 
 PEOPLE = [f"person-{i:02d}" for i in range(30)]
@@ -191,7 +191,7 @@ class Days:
         return [*usual, *again, *cleared, *partly, *early, *late, *unusable]
 
     def markers(self, number: int) -> list[Record]:
-        return [marker(number, p) for p in range(self.partitions)]
+        return [close_marker(number, p) for p in range(self.partitions)]
 
     def day(self, number: int) -> list[Record]:
         """All that is sent for a period: reports, markers, and reports behind the markers."""

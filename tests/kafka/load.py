@@ -40,7 +40,7 @@ from stream_dp.log.topics import client
 from stream_dp.plan import plan_study
 from stream_dp.privacy.noise import Draw
 from stream_dp.services import journal
-from stream_dp.services.releaser.inputs import marker, reasons_of
+from stream_dp.services.releaser.inputs import close_marker, reasons_of
 from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.services.snapshots import Snapshots
 from stream_dp.services.topics import DEAD_LETTERS, REPORTS
@@ -261,7 +261,7 @@ def send(load: Load, log: Log) -> None:
     for closed, window in enumerate(load.windows, 1):
         log.append(Record(REPORTS, r.value, r.person.encode()) for r in window)
         if closed <= CLOSED:
-            log.append(marker(closed, part) for part in range(PARTITIONS))
+            log.append(close_marker(closed, part) for part in range(PARTITIONS))
 
 
 def release(load: Load, log: Log, public: Log, folder: Path) -> tuple[Outcome, str]:

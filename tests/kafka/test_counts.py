@@ -15,7 +15,7 @@ from confluent_kafka import Producer
 from days import Days
 
 from stream_dp.log.base import Record
-from stream_dp.services.releaser.inputs import marker
+from stream_dp.services.releaser.inputs import close_marker
 from stream_dp.services.topics import REPORTS
 from stream_dp.study import Periods
 
@@ -76,7 +76,7 @@ def markers_that_differ(days: Days) -> Input:
     """Some partitions are told of the last period only, some of every period twice."""
     found = []
     for number in range(1, PERIODS + 1):
-        told = [marker(number, p) for p in range(PARTITIONS) if p % 2 or number == PERIODS]
+        told = [close_marker(number, p) for p in range(PARTITIONS) if p % 2 or number == PERIODS]
         found.append([*days.reports(number), *told, *told])
     return found
 

@@ -15,9 +15,9 @@ from stream_dp.errors import Inconsistent
 from stream_dp.log.kafka import KafkaLog
 from stream_dp.population.reports import LARGEST
 from stream_dp.services.cli import main
-from stream_dp.services.jobs.records import Board
+from stream_dp.services.jobs.records import JobBoard
 from stream_dp.services.journal import read as read_journal
-from stream_dp.services.releaser.inputs import marker, reasons_of
+from stream_dp.services.releaser.inputs import close_marker, reasons_of
 from stream_dp.services.topics import DEAD_LETTERS, JOBS, JOURNAL, REPORTS, RESULTS, TRANSCRIPTS
 
 STUDY = """
@@ -69,7 +69,7 @@ class Place:
         return produce(self.server, f"{self.prefix}.{topic}", partition, batch(records, codec))
 
     def mark(self, number):
-        self.log.append(marker(number, p) for p in range(self.partitions))
+        self.log.append(close_marker(number, p) for p in range(self.partitions))
 
     def run(self):
         return main(["run", str(self.path), "--until-idle"])
@@ -310,7 +310,7 @@ def test_strange_records_about_jobs_decide_nothing(place):
             for name in parts:
                 headers = [(b"stream-dp-part", name), (b"stream-dp-progress", None)]
                 here.send([Raw(odd.value, odd.key, headers, 2**62)], topic=topic)
-    board = Board(here.log, whole=True)
+    board = JobBoard(here.log, keep_parts=True)
     board.refresh(rounds=True)
     assert not board.jobs
 

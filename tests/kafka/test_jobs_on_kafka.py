@@ -16,9 +16,9 @@ from stream_dp.errors import UserError
 from stream_dp.log.base import Fenced
 from stream_dp.services import journal
 from stream_dp.services.deployment import Deployment
-from stream_dp.services.groups.roster import deliver, read
+from stream_dp.services.groups.roster import read_roster, send_roster
 from stream_dp.services.jobs.records import following
-from stream_dp.services.releaser.inputs import marker
+from stream_dp.services.releaser.inputs import close_marker
 from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.services.synthesizer.worker import Worker
 from stream_dp.services.topics import REPORTS, TRANSCRIPTS
@@ -37,7 +37,7 @@ def send(setting: Deployment) -> None:
     with closing(setting.log()) as log:
         log.create({REPORTS: 1})
         for number in range(1, PERIODS + 1):
-            log.append([*reports(number), marker(number, 0)])
+            log.append([*reports(number), close_marker(number, 0)])
 
 
 def released(setting: Deployment) -> bool:
@@ -59,8 +59,8 @@ def test_two_workers_and_one_data_set_for_each_job(
     work(setting)  # before the releaser's first start: there is nothing to do
     with pytest.raises(UserError, match="no table of groups was sent"):
         released(setting)
-    assert deliver(setting, roster())
-    assert not deliver(setting, roster())
+    assert send_roster(setting, roster())
+    assert not send_roster(setting, roster())
     assert not released(setting)
     workers = [threading.Thread(target=work, args=(setting,)) for _ in range(2)]
     for worker in workers:
@@ -88,7 +88,7 @@ def test_two_tables_of_groups_at_once_leave_a_sound_chain(setting: Deployment) -
 
         def send_table(seed: int, ended: list[type] = ended) -> None:
             try:
-                deliver(setting, roster(seed=seed))
+                send_roster(setting, roster(seed=seed))
                 ended.append(bool)
             except Fenced:
                 ended.append(Fenced)
@@ -102,6 +102,6 @@ def test_two_tables_of_groups_at_once_leave_a_sound_chain(setting: Deployment) -
         assert len(ended) == 2
         assert bool in ended
         with closing(setting.log()) as log:
-            last = read(log)
+            last = read_roster(log)
         assert last is not None
         assert last.hash in {roster(seed=seed).hash for seed in seeds}

@@ -15,8 +15,8 @@ from crash.victim import in_memory
 from stream_dp.log.base import Record
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.services.cli import main
-from stream_dp.services.groups.roster import deliver
-from stream_dp.services.releaser.inputs import marker
+from stream_dp.services.groups.roster import send_roster
+from stream_dp.services.releaser.inputs import close_marker
 from stream_dp.services.topics import TRANSCRIPTS
 
 ALONE = TEXT[: TEXT.index('[[releases]]\nname = "pairs"')] + TEXT[
@@ -45,11 +45,11 @@ def run(path: Path, more: list[Record]) -> dict[str, bytes | str]:
     with pytest.MonkeyPatch.context() as patch:
         secrets_fixed(patch)
         patch.setattr("stream_dp.log.sqlite.clock_module.time", lambda: 1e9)
-        deliver(homes.setting, roster())
+        send_roster(homes.setting, roster())
         for number in range(1, PERIODS + 1):
             own = [r for r in more if f'"{LABELS[number - 1]}"'.encode() in (r.value or b"")]
             others = [r for r in reports(number) if f'"{X}"'.encode() not in (r.value or b"")]
-            homes.send([*others, *(own or []), marker(number, 0)])
+            homes.send([*others, *(own or []), close_marker(number, 0)])
         homes.run(tell=told.append)
         held = [np.array(c, "<i8").tobytes() for c in ANSWERS]
         with homes.log() as log:

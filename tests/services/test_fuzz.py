@@ -23,7 +23,7 @@ from stream_dp.population.reports import REASONS, Decoder
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.services import cli
 from stream_dp.services.journal import read as read_journal
-from stream_dp.services.releaser.inputs import marker, reasons_of
+from stream_dp.services.releaser.inputs import close_marker, reasons_of
 from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.services.snapshots import Snapshots
 from stream_dp.services.topics import DEAD_LETTERS, REPORTS
@@ -564,7 +564,7 @@ class Service:
         self.public.close()
 
     def mark(self, number):
-        self.log.append(marker(number, p) for p in range(self.partitions))
+        self.log.append(close_marker(number, p) for p in range(self.partitions))
 
     def run(self):
         return Releaser(

@@ -11,8 +11,8 @@ from crash.homes import Homes, reports, roster
 import stream_dp.services.groups.roster as module
 from stream_dp.errors import UserError
 from stream_dp.log.base import Busy
-from stream_dp.services.groups.roster import deliver, read
-from stream_dp.services.releaser.inputs import marker
+from stream_dp.services.groups.roster import read_roster, send_roster
+from stream_dp.services.releaser.inputs import close_marker
 from stream_dp.services.topics import JOURNAL
 
 
@@ -43,19 +43,19 @@ def test_two_tables_at_once_leave_a_sound_chain(
 
     def other() -> None:
         try:
-            deliver(homes.setting, roster(seed=6))
+            send_roster(homes.setting, roster(seed=6))
         except Busy as error:
             refused.append(str(error))
 
     meanwhile(monkeypatch, "messages", other)
-    assert deliver(homes.setting, roster())
+    assert send_roster(homes.setting, roster())
     assert len(refused) == 1
     assert "another process is its groups; stop that one first" in refused[0]
     with homes.log() as log:
-        last = read(log)
+        last = read_roster(log)
     assert last is not None
     assert last.hash == roster().hash
-    homes.send([*reports(1), marker(1, 0)])
+    homes.send([*reports(1), close_marker(1, 0)])
     assert not homes.run()
     assert [entry.number for entry in homes.entries()] == [0, 1]
 
@@ -74,8 +74,8 @@ def test_a_table_that_is_sent_while_the_study_begins_changes_nothing(
 
     monkeypatch.setattr(module, "_bound", bound)
     with pytest.raises(UserError, match="begun with another table"):
-        deliver(homes.setting, roster(seed=6))
+        send_roster(homes.setting, roster(seed=6))
     assert calls == [None, roster().hash]
     assert homes.rows(JOURNAL)
     assert not homes.run()
-    assert not deliver(homes.setting, roster())
+    assert not send_roster(homes.setting, roster())

@@ -36,10 +36,10 @@ from stream_dp.release.panels import TOPIC
 from stream_dp.services import journal
 from stream_dp.services.cli import main
 from stream_dp.services.commands.jobs import worker_command
-from stream_dp.services.groups.roster import Roster, deliver
-from stream_dp.services.jobs.progress import Told
-from stream_dp.services.jobs.records import result_records, told_record
-from stream_dp.services.releaser.inputs import marker
+from stream_dp.services.groups.roster import Roster, send_roster
+from stream_dp.services.jobs.progress import Progress
+from stream_dp.services.jobs.records import progress_record, result_records
+from stream_dp.services.releaser.inputs import close_marker
 from stream_dp.services.releaser.listen import ConfidentialMetrics
 from stream_dp.services.topics import RESULTS
 
@@ -148,9 +148,9 @@ def test_columns_have_the_order_of_the_study(folder: Path) -> None:
     homes = Homes(folder / "homes", text)
     held = roster()
     regions = held.attributes["region"]
-    deliver(homes.setting, Roster({"zone": regions}, held.persons, held.group_of))
+    send_roster(homes.setting, Roster({"zone": regions}, held.persons, held.group_of))
     for number in range(1, PERIODS + 1):
-        homes.send([*reports(number), marker(number, 0)])
+        homes.send([*reports(number), close_marker(number, 0)])
     homes.run()
     homes.work()
     assert homes.run()
@@ -201,7 +201,7 @@ def test_one_person_changes_their_own_row_and_no_other(folder: Path, change: str
     found = []
     for changed in (False, True):
         homes = Homes(folder / str(changed))
-        deliver(homes.setting, roster())
+        send_roster(homes.setting, roster())
         for number in range(1, PERIODS + 1):
             sent = reports(number)
             if change == "crowd":
@@ -217,7 +217,7 @@ def test_one_person_changes_their_own_row_and_no_other(folder: Path, change: str
                     "first": [*own, *others],
                     "crowd": [*others, *more],
                 }[change]
-            homes.send([*sent, marker(number, 0)])
+            homes.send([*sent, close_marker(number, 0)])
         homes.run()
         held = {}
         for which in ("groups", "people"):
@@ -242,7 +242,7 @@ def test_members_keep_their_places_where_snapshots_are_lost(folder: Path, lost: 
             kept = sorted((homes.folder / "homes-snapshots").glob("*-period-*"))
             for path in kept if lost == "all" else kept[-1:]:
                 path.unlink()
-        homes.send([*reports(3), marker(3, 0)])
+        homes.send([*reports(3), close_marker(3, 0)])
         homes.run()
         (path,) = (homes.folder / "homes-snapshots").glob(f"*-{LABELS[2]}-*-people-*")
         found.append(pq.read_table(path).to_pylist())
@@ -275,8 +275,8 @@ def test_a_failing_worker_holds_back_no_continual_release(
 
 
 def test_a_worker_that_hangs_holds_back_no_continual_release(homes: Homes) -> None:
-    deliver(homes.setting, roster())
-    homes.send([*reports(1), marker(1, 0), *reports(2), marker(2, 0)])
+    send_roster(homes.setting, roster())
+    homes.send([*reports(1), close_marker(1, 0), *reports(2), close_marker(2, 0)])
     stop, told = threading.Event(), list[str]()
     with homes.releaser(worker=HANGS, stop=stop, tell=told.append) as releaser:
         thread = threading.Thread(target=releaser.run)
@@ -285,7 +285,7 @@ def test_a_worker_that_hangs_holds_back_no_continual_release(homes: Homes) -> No
         try:
             while not releaser.facts.jobs and time.monotonic() < deadline:
                 time.sleep(0.02)
-            homes.send([*reports(3), marker(3, 0)])
+            homes.send([*reports(3), close_marker(3, 0)])
             while f"published {LABELS[2]}" not in told and time.monotonic() < deadline:
                 time.sleep(0.02)
         finally:
@@ -391,22 +391,22 @@ def test_a_worker_of_another_study_does_nothing(
 def test_another_table_is_refused_once_the_study_has_begun(
     homes: Homes, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    deliver(homes.setting, roster(3))
-    assert deliver(homes.setting, roster())
+    send_roster(homes.setting, roster(3))
+    assert send_roster(homes.setting, roster())
     homes.prepare().run()
-    assert not deliver(homes.setting, roster())
+    assert not send_roster(homes.setting, roster())
     with pytest.raises(UserError, match="begun with another table"):
-        deliver(homes.setting, roster(seed=6))
+        send_roster(homes.setting, roster(seed=6))
     edit(homes, "DELETE FROM records WHERE topic = ?", "journal")
     kept = homes.folder / "homes-public.db"
     kept.unlink()
-    assert deliver(homes.setting, roster(seed=6))
+    assert send_roster(homes.setting, roster(seed=6))
 
 
 def test_a_table_that_was_changed_behind_its_back(homes: Homes, folder: Path) -> None:
     homes.prepare().run()
     other = Homes(folder / "other").prepare()
-    deliver(other.setting, roster(seed=6))
+    send_roster(other.setting, roster(seed=6))
     edit(homes, "DELETE FROM records WHERE topic = ?", "groups")
     with homes.log() as log:
         from stream_dp.log.base import Record
@@ -450,7 +450,7 @@ def test_faults_of_a_table(
 
 def test_a_data_set_is_not_public_before_its_periods_time(folder: Path) -> None:
     homes, clock = Homes(folder / "homes", SCHEDULE), Clock(1_609_459_200.0)
-    deliver(homes.setting, roster())
+    send_roster(homes.setting, roster())
     homes.send(reports(1))
     closes = [homes.setting.study.periods.close_time(n) or 0 for n in (1, 2, 3)]
     for number in (1, 2):
@@ -521,7 +521,7 @@ def test_confidential_metrics_of_jobs(homes: Homes) -> None:
     homes.prepare().run()
     (job,) = (job.id for entry in homes.entries() for job in entry.jobs)
     with homes.log() as log:
-        log.append([told_record(Told(job, 3, 20, 1.5, math.nan))])
+        log.append([progress_record(Progress(job, 3, 20, 1.5, math.nan))])
     with homes.releaser() as releaser:
         releaser.run(until_idle=True)
         found = ConfidentialMetrics(releaser.facts).collect()

@@ -25,7 +25,7 @@ from stream_dp import __version__
 from stream_dp.errors import UserError
 from stream_dp.services.cli import main
 from stream_dp.services.releaser import listen
-from stream_dp.services.releaser.facts import Cells, Facts
+from stream_dp.services.releaser.facts import CellCounts, Facts
 from stream_dp.services.releaser.listen import listening
 from stream_dp.studyfile import load_study
 
@@ -323,12 +323,12 @@ def test_errors_inside_a_page_stay_inside(
 def test_a_client_that_leaves_in_the_middle(
     facts: Facts, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    facts.cells = Cells(rejected={f"reason {i}": i for i in range(200_000)})
+    facts.cells = CellCounts(rejected={f"reason {i}": i for i in range(200_000)})
     with both(facts) as (inside, _):
         with socket.create_connection(("127.0.0.1", inside), timeout=10) as sent:
             sent.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             sent.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
-        facts.cells = Cells()
+        facts.cells = CellCounts()
         assert ask(inside, "/metrics").status == 200
         time.sleep(0.3)
     assert capfd.readouterr() == ("", "")

@@ -11,7 +11,7 @@ from crash.victim import in_memory
 
 from stream_dp.errors import UserError
 from stream_dp.release.panels import TOPIC
-from stream_dp.services.releaser.inputs import marker
+from stream_dp.services.releaser.inputs import close_marker
 from stream_dp.study.periods import Periods
 from stream_dp.studyfile import load_study
 
@@ -32,9 +32,9 @@ def at_time(place: Place, now: float) -> None:
 
 def test_a_release_goes_out_a_fixed_time_after_the_last_marker(place: Place) -> None:
     start = place.clock()
-    place.send([report(0, "p", LABELS[0], {"work": "yes"}), marker(1, 0)])
+    place.send([report(0, "p", LABELS[0], {"work": "yes"}), close_marker(1, 0)])
     at_time(place, start + 100)
-    place.send([marker(1, 1)])
+    place.send([close_marker(1, 1)])
     declared = len({row[3] for row in place.rows(TOPIC)}) if place.public_db.exists() else 0
     at_time(place, start + 500)  # reading took that long
     said: list[str] = []

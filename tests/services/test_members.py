@@ -147,7 +147,7 @@ def test_a_table_that_was_sent_before_the_rule_was_declared_is_checked_again(
     assert main(["groups", str(path), *files, "--group", "home"]) == 0
     setting = Deployment.load(file(tmp_path, RULE))
     with closing(setting.log()) as log, pytest.raises(UserError, match="1 members are somebody"):
-        recovery.roster(log, setting.study, None)
+        recovery.bound_roster(log, setting.study, None)
     capsys.readouterr()
     assert main(["run", str(path), "--until-idle"]) == 2
     assert "study.ids" in capsys.readouterr().err

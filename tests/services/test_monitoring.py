@@ -32,7 +32,7 @@ from stream_dp.log.base import Record
 from stream_dp.log.topics import ANSWER
 from stream_dp.population.reports import REASONS
 from stream_dp.services.releaser import live as roles
-from stream_dp.services.releaser.facts import SILENCE, Cells, Facts, JobFacts
+from stream_dp.services.releaser.facts import SILENCE, CellCounts, Facts, JobFacts
 from stream_dp.services.releaser.inputs import _ASK
 from stream_dp.services.releaser.listen import PublicMetrics
 from stream_dp.services.releaser.releaser import Releaser
@@ -237,7 +237,7 @@ def test_nothing_confidential_reaches_the_public_metrics(place: Place) -> None:
     study = load_study(place.file)[0]
     empty, full = Facts(study), Facts(study)
     full.recovered, full.open_period, full.records_read = True, 3, 17
-    full.cells = Cells(5, 4, 3, 2, dict.fromkeys(REASONS, 9))
+    full.cells = CellCounts(5, 4, 3, 2, dict.fromkeys(REASONS, 9))
     full.closed_accepted, full.released = 8, 2
     full.jobs["job"] = JobFacts("failed", 1, 2, 3.0, 4.0)
     full.answer()

@@ -19,8 +19,8 @@ from stream_dp.log.message import messages
 from stream_dp.plan import plan_study
 from stream_dp.release.panels import TOPIC
 from stream_dp.services.cli import main
-from stream_dp.services.groups.roster import deliver
-from stream_dp.services.releaser.inputs import marker
+from stream_dp.services.groups.roster import send_roster
+from stream_dp.services.releaser.inputs import close_marker
 from stream_dp.services.releaser.listen import PublicMetrics
 from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.studyfile import parse_study
@@ -157,7 +157,7 @@ def folder() -> Iterator[Path]:
 
 
 def sent(homes: Homes, number: int) -> None:
-    homes.send([*reports(number), marker(number, 0)])
+    homes.send([*reports(number), close_marker(number, 0)])
 
 
 @settings(
@@ -177,7 +177,7 @@ def test_all_who_say_what_is_spent_say_the_same(
     homes = Homes(folder / str(name) / str(len(list(folder.iterdir()))), text(made))
     batches = bool(homes.setting.study.batches)
     if batches:
-        deliver(homes.setting, roster())
+        send_roster(homes.setting, roster())
     seen: list[tuple[int, Fraction]] = []
     for number in range(1, PERIODS + 1):
         sent(homes, number)

@@ -17,12 +17,12 @@ from stream_dp.log.base import Record
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.services.cli import main
 from stream_dp.services.commands.jobs import _Bar
-from stream_dp.services.jobs.progress import Told, duration
-from stream_dp.services.jobs.records import Board, told_record
+from stream_dp.services.jobs.progress import Progress, duration
+from stream_dp.services.jobs.records import JobBoard, progress_record
 from stream_dp.services.synthesizer.transcript import Transcript
 from stream_dp.services.topics import JOB_TOPICS, TRANSCRIPTS
 
-HALF = Told("a", 3, 6, 1.25, 90.0)
+HALF = Progress("a", 3, 6, 1.25, 90.0)
 
 
 class Terminal(io.StringIO):
@@ -40,8 +40,8 @@ def test_durations(seconds: float, words: str) -> None:
 
 def test_words_leave_out_what_is_not_known() -> None:
     assert HALF.words == "round 3 of 6, error 1.25, 1m 30s left"
-    assert Told("a", 1, 6, math.nan, math.nan).words == "round 1 of 6"
-    json.dumps(Told("a", 1, 6, math.nan, math.inf).as_dict(), allow_nan=False)
+    assert Progress("a", 1, 6, math.nan, math.nan).words == "round 1 of 6"
+    json.dumps(Progress("a", 1, 6, math.nan, math.inf).as_dict(), allow_nan=False)
 
 
 def test_what_is_told_is_no_round(tmp_path: Path) -> None:
@@ -49,18 +49,18 @@ def test_what_is_told_is_no_round(tmp_path: Path) -> None:
     log.create(JOB_TOPICS)
     transcript = Transcript(log, "a")
     transcript.record(0, b"x")
-    log.append([told_record(Told("a", 1, 6, math.nan, math.nan)), told_record(HALF)])
+    log.append([progress_record(Progress("a", 1, 6, math.nan, math.nan)), progress_record(HALF)])
     for value in (b"{", b"[]", b'{"job":"a","done":1e999,"rounds":1,"error":null,"left":null}'):
         log.append([Record(TRANSCRIPTS, value, None, (("stream-dp-progress", b""),), 0)])
-    log.append([told_record(Told("b", 2, 2, 1.0, 0.0))])
+    log.append([progress_record(Progress("b", 2, 2, 1.0, 0.0))])
     assert transcript.record(1, b"y") == b"y"
     assert Transcript(log, "a").rounds() == [b"x", b"y"]
-    board = Board(log)
+    board = JobBoard(log)
     board.refresh(rounds=True)
     assert dict(board.rounds) == {"a": 2}
-    assert {job: told for job, (told, _) in board.told.items()} == {
+    assert {job: told for job, (told, _) in board.progress.items()} == {
         "a": HALF,
-        "b": Told("b", 2, 2, 1.0, 0.0),
+        "b": Progress("b", 2, 2, 1.0, 0.0),
     }
     log.close()
 
@@ -70,8 +70,8 @@ def test_one_line_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", screen)
     with _Bar() as bar:
         bar.show(HALF)
-        bar.show(Told("a", 6, 6, 1.0, 0.0))
-        bar.show(Told("b", 1, 2, math.nan, math.nan))
+        bar.show(Progress("a", 6, 6, 1.0, 0.0))
+        bar.show(Progress("b", 1, 2, math.nan, math.nan))
     lines = screen.getvalue().split("\n")
     assert len(lines) == 3
     assert "#####          | a: round 3 of 6, error 1.25, 1m 30s left" in lines[0].replace("█", "#")

@@ -7,7 +7,7 @@ import pytest
 from stream_dp.log.base import Record
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.services.cli import main
-from stream_dp.services.releaser.inputs import marker
+from stream_dp.services.releaser.inputs import close_marker
 from stream_dp.services.topics import REPORTS
 
 STUDY = """
@@ -108,7 +108,7 @@ def test_nothing_is_quoted_of_other_programs_records(told, study):
     report_ = {"person": SECRET, "period": "2001", "values": {SECRET: 1, "b": SECRET}}
     log.append([Record(REPORTS, json.dumps(r).encode()) for r in (report, report_)])
     log.append([Record(REPORTS, b"x", None, (("stream-dp-source", b"\x1b[2J\xff\xc2\x9b"),))])
-    log.append([marker(1, 0)])
+    log.append([close_marker(1, 0)])
     log.close()
     told("run", study, "--until-idle")
     assert cells(told, study) == {
@@ -157,10 +157,10 @@ def test_a_close_in_some_partitions_only_is_asked_for_again(told, study):
     study.write_text(STUDY + "[run]\npartitions = 2\n")
     told("run", study, "--until-idle")
     log = SqliteLog(study.parent / "told.db")
-    log.append([marker(1, 0)])
+    log.append([close_marker(1, 0)])
     held = json.loads(told("status", study, "--json"))
     assert held["waits_for"] == f"stream-dp close {study} 2001"
-    log.append([marker(2, 1)])
+    log.append([close_marker(2, 1)])
     log.close()
     held = json.loads(told("status", study, "--json"))
     assert held["waits_for"].startswith("stream-dp run")

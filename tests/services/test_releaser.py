@@ -34,7 +34,7 @@ from crash.victim import in_memory
 
 from stream_dp.log.base import MOST_BYTES, Busy
 from stream_dp.release.panels import TOPIC
-from stream_dp.services.releaser.inputs import marker
+from stream_dp.services.releaser.inputs import close_marker
 from stream_dp.services.topics import DEAD_LETTERS
 
 
@@ -76,11 +76,11 @@ def test_what_it_says_and_what_it_waits_for(place: Place) -> None:
 
 
 def test_a_period_waits_for_a_marker_in_every_partition(place: Place) -> None:
-    place.send([marker(1, 0)])
+    place.send([close_marker(1, 0)])
     assert not place.run()
     assert [e.number for e in place.entries()] == [0]
     place.send([report(0, "p", LABELS[0], {"work": "yes"})])
-    place.send([report(1, "q", LABELS[0], {"work": "yes"}), marker(1, 1)])
+    place.send([report(1, "q", LABELS[0], {"work": "yes"}), close_marker(1, 1)])
     assert not place.run()
     entry = place.entries()[-1]
     assert (entry.number, entry.cut, counts(entry)) == (1, {0: 1, 1: 2}, {"working": [1]})
@@ -109,12 +109,12 @@ def test_what_comes_after_a_close_is_a_dead_letter(place: Place) -> None:
 def test_nothing_beyond_a_cut_is_folded_in_before_the_close(place: Place) -> None:
     """One partition runs ahead by many periods while the other one has not begun."""
     ahead = [[report(0, p, label, {"work": "yes"}) for p in "pq"] for label in LABELS]
-    place.send([r for n, part in enumerate(ahead, 1) for r in [*part, marker(n, 0)]])
+    place.send([r for n, part in enumerate(ahead, 1) for r in [*part, close_marker(n, 0)]])
     place.send([report(0, "late", LABELS[0], {"work": "yes"})])
     assert not place.run()
     assert len(place.entries()) == 1
     for number in range(1, PERIODS + 1):
-        place.send([marker(number, 1)])
+        place.send([close_marker(number, 1)])
         place.run()
         entry = place.entries()[-1]
         assert entry.cut == {0: 3 * number, 1: number}

@@ -19,9 +19,9 @@ from stream_dp.log.base import Record
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.release import data_sets as dataset
 from stream_dp.services.cli import main
-from stream_dp.services.groups.roster import Roster, _parts, deliver
+from stream_dp.services.groups.roster import Roster, _parts, send_roster
 from stream_dp.services.jobs.records import result_records
-from stream_dp.services.releaser.inputs import marker
+from stream_dp.services.releaser.inputs import close_marker
 from stream_dp.studyfile import load_study
 
 STUDY = """
@@ -253,10 +253,10 @@ def due(folder: Path, more: Sequence[Record] = ()) -> Homes:
     """Everybody reported `work` 1, 0, 1, 0, 1 and the job is due; more: said in period 1."""
     text = MWEM.replace("sqlite:families", "sqlite:homes").replace("= 400", "= 6")
     homes = Homes(folder, text)
-    deliver(homes.setting, ROSTER)
+    send_roster(homes.setting, ROSTER)
     for number in (1, 2, 3):
         said = [report(p, number, work=1 - i % 2) for i, p in enumerate(ROSTER.persons)]
-        homes.send([*(more if number == 1 else ()), *said, marker(number, 0)])
+        homes.send([*(more if number == 1 else ()), *said, close_marker(number, 0)])
     homes.run()
     return homes
 

@@ -15,7 +15,7 @@ from stream_dp.population import Population
 from stream_dp.population.reports import LARGEST, Decoder
 from stream_dp.services.journal import read as read_journal
 from stream_dp.services.releaser.facts import Facts
-from stream_dp.services.releaser.inputs import Inputs, marker, reasons_of
+from stream_dp.services.releaser.inputs import Inputs, close_marker, reasons_of
 from stream_dp.services.topics import DEAD_LETTERS, REPORTS
 
 header_names = st.sampled_from(["stream-dp-close", "stream-dp-source", "", "h"]) | st.text(
@@ -100,7 +100,7 @@ def test_a_report_over_its_declared_size_is_unreadable(how, fits):
 def test_what_waits_behind_a_marker_is_bounded(tmp_path):
     """Two partitions wait at their marker, with much behind it, for the third."""
     service = Service(tmp_path / "s", OPEN, partitions=3)
-    service.log.append(marker(1, p) for p in (0, 1))
+    service.log.append(close_marker(1, p) for p in (0, 1))
     for part in (0, 1):
         service.log.append([Record(REPORTS, bytes(1_000_000), partition=part)] * 60)
     decoder, population = Decoder(OPEN, KEY), Population(OPEN)
@@ -139,7 +139,7 @@ def test_memory_follows_bytes_and_not_records(tmp_path):
     log.create({REPORTS: 1})
     for _ in range(7):
         log.append([Record(REPORTS, bytes(1_000_000))] * 50)
-    log.append([marker(1, 0)])
+    log.append([close_marker(1, 0)])
     log.close()
     done = subprocess.run(
         [sys.executable, "-c", CHILD, str(path)], capture_output=True, text=True, timeout=300

@@ -19,9 +19,9 @@ from stream_dp.client import PublicLog
 from stream_dp.log.message import canonical
 from stream_dp.release.data_sets import DataSet
 from stream_dp.services.cli import main
-from stream_dp.services.groups.roster import deliver
+from stream_dp.services.groups.roster import send_roster
 from stream_dp.services.jobs import records as joblog
-from stream_dp.services.releaser.inputs import marker
+from stream_dp.services.releaser.inputs import close_marker
 from stream_dp.study import Study
 from stream_dp.study.changes import changed_keys
 from stream_dp.studyfile import load_study, parse_study
@@ -88,10 +88,10 @@ def test_a_worker_works_under_another_description(
     if older:
         monkeypatch.setattr(joblog, "canonical", lambda held: canonical(without(held)))
     homes = Homes(folder / "homes")
-    deliver(homes.setting, roster())
+    send_roster(homes.setting, roster())
     for number, words in ((1, "first words"), (2, "first words" if older else "other words")):
         describe(homes.file, words)
-        homes.send([*reports(number), marker(number, 0)])
+        homes.send([*reports(number), close_marker(number, 0)])
         homes.run()
     homes.work()
     homes.run()

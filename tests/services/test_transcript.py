@@ -10,7 +10,7 @@ import pytest
 from stream_dp.log.base import Record
 from stream_dp.log.message import MOST_PART
 from stream_dp.log.sqlite import SqliteLog
-from stream_dp.services.jobs.records import Board, File, Job, job_id, job_record
+from stream_dp.services.jobs.records import Job, JobBoard, SnapshotFile, job_id, job_record
 from stream_dp.services.synthesizer.transcript import Transcript
 from stream_dp.services.topics import JOB_TOPICS, TRANSCRIPTS
 
@@ -35,7 +35,7 @@ def test_rounds_are_read_back_by_job(log: SqliteLog) -> None:
     assert other.record(0, b"y") == b"y"
     assert Transcript(log, "a").rounds() == [b"x", b""]
     assert other.rounds() == [b"y"]
-    board = Board(log)
+    board = JobBoard(log)
     board.refresh(rounds=True)
     assert dict(board.rounds) == {"a": 2, "a-b": 1}
 
@@ -78,7 +78,7 @@ def test_a_round_without_the_one_before_is_not_told(log: SqliteLog) -> None:
 def test_what_nobody_of_ours_wrote_decides_nothing(log: SqliteLog) -> None:
     log.append([Record(topic, b"{", b"a/0", (), 0) for topic in JOB_TOPICS])
     log.append([piece("a", 0, "w", 1, 2, b"a piece too many")])
-    board = Board(log, whole=True)
+    board = JobBoard(log, keep_parts=True)
     board.refresh(rounds=False)
     assert (board.jobs, board.results) == ({}, {})
     assert Transcript(log, "a").record(0, b"x") == b"x"
@@ -95,9 +95,9 @@ def test_a_job_that_is_sent_twice_is_one(log: SqliteLog) -> None:
     name = job_id("genesis", "households", "2021-02")
     assert name == job_id("genesis", "households", "2021-02")
     assert name != job_id("another", "households", "2021-02")
-    job = Job(name, "households", 2, "1/10", File("g", "0"), File("p", "1"))
+    job = Job(name, "households", 2, "1/10", SnapshotFile("g", "0"), SnapshotFile("p", "1"))
     log.append([job_record(job, study, False)] * 2)
-    board = Board(log)
+    board = JobBoard(log)
     board.refresh()
     assert list(board.jobs.values()) == [job]
     assert Job.of(job.as_dict(), 2) == job
