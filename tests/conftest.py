@@ -1,12 +1,8 @@
 """Property tests repeat exactly: the same examples on every run."""
 
 import os
-import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "deploy" / "kafka"))
 from broker import FOLDER, Broker
 from hypothesis import settings
 

@@ -6,10 +6,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-import shelves
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shelves import Shelf, Silent, shelf
+from kit import public_logs
+from kit.public_logs import Shelf, Silent, shelf
 
 from stream_dp.client import PublicLog
 from stream_dp.errors import Inconsistent, UserError
@@ -57,7 +57,7 @@ WORDS = ('"not at all"', "part", "full")
 
 def published(study, source, truth=TRUTH, periods=HORIZON):
     """The public messages of a study on this truth."""
-    return shelves.published(study, {"work": truth}, source, periods)
+    return public_logs.published(study, {"work": truth}, source, periods)
 
 
 def public(study, source, **options):

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import shelves
+from kit import public_logs
 
 from stream_dp.client import PublicLog
 from stream_dp.log.message import MOST_PART, records
@@ -45,7 +45,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("long") / "public.db"
     with closing(SqliteLog(path, public=True)) as log:
         log.create({"releases": 1})
-        for sent in shelves.published(study, {"poor": truth}, SeededNoise(1)):
+        for sent in public_logs.published(study, {"poor": truth}, SeededNoise(1)):
             log.append(records(sent, "releases", kind="k", source="s", content="c", time=None))
     return path
 

@@ -5,8 +5,8 @@ from fractions import Fraction
 import msgspec
 import numpy as np
 import pytest
-import small
-from small import Never, Silent, Still
+from kit import small_groups
+from kit.small_groups import Never, Silent, Still
 
 from stream_dp.batch.base import Memory
 from stream_dp.batch.loop import Plan, run
@@ -14,7 +14,7 @@ from stream_dp.batch.workload.counts import answers
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import SeededNoise, SystemNoise
 
-TRUTH = small.hierarchy()
+TRUTH = small_groups.hierarchy()
 PLAN = Plan(Fraction(3, 7), 4, 2)
 
 
@@ -24,14 +24,14 @@ def go(source, transcript=None, work=None, plan=PLAN, truth=TRUTH, told=None):
             told.append(line)
 
     transcript = Memory() if transcript is None else transcript
-    work = work or small.workload()
+    work = work or small_groups.workload()
     return run(truth, work, plan, lambda s: Still(truth, s), source, transcript, progress, "t")
 
 
 @pytest.mark.parametrize("candidates", ["marginals", "queries"])
 @pytest.mark.parametrize("opening", [True, False])
 def test_every_candidate_is_measured_once_at_most(candidates, opening):
-    work = small.workload(candidates, opening)
+    work = small_groups.workload(candidates, opening)
     made = go(SeededNoise(3), work=work)
     flat = [i for round_ in made.picked for i in round_]
     assert len(set(flat)) == len(flat)
@@ -44,7 +44,7 @@ def test_every_candidate_is_measured_once_at_most(candidates, opening):
 
 
 def test_answers_are_the_true_counts_and_their_noise():
-    work = small.workload()
+    work = small_groups.workload()
     made, noisy = go(Silent(), work=work), go(SeededNoise(1), work=work)
     true = answers(TRUTH, work.queries)
     assert (made.answers.values == true[made.answers.rows]).all()
@@ -59,7 +59,7 @@ def test_answers_are_the_true_counts_and_their_noise():
 
 
 def test_what_is_picked_is_what_the_model_answers_worst():
-    source, work = Silent(), small.workload(opening=False)
+    source, work = Silent(), small_groups.workload(opening=False)
     made = go(source, work=work, plan=Plan(Fraction(10**6), 1, 1))
     true = answers(TRUTH, work.queries)
     wrong = np.abs(true - np.rint(made.model.answers(np.arange(len(true)))))
@@ -130,7 +130,7 @@ def test_a_round_is_recorded_before_the_model_hears_of_it():
 
     run(
         TRUTH,
-        small.workload(),
+        small_groups.workload(),
         PLAN,
         lambda s: Hearing(TRUTH, s),
         SeededNoise(1),
@@ -156,7 +156,7 @@ def test_progress_may_end_a_fit_and_the_transcript_carries_on():
     with pytest.raises(Enough):
         run(
             TRUTH,
-            small.workload(),
+            small_groups.workload(),
             PLAN,
             lambda s: Still(TRUTH, s),
             SeededNoise(1),
@@ -172,7 +172,7 @@ def test_progress_may_end_a_fit_and_the_transcript_carries_on():
 
 
 def test_fewer_candidates_than_picks_are_all_measured():
-    work = small.workload()
+    work = small_groups.workload()
     free = work.candidates - work.opening
     made = go(SeededNoise(1), work=work, plan=Plan(Fraction(1), 1000, 1))
     assert sorted(i for r in made.picked for i in r) == list(range(work.candidates))
@@ -198,4 +198,4 @@ def test_fewer_candidates_than_picks_are_all_measured():
 @pytest.mark.parametrize("opening", [True, False])
 def test_rounds_of_something_else_are_refused(round_, opening):
     with pytest.raises(UserError, match="transcript"):
-        go(Never(), Memory([b"seed", round_]), small.workload(opening=opening))
+        go(Never(), Memory([b"seed", round_]), small_groups.workload(opening=opening))

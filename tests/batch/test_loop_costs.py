@@ -6,11 +6,11 @@ from itertools import product
 
 import numpy as np
 import pytest
-import small
 from grouped import RELATED, hierarchies
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small import Still
+from kit import small_groups
+from kit.small_groups import Still
 
 from stream_dp.batch.base import Memory
 from stream_dp.batch.data.domain import Hierarchy
@@ -35,7 +35,9 @@ RELATIONS = (
     st.fractions(Fraction(1, 100), Fraction(99, 100)),
     st.sampled_from(
         RELATIONS
-        + tuple(small.workload(c, o) for c, o in product(("marginals", "queries"), (True, False)))
+        + tuple(
+            small_groups.workload(c, o) for c, o in product(("marginals", "queries"), (True, False))
+        )
     ),
 )
 @settings(max_examples=50)
@@ -53,7 +55,7 @@ def test_a_plan_spends_all_of_rho_and_no_more(rho, rounds, picks, selection, ope
 def test_what_is_drawn_is_what_is_charged():
     """By hand, from the noise that the source is asked for."""
     spent = Fraction(0)
-    work = small.workload()
+    work = small_groups.workload()
 
     class Counting(SeededNoise):
         def draw(self, demand):
@@ -69,7 +71,7 @@ def test_what_is_drawn_is_what_is_charged():
             spent += picks * Fraction(2**2) / (2 * variance)
             return super().top(scores, picks, variance)
 
-    truth, plan = small.hierarchy(), Plan(Fraction(2, 9), 3, 2)
+    truth, plan = small_groups.hierarchy(), Plan(Fraction(2, 9), 3, 2)
     start = lambda s: Still(truth, s)  # noqa: E731
     run(truth, work, plan, start, Counting(1), Memory(), lambda *told: None, "t")
     assert spent == plan.rho
@@ -97,8 +99,8 @@ def chances(scores, variance):
 @pytest.mark.parametrize("candidates", ["marginals", "queries"])
 def test_picks_of_neighbours_differ_by_what_is_charged(candidates):
     """Brute force: Renyi divergences of every order, for every change of one person."""
-    truth = small.hierarchy(groups=5)
-    work = small.workload(candidates, opening=False)
+    truth = small_groups.hierarchy(groups=5)
+    work = small_groups.workload(candidates, opening=False)
     rho = Fraction(1, 3)
     variance = work.sensitivity**2 / (2 * rho)
     assert selection_rho(work.sensitivity, variance) == rho

@@ -4,9 +4,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-import small
 from grouped import HEAD
-from small import Never, Silent
+from kit import small_groups
+from kit.small_groups import Never, Silent
 
 from stream_dp.batch import kinds
 from stream_dp.batch.base import Memory
@@ -21,7 +21,7 @@ from stream_dp.errors import UserError
 from stream_dp.privacy.noise import SeededNoise, SystemNoise
 from stream_dp.study.groups import BatchRelease
 
-TRUTH = small.hierarchy(groups=2000)
+TRUTH = small_groups.hierarchy(groups=2000)
 SETTINGS = {
     "hpd-fixed": mixture.Settings(20, None, 30, 0.1),
     "hpd-gen": mixture.Settings(20, (16,), 150, 0.01),

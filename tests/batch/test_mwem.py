@@ -6,8 +6,8 @@ from math import exp, prod
 
 import numpy as np
 import pytest
-import small
 from grouped import ALIKE, CHILD, HEAD, OTHER, RELATED, SPOUSE_ROLE, count
+from kit import small_groups
 
 from stream_dp.batch.base import Memory
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy, Roles
@@ -42,7 +42,7 @@ def groups_of(domain):
                 yield attributes, members
 
 
-@pytest.mark.parametrize("domain", [small.DOMAIN, KIN], ids=["alike", "kin"])
+@pytest.mark.parametrize("domain", [small_groups.DOMAIN, KIN], ids=["alike", "kin"])
 def test_types_are_all_groups_up_to_order(domain):
     types, weights = grouptypes.every(domain)
     found = [
@@ -56,9 +56,9 @@ def test_types_are_all_groups_up_to_order(domain):
 
 
 def test_before_anything_is_known_members_are_uniform_and_independent():
-    types, weights = grouptypes.every(small.DOMAIN)
+    types, weights = grouptypes.every(small_groups.DOMAIN)
     orders = {}
-    for attributes, members in groups_of(small.DOMAIN):
+    for attributes, members in groups_of(small_groups.DOMAIN):
         key = attributes, tuple(sorted(members))
         chance = prod([1 / 2, 1 / 2, *[1 / 6] * len(members)])  # region, size, members
         orders[key] = orders.get(key, 0) + chance
@@ -68,7 +68,7 @@ def test_before_anything_is_known_members_are_uniform_and_independent():
         assert abs(weights[i] - orders[key]) < 1e-12
 
 
-@pytest.mark.parametrize("domain", [small.DOMAIN, KIN], ids=["alike", "kin"])
+@pytest.mark.parametrize("domain", [small_groups.DOMAIN, KIN], ids=["alike", "kin"])
 def test_what_each_type_adds_is_counted_one_by_one(domain):
     types, _ = grouptypes.every(domain)
     levels = range(5 if domain.roles else 2)
@@ -129,8 +129,8 @@ def plain(truth, made, passes):
 
 @pytest.mark.parametrize("candidates", ["marginals", "queries"])
 def test_it_is_what_the_plain_loops_do(candidates):
-    truth = small.hierarchy()
-    work = small.workload(candidates, opening=candidates == "marginals")
+    truth = small_groups.hierarchy()
+    work = small_groups.workload(candidates, opening=candidates == "marginals")
     start = mwem.starter(truth, work, passes=2)
     plan = Plan(Fraction(1, 5), 3, 1)
     made = run(truth, work, plan, start, SeededNoise(4), Memory(), lambda *told: None, "t")
@@ -138,7 +138,7 @@ def test_it_is_what_the_plain_loops_do(candidates):
 
 
 def test_it_learns_what_there_is_to_learn_and_repeats_itself():
-    truth = small.hierarchy(groups=3000)
+    truth = small_groups.hierarchy(groups=3000)
     release = BatchRelease(
         name="r", kind="mwem", attributes=("a", "b"), rho=Fraction(5), every=1, rounds=12, ways=2
     )
@@ -152,7 +152,7 @@ def test_it_learns_what_there_is_to_learn_and_repeats_itself():
     true = answers(truth, queries) / truth.G
     assert np.abs(answers(sample, queries) / truth.G - true).max() < 0.05
     assert np.abs(made.model.answers(np.arange(len(queries))) / truth.G - true).max() < 0.02
-    again = mwem.fit(truth, release, small.Never(), transcript, lambda *x: None)
+    again = mwem.fit(truth, release, small_groups.Never(), transcript, lambda *x: None)
     assert (again.model.weights == made.model.weights).all()
     assert (again.sample(7).people == sample.people).all()
 
@@ -168,7 +168,7 @@ def test_single_queries_are_candidates_too():
         per_round=2,
         candidates="queries",
     )
-    made = mwem.fit(small.hierarchy(), release, SeededNoise(1), Memory(), lambda *x: None)
+    made = mwem.fit(small_groups.hierarchy(), release, SeededNoise(1), Memory(), lambda *x: None)
     assert [len(p) for p in made.picked] == [4, *[2] * 5]
     assert np.diff(made.answers.ends).tolist()[3:] == [1] * 10
 

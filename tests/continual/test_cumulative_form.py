@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from walks import counts_of
+from kit.walks import counts_of
 
 from stream_dp.continual import Cumulative
 from stream_dp.continual.budgets import COUNTERS

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kit.walks import hand_made, released
 from scipy.stats import chi2
-from walks import hand_made, released
 
 from stream_dp.continual import Cumulative
 from stream_dp.continual.budgets import COUNTERS

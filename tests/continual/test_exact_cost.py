@@ -10,7 +10,7 @@ from itertools import accumulate, product
 
 import numpy as np
 import pytest
-from walks import counts_of
+from kit.walks import counts_of
 
 from stream_dp.continual import Cumulative, FixedWindow
 from stream_dp.continual.counters import tree

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kit.walks import counts_of, hand_made, released
 from scipy.stats import chi2
-from walks import counts_of, hand_made, released
 
 from stream_dp.continual import Cumulative, FixedWindow
 from stream_dp.continual.base import pack_state, shuffled_groups

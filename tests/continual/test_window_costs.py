@@ -11,7 +11,7 @@ from itertools import accumulate, product
 
 import numpy as np
 import pytest
-from walks import window_counts
+from kit.walks import window_counts
 
 from stream_dp.continual import FixedWindow
 from stream_dp.continual.window_costs import prefix_costs

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from walks import hand_made, released, window_counts
+from kit.walks import hand_made, released, window_counts
 
 from stream_dp.continual import FixedWindow
 from stream_dp.continual.base import pack_state

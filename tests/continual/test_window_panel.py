@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from kit.walks import hand_made, released, window_counts
 from scipy.stats import chi2
-from walks import hand_made, released, window_counts
 
 from stream_dp.continual import FixedWindow, window
 from stream_dp.continual.splits import project_nonnegative, shift_to_totals

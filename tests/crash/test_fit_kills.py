@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from crash.homes import LABELS, TEXT, Homes, edit, handed_in, results
-from crash.victim import in_memory
+from kit.households import LABELS, TEXT, Homes, edit, handed_in, results
+from kit.killed import in_memory
 
 from stream_dp.services.releaser.inputs import close_marker
 from stream_dp.services.topics import RESULTS
@@ -31,7 +31,7 @@ FIT = """
 import sys
 sys.path.insert(0, {tests!r})
 from pathlib import Path
-from crash.homes import Homes, Noted, dying
+from kit.households import Homes, Noted, dying
 note = lambda line: print(line, flush=True)
 homes = Homes(Path({folder!r}), Path({folder!r}, "homes.toml").read_text())
 homes.work(source=Noted(note), at=dying({call}, {name!r}, note))

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crash.small import PERIODS, Place, decided, script
-from crash.victim import Victim, check, die, in_memory
+from kit.killed import Victim, check, die, in_memory
+from kit.panels import PERIODS, Place, decided, script
 
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.services.releaser.releaser import Releaser

@@ -9,7 +9,10 @@ from itertools import count
 from typing import Any
 
 import pytest
-from crash.small import (
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kit.killed import Victim, check, in_memory
+from kit.panels import (
     PARTITIONS,
     PERIODS,
     Place,
@@ -21,9 +24,6 @@ from crash.small import (
     script,
     secrets_fixed,
 )
-from crash.victim import Victim, check, in_memory
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from stream_dp.log.base import Record, Stored
 from stream_dp.population import Population

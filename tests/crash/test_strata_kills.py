@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from crash.homes import NEVER, Homes
-from crash.small import Noiseless
-from crash.victim import in_memory
-from layered import Model
+from kit.households import NEVER, Homes
+from kit.killed import in_memory
+from kit.panels import Noiseless
+from kit.strata import Model
 
 from stream_dp.estimate.query import TotalQuery, parse_query
 from stream_dp.log.base import Record

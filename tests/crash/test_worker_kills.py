@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from crash.homes import (
+from kit.households import (
     NEVER,
     ROUNDS,
     Homes,
@@ -21,7 +21,7 @@ from crash.homes import (
     in_rounds,
     results,
 )
-from crash.victim import in_memory
+from kit.killed import in_memory
 
 from stream_dp.services.topics import JOBS
 
@@ -232,7 +232,7 @@ BESIDE = """
 import sys, time
 sys.path.insert(0, {tests!r})
 import pytest
-from crash.homes import in_rounds
+from kit.households import in_rounds
 from stream_dp.services.cli import main
 from stream_dp.services.synthesizer.transcript import Transcript
 in_rounds(pytest.MonkeyPatch())

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from crash.homes import EVERY, LABELS, roster
 from deploy.secured import PRIVATE, PUBLIC, Secured
+from kit.households import EVERY, LABELS, roster
 
 from deploy import secured
 

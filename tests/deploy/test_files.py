@@ -13,8 +13,8 @@ from pathlib import Path
 from shutil import which
 
 import pytest
-from crash.homes import TEXT as HOMES
-from crash.small import SCHEDULE
+from kit.households import TEXT as HOMES
+from kit.panels import SCHEDULE
 
 from stream_dp.log.topics import ANSWER
 from stream_dp.release.panels import TOPIC

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from batch.small import DOMAIN, Never, Silent
-from batch.small import hierarchy as small
+from kit.small_groups import DOMAIN, Never, Silent
+from kit.small_groups import hierarchy as small
 from numpy.typing import NDArray
 
 from stream_dp.batch.base import Memory

@@ -12,8 +12,8 @@ from typing import Any
 
 import pyarrow.parquet
 import pytest
-from crash.homes import LABELS, PERIODS, TEXT, Homes, reports, roster
-from crash.victim import in_memory
+from kit.households import LABELS, PERIODS, TEXT, Homes, reports, roster
+from kit.killed import in_memory
 
 from stream_dp.batch import kinds
 from stream_dp.evaluation.data_sets import figures as quality_figures

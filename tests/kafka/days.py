@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from crash.small import Noiseless, decided, raw, secrets_fixed
+from kit.panels import Noiseless, decided, raw, secrets_fixed
 
 from stream_dp.log.base import Log, Record, Stored
 from stream_dp.services import journal

@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import confluent_kafka
 import pytest
-from crash.small import Noiseless, secrets_fixed
+from kit.panels import Noiseless, secrets_fixed
 
 import stream_dp.log.kafka
 import stream_dp.services.commands.operator as operator

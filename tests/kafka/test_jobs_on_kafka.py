@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from crash.homes import EVERY, PERIODS, Noted, in_rounds, reports, roster
+from kit.households import EVERY, PERIODS, Noted, in_rounds, reports, roster
 
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError

@@ -15,7 +15,7 @@ import pytest
 from broker import FOLDER, Broker
 from confluent_kafka import KafkaError, KafkaException
 from days import Days
-from probes import ask, until
+from kit.listeners import ask, until
 
 from stream_dp.log.topics import Topics
 from stream_dp.services.commands.operator import releaser

@@ -6,8 +6,8 @@ pytest.register_assert_rewrite("contract")
 
 from contract import LogContract, drain, sent, values  # noqa: E402
 
-from stream_dp.log.memory import MemoryLog  # noqa: E402
 from stream_dp.log.base import Busy, Record  # noqa: E402
+from stream_dp.log.memory import MemoryLog  # noqa: E402
 
 
 class TestMemory(LogContract):

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from crash.small import Clock, Place, secrets_fixed
+from kit.panels import Clock, Place, secrets_fixed
 from numpy.typing import NDArray
 
 from stream_dp.continual import Cumulative, FixedWindow, Joint, Step

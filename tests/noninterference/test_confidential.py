@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from crash.small import LABELS, PERIODS, Place, markers, raw, report, script
-from crash.victim import in_memory
+from kit.killed import in_memory
+from kit.panels import LABELS, PERIODS, Place, markers, raw, report, script
 
 from stream_dp.client import PublicLog
 from stream_dp.errors import Inconsistent

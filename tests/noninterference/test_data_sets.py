@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
-from crash.homes import LABELS, PERIODS, TEXT, Homes, report, reports, roster
-from crash.small import secrets_fixed
-from crash.victim import in_memory
+from kit.households import LABELS, PERIODS, TEXT, Homes, report, reports, roster
+from kit.killed import in_memory
+from kit.panels import secrets_fixed
 
 from stream_dp.log.base import Record
 from stream_dp.log.sqlite import SqliteLog

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from crash.small import LABELS, PARTITIONS, PERIODS, Place, declaration
-from crash.victim import in_memory
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit.killed import in_memory
+from kit.panels import LABELS, PARTITIONS, PERIODS, Place, declaration
 
 from stream_dp.log.base import Stored
 from stream_dp.population import Population

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from layered import KEY, PERIODS, STUDIES
+from kit.strata import KEY, PERIODS, STUDIES
 
 from stream_dp.log.base import Stored
 from stream_dp.population import Population

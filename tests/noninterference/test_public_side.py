@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crash.small import LABELS, MARKER, PEOPLE, SCHEDULE, declaration, raw, report, script
-from crash.victim import in_memory
+from kit.killed import in_memory
+from kit.panels import LABELS, MARKER, PEOPLE, SCHEDULE, declaration, raw, report, script
 from noninterference.coupled import Coupled, Vector, coupled, of, public_side, run
 
 from stream_dp.continual import Cumulative, FixedWindow, Step

@@ -13,7 +13,7 @@ import venv
 from pathlib import Path
 
 import pytest
-from crash.homes import TEXT, Homes
+from kit.households import TEXT, Homes
 
 from stream_dp.services.releaser.child import last_line
 

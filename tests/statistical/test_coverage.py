@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from histories import OPEN, SIZE, Case, joint, study_of, totals, window
+from kit.histories import OPEN, SIZE, Case, joint, study_of, totals, window
 
 from stream_dp.estimate.answer import _NORMAL_QUANTILE as REACH
 from stream_dp.estimate.answer import LEVEL

@@ -9,8 +9,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from histories import OPEN, Case, joint, study_of, totals, window
-from shelves import Silent, public_of
+from kit.histories import OPEN, Case, joint, study_of, totals, window
+from kit.public_logs import Silent, public_of
 
 from stream_dp.errors import UserError
 from stream_dp.estimate.answer import _NORMAL_QUANTILE as REACH

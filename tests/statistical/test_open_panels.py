@@ -9,10 +9,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from histories import OPEN, joint, study_of, window
 from hypothesis import given
 from hypothesis import strategies as st
-from shelves import Silent, counts_of, public_of
+from kit.histories import OPEN, joint, study_of, window
+from kit.public_logs import Silent, counts_of, public_of
 
 from stream_dp.continual import FixedWindow, mechanism
 from stream_dp.continual.splits import project_to_limits

@@ -1,0 +1,246 @@
+"""Best estimates against brute force: unknown numbers of people of every possible history.
+
+Whatever is true of counts follows from histories, so dense least squares over all of them needs no
+equality but a declared number of people. That it gives the same answers and errors shows that the
+estimator's equalities hold, and that none is missing.
+"""
+
+import itertools
+
+import numpy as np
+import pytest
+from kit.histories import OPEN, SIZE, Case, joint, study_of, totals, window
+from scipy.linalg import null_space
+from scipy.sparse import csr_array
+
+from stream_dp.errors import Inconsistent, UserError
+from stream_dp.estimate import estimator
+from stream_dp.estimate.estimator import ReleaseEstimator, fieller_share, number_of_people
+from stream_dp.estimate.least_squares import LeastSquares
+from stream_dp.estimate.measurements import PeriodMeasurements, releases_of_stream
+
+CASES = {
+    "histogram": (study_of([window(2, strategy="histogram")]), 1),
+    "contrasts": (study_of([window(2, strategy="contrasts")]), 1),
+    "three symbols": (study_of([window(2)], values=(0, 1, 2)), 1),
+    "wide and narrow": (study_of([window(3), window(2, strategy="histogram"), window(1)]), 1),
+    "totals": (study_of([totals()], relation="replace_one"), 1),
+    "both": (study_of([window(2, strategy="contrasts"), totals()]), 1),
+    "both, wide": (study_of([window(3, strategy="histogram"), totals()], count=5), 1),
+    "two events": (
+        study_of(
+            [window(2), totals((1,)), totals((1, 2)), totals((1, 2))], values=(0, 1, 2), count=3
+        ),
+        1,
+    ),
+    "other spans": (
+        study_of(
+            [window(2, last="3"), window(3, first="2"), totals(first="2"), totals(last="3")],
+            count=5,
+        ),
+        1,
+    ),
+    "a gap": (study_of([window(2, last="2"), window(2, first="4"), totals()], count=5), 1),
+    "private n": (
+        study_of([window(2), totals(size_share="1/5")], relation="add_remove"),
+        4,
+    ),
+    "late entry": (
+        study_of(
+            [window(2, strategy="histogram"), totals(size_share="1/5")],
+            relation="add_remove",
+            count=3,
+        ),
+        3,
+    ),
+    "late entry, the event is filled in": (
+        study_of(
+            [window(2, strategy="histogram"), totals(size_share="1/5")],
+            relation="add_remove",
+            missing=1,
+            count=3,
+        ),
+        3,
+    ),
+    "people come and go": (study_of([window(2, rows=700)], count=3, **OPEN), 3),
+    "people come and go, histograms": (
+        study_of([window(2, rows=700, strategy="histogram"), window(1, rows=700)], count=3, **OPEN),
+        3,
+    ),
+    "people come and go, totals": (
+        study_of([window(2, rows=700), totals(size_share="1/5")], count=3, **OPEN),
+        3,
+    ),
+    "absent, everybody counted": (
+        study_of([window(2, strategy="histogram"), totals(size_share="1/5")], count=3, **OPEN),
+        3,
+    ),
+    "absent, n public": (study_of([window(2), totals()], missing="absent", count=3), 1),
+    "entries": (
+        study_of([window(2, rows=700), totals(rows=700, size_share="1/5")], count=3, **OPEN),
+        3,
+    ),
+    "other counters": (
+        study_of([window(2), totals(counter="honaker"), totals(counter="unbounded")]),
+        1,
+    ),
+    "joint": (study_of([joint(2)]), 1),
+    "joint of people who come and go": (study_of([joint(2, rows=700)], count=3, **OPEN), 3),
+    "joint and others": (study_of([joint(3), window(2), totals(counter="tree")], count=4), 1),
+    "a stratum": (
+        study_of(
+            [window(2, rows=700, where={"region": "n"}), totals(rows=700, where={"region": "n"})],
+            count=3,
+        ),
+        1,
+    ),
+}
+
+
+def asked_of(declared, case):
+    """Queries of every kind, and the periods to ask them at."""
+    first, last = case.study.span(declared)
+    if declared.kind != "cumulative":
+        for number in range(first + declared.width - 1, last + 1):
+            for width in range(1, declared.width + 1):
+                for code in itertools.product(case.alphabet.values, repeat=width):
+                    if any(v != "absent" for v in code) or declared.rows is None:
+                        yield "pattern " + " ".join(map(str, code)), number
+                yield f"at-least 1 of last {width} x=1", number
+                yield f"consecutive {width} of last {width} x=1", number
+    if declared.kind != "window":
+        for number in range(first, last + 1):
+            for b in range(1, last - first + 2):
+                yield f"total at-least {b}", number
+
+
+# Equalities that would hold of newcomers' unknown past are not looked for there.
+NOT_BEST = {"late entry, the event is filled in"}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_answers_and_errors_are_those_of_all_histories(name):
+    study, late = CASES[name]
+    case = Case(study, late=late)
+    rows, values, variances = case.system
+    for declared in study.releases:
+        best = case.best(declared.name)
+        for text, number in asked_of(declared, case):
+            wanted = case.wanted(declared, text, number)
+            found = case.answer(best, declared, text, number)
+            value, variance = case.brute(wanted)
+            told = best.covariance(found, found)
+            # Unbiased, whatever histories people have.
+            each = found.weights @ rows + found.constant / SIZE
+            assert each == pytest.approx(wanted, abs=1e-8), (text, number)
+            assert found.value == pytest.approx(found.weights @ values + found.constant)
+            assert told == pytest.approx(found.weights**2 @ variances)
+            if name in NOT_BEST:
+                assert told >= variance * (1 - 1e-9)
+                continue
+            assert found.value == pytest.approx(value, rel=1e-7, abs=1e-5), (text, number)
+            assert told == pytest.approx(variance, rel=1e-7, abs=1e-10), (text, number)
+
+
+ALONE = {
+    "n private": (study_of([window(3, rows=700, strategy="contrasts")], **OPEN), 4),
+    "n public": CASES["contrasts"],
+    "three symbols": (study_of([window(2, strategy="contrasts")], values=(0, 1, 2), count=4), 1),
+    "open": (study_of([window(2, rows=700, strategy="contrasts")], count=3, **OPEN), 3),
+    "totals": CASES["totals"],
+}
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_alone_and_measured_once_nothing_is_gained(name):
+    """Contrasts measure every free number once, and so does a counter: the mechanism's own
+    recursion is best linear unbiased, later periods add nothing, and weights are the same."""
+    case = Case(ALONE[name][0], late=ALONE[name][1])
+    best, own = case.best("r0"), ReleaseEstimator(case.stream.releases[0])
+    for text, number in asked_of(case.declared, case):
+        here, there = (case.answer(c, case.declared, text, number) for c in (best, own))
+        assert here.value == pytest.approx(there.value, abs=1e-6)
+        assert here.weights == pytest.approx(there.weights, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_release_s_own_answers_are_unbiased_and_never_better(name):
+    case = Case(CASES[name][0], late=CASES[name][1])
+    rows = case.system[0]
+    place = 0
+    for release in case.stream.releases:
+        best, own = case.best(release.declared.name), ReleaseEstimator(release)
+        mine = rows[place : place + release.values.shape[0]]
+        place += release.values.shape[0]
+        queries = list(asked_of(release.declared, case))
+        for text, number in queries:
+            found = case.answer(own, release.declared, text, number)
+            each = found.weights @ mine + found.constant / SIZE
+            if case.study.neighbours != "add_remove" or release.window is None:
+                wanted = case.wanted(release.declared, text, number)
+                assert each == pytest.approx(wanted, abs=1e-8)
+            better = case.answer(best, release.declared, text, number)
+            least = best.covariance(better, better)
+            assert least <= own.covariance(found, found) * (1 + 1e-9) + 1e-12
+
+
+def test_too_many_unknowns_are_left_to_the_release(monkeypatch):
+    case = Case(study_of([window(2), totals()]))
+    monkeypatch.setattr(estimator, "MOST_UNKNOWNS", case.stream.unknowns.count - 1)
+    assert case.best("r0").patterns(2, np.ones(4)) is None
+    assert case.best("r1").total(1, 2) is None
+    monkeypatch.setattr(estimator, "MOST_UNKNOWNS", case.stream.unknowns.count)
+    again = Case(study_of([window(2), totals()]))
+    assert again.best("r0").patterns(2, np.ones(4)).value == SIZE
+
+
+def test_damaged_measurements_are_told():
+    case = Case(study_of([window(2)]))
+    short = [
+        PeriodMeasurements(m.number, m.values[1:], m.variances[1:]) for m in case.messages["r0"]
+    ]
+    with pytest.raises(Inconsistent, match="not the measurements that it declares"):
+        releases_of_stream(case.study, {"r0": short}, "x")[0].places  # noqa: B018
+
+
+# A share of a noisy number of people.
+
+
+def test_fieller_s_interval_is_where_the_difference_is_not_far_from_zero():
+    case = Case(study_of([window(2, rows=700)], count=3, **OPEN), late=3)
+    best = case.best("r0")
+    value = best.patterns(3, np.array([0.0, 1, 0]))
+    whole_, who = number_of_people(case.stream, best, case.stream.releases[0], 3, totals=False)
+    assert who == "present at 3"
+    share, error, (low, high) = fieller_share(best, value, whole_, 1.96)
+    assert share == pytest.approx(value.value / whole_.value)
+    for end in (low, high):
+        off = value.minus(whole_, end)
+        assert abs(off.value) == pytest.approx(1.96 * best.covariance(off, off) ** 0.5)
+    assert (high - low) / 2 == pytest.approx(1.96 * error, rel=0.2)
+    nobody = value.minus(value, 1.0)
+    with pytest.raises(UserError, match="not clearly positive"):
+        fieller_share(best, value, nobody, 1.96)
+
+
+# The solver.
+
+
+def test_equalities_may_repeat_and_unknowns_may_be_measured_by_nothing():
+    rng = np.random.default_rng(8)
+    design, known = rng.integers(-2, 3, (7, 5)).astype(float), rng.integers(0, 9, 6).astype(float)
+    design = np.hstack([design, np.zeros((7, 1))])
+    equal = np.array([[1, 1, 0, 0, 0, 0], [2, 2, 0, 0, 0, 0], [0, 0, 1, -1, 0, 0]], float)
+    variances = rng.uniform(1, 1e4, 7)
+    system = LeastSquares(
+        csr_array(design), design @ known, variances, csr_array(equal), equal @ known
+    )
+    for i in range(5):
+        found = system.answer(np.eye(6)[i])
+        assert found.value == pytest.approx(known[i])
+        basis = null_space(equal[[0, 2], :5])
+        gram = basis.T @ design[:, :5].T @ np.diag(1 / variances) @ design[:, :5] @ basis
+        expected = (basis @ np.linalg.inv(gram) @ basis.T)[i, i]
+        assert system.covariance(found, found) == pytest.approx(expected, rel=1e-9)
+    assert system.answer(np.eye(6)[5]) is None
+    assert system.answer(np.zeros(6)).value == 0

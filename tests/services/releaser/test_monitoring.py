@@ -1,0 +1,250 @@
+"""What an operator is told of a running releaser: readiness, and metrics that alerts can use."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kit.killed import in_memory
+from kit.listeners import ask, both, metrics, until
+from kit.panels import (
+    LABELS,
+    PERIODS,
+    SCHEDULE,
+    Clock,
+    Place,
+    declaration,
+    markers,
+    raw,
+    report,
+    reports_of,
+)
+from prometheus_client import CollectorRegistry, generate_latest
+from test_listen import STUDY, rejected, watched
+
+from stream_dp.log.base import Record
+from stream_dp.log.topics import ANSWER
+from stream_dp.population.reports import REASONS
+from stream_dp.services.releaser import live as roles
+from stream_dp.services.releaser.facts import SILENCE, CellCounts, Facts, JobFacts
+from stream_dp.services.releaser.inputs import _ASK
+from stream_dp.services.releaser.listen import PublicMetrics
+from stream_dp.services.releaser.releaser import Releaser
+from stream_dp.studyfile import load_study
+
+READY = f"stream_dp_ready{STUDY}"
+DUE = f"stream_dp_release_due_timestamp_seconds{STUDY}"
+ACCEPTED = f"stream_dp_closed_period_accepted_cells{STUDY}"
+RECEIVED = f"stream_dp_cells_received_total{STUDY}"
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with in_memory() as folder:
+        yield folder
+
+
+@pytest.fixture
+def place(folder: Path) -> Place:
+    return Place(folder / "place")
+
+
+@pytest.fixture
+def scheduled(folder: Path) -> Place:
+    return Place(folder / "scheduled", declaration(SCHEDULE))
+
+
+def at(place: Place, now: float) -> None:
+    assert isinstance(place.clock, Clock)
+    place.clock.now = now
+
+
+def samples(place: Place) -> list[dict[str, float]]:
+    """What the confidential listener shows at every step of a run until idle."""
+    seen: list[dict[str, float]] = []
+    watched(place, lambda step, inside, public: seen.append(metrics(inside)))
+    return seen
+
+
+# Counters
+
+
+def test_every_reason_is_there_before_the_first_report(place: Place) -> None:
+    place.send([raw(0, b"not JSON"), *reports_of(1)])
+    seen = samples(place)
+    for reason in REASONS:
+        assert seen[0][rejected(reason)] == 0
+    assert seen[-1][rejected("unreadable")] > 0
+    assert all(seen[0].keys() <= later.keys() for later in seen)
+
+
+def test_a_new_process_counts_what_comes_after_the_last_cut(place: Place) -> None:
+    place.send([*reports_of(1), *markers(1), raw(0, b"behind the cut")])
+    first = samples(place)[-1]
+    assert first[rejected("unreadable")] > 1
+    for _ in range(2):
+        seen = samples(place)
+        assert {s[rejected("unreadable")] for s in seen} == {0, 1}
+        assert seen[-1][RECEIVED] == 1
+    # Without a snapshot all of it is read again, and none of it counts again.
+    for path in place.snapshots.iterdir():
+        path.unlink()
+    assert samples(place)[-1][RECEIVED] == 1
+
+
+def test_no_counter_falls_where_roles_are_taken_again(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.send([*reports_of(1), *markers(1), raw(0, b"behind the cut")])
+    samples(place)
+    place.send([*reports_of(2), *markers(2)])
+    monkeypatch.setattr(roles, "_FRESH", -1.0)
+    seen: list[dict[str, float]] = []
+
+    def look(step: str, inside: int, public: int) -> None:
+        seen.append(metrics(inside))
+        if step == "renewed":
+            monkeypatch.setattr(roles, "_FRESH", 86_400.0)
+
+    watched(place, look)
+    counters = [name for name in seen[0] if "_total{" in name]
+    assert len(counters) == 4 + len(REASONS)
+    for before, after in pairwise(seen):
+        assert all(before[name] <= after[name] for name in counters)
+
+
+# Periods
+
+
+def test_an_empty_period_is_seen_as_such(place: Place) -> None:
+    def one(label: str) -> Record:
+        return report(0, "somebody", label, {"poverty": 1})
+
+    place.send([one(LABELS[0]), *markers(1)])
+    seen = samples(place)
+    assert ACCEPTED not in seen[0]
+    assert seen[-1][ACCEPTED] == 1
+    place.send([one(LABELS[0]), one(LABELS[2]), raw(0, b"not JSON"), *markers(2)])
+    for _ in range(2):
+        assert samples(place)[-1][ACCEPTED] == 0
+    place.send(markers(3))
+    assert samples(place)[-1][ACCEPTED] == 1
+
+
+def test_the_next_release_is_due_at_its_time(scheduled: Place) -> None:
+    periods = load_study(scheduled.file)[0].periods
+    due = [periods.release_time(n) for n in range(1, PERIODS + 1)]
+    assert samples(scheduled)[-1][DUE] == due[0]
+    closed = periods.close_time(2)
+    assert closed is not None
+    at(scheduled, closed)
+    for _ in range(2):  # the second period is closed and not yet to be published
+        assert samples(scheduled)[-1][DUE] == due[1]
+    at(scheduled, due[3] or 0)
+    assert samples(scheduled)[-1][DUE] == due[4]
+    at(scheduled, due[4] or 0)
+    for _ in range(2):
+        assert DUE not in samples(scheduled)[-1]
+
+
+def test_nothing_is_due_where_markers_close(place: Place) -> None:
+    assert not any(DUE in seen for seen in samples(place))
+
+
+# Readiness
+
+
+def test_a_log_is_asked_often_and_given_up_after_readiness() -> None:
+    """So that a probe sees the silence before the process ends of it."""
+    assert 3 * _ASK <= SILENCE <= ANSWER / 2
+
+
+@contextmanager
+def stalling(releaser: Releaser) -> Iterator[threading.Event]:
+    """The releaser runs beside this; while the event is not set its log does not answer."""
+    answers = threading.Event()
+    answers.set()
+
+    def slow(method: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any, **named: Any) -> Any:
+            answers.wait()
+            return method(*given, **named)
+
+        return call
+
+    for name in ("read", "describe"):
+        setattr(releaser.log, name, slow(getattr(releaser.log, name)))
+    thread = threading.Thread(target=releaser.run, daemon=True)
+    thread.start()
+    try:
+        yield answers
+    finally:
+        releaser.stop.set()
+        answers.set()
+        thread.join(30)
+    assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("waits", ["for a marker", "for a close", "for its time"])
+def test_not_ready_while_the_log_does_not_answer(
+    waits: str, place: Place, scheduled: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stream_dp.services.releaser.facts.SILENCE", 1.5)
+    monkeypatch.setattr("stream_dp.services.releaser.inputs._ASK", 0.3)
+    here, step = place if waits == "for a marker" else scheduled, "recovered"
+    if waits == "for a close":
+        here.send(reports_of(1))  # all of it after the close: nothing is read
+        at(here, (load_study(here.file)[0].periods.close_time(1) or 0) - 1)
+        here.edit("UPDATE records SET time = 2000000000000")
+    elif waits == "for its time":
+        at(here, load_study(here.file)[0].periods.close_time(1) or 0)
+        step = "committed"
+    there = threading.Event()
+
+    def look(name: str) -> None:
+        if name == step:
+            there.set()
+
+    with here.releaser(at=look) as releaser, both(releaser.facts) as (inside, public):
+        with stalling(releaser) as answers:
+            assert there.wait(10)
+            until(inside, 200, 5)
+            deadline = time.monotonic() + 3
+            while time.monotonic() < deadline:
+                assert ask(inside, "/readyz").status == 200
+                time.sleep(0.05)
+            before = ask(public, "/metrics")
+            answers.clear()
+            until(inside, 503, 4)
+            assert metrics(inside)[READY] == 0
+            assert ask(inside, "/healthz").status == 200
+            assert ask(public, "/metrics")[::2] == before[::2]
+            answers.set()
+            until(inside, 200, 4)
+            assert metrics(inside)[READY] == 1
+
+
+# The public side
+
+
+def test_nothing_confidential_reaches_the_public_metrics(place: Place) -> None:
+    study = load_study(place.file)[0]
+    empty, full = Facts(study), Facts(study)
+    full.recovered, full.open_period, full.records_read = True, 3, 17
+    full.cells = CellCounts(5, 4, 3, 2, dict.fromkeys(REASONS, 9))
+    full.closed_accepted, full.released = 8, 2
+    full.jobs["job"] = JobFacts("failed", 1, 2, 3.0, 4.0)
+    full.answer()
+
+    def shown(facts: Facts) -> bytes:
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(PublicMetrics(facts))
+        return generate_latest(registry)
+
+    assert shown(full) == shown(empty)

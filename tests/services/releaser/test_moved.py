@@ -1,0 +1,224 @@
+"""Files of logs that were copied, moved or restored: nothing goes on twice without a word."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kit.households import Homes
+from kit.panels import Place, markers, script
+from test_fail_closed import contents, handlers, rewrite
+
+from stream_dp.log import place as module
+from stream_dp.log.message import Message
+from stream_dp.log.place import place_of, same_place
+from stream_dp.privacy.noise import SystemNoise
+from stream_dp.release.panels import TOPIC
+from stream_dp.services import journal
+from stream_dp.services.cli import main
+from stream_dp.services.journal import PLACED
+from stream_dp.services.topics import JOURNAL
+
+__all__ = ["handlers"]
+
+Refused = Callable[..., str]
+
+
+@pytest.fixture
+def original(tmp_path: Path) -> Place:
+    place = Place(tmp_path / "original")
+    place.send(script()[0])
+    assert not place.run(source=SystemNoise())
+    return place
+
+
+@pytest.fixture
+def copy(original: Place, tmp_path: Path) -> Place:
+    """As `cp -a` makes it, which keeps times and attributes."""
+    return original.copy(tmp_path / "copy")
+
+
+@pytest.fixture
+def refused(capsys: pytest.CaptureFixture[str], handlers: None) -> Refused:
+    def check(place: Place) -> str:
+        before = contents(place)
+        capsys.readouterr()
+        assert main(["run", str(place.file), "--until-idle"]) == 4
+        (line,) = capsys.readouterr().err.splitlines()
+        assert contents(place) == before
+        return line
+
+    return check
+
+
+def kinds(place: Place) -> list[str]:
+    return [entry.message.head["type"] for entry in place.entries()]
+
+
+def test_a_copy_is_refused_and_the_original_goes_on(
+    original: Place, copy: Place, refused: Refused
+) -> None:
+    for place in (original, copy):
+        place.send(script()[1])
+    line = refused(copy)
+    assert "confidential log: not the file that the journal was written with" in line
+    assert line.endswith(f"if this one alone goes on: stream-dp run {copy.file} --moved")
+    assert main(["run", str(original.file), "--until-idle"]) == 0
+    assert kinds(original) == ["genesis", "close", "close"]
+
+
+def test_a_copy_can_be_read_and_sent_to(
+    copy: Place, capsys: pytest.CaptureFixture[str], handlers: None
+) -> None:
+    table = copy.folder / "more.csv"
+    table.write_text("person,period,poverty\np,2021-02,1\n")
+    assert main(["send", str(copy.file), str(table)]) == 0
+    for command in ("verify", "releases", "rejected"):
+        assert main([command, str(copy.file)]) == 0
+    capsys.readouterr()
+    assert main(["status", str(copy.file)]) == 0
+    assert "it was copied, moved or restored" in capsys.readouterr().out
+
+
+def test_a_move_is_accepted_once_and_journalled(
+    original: Place,
+    copy: Place,
+    refused: Refused,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    copy.send(script()[1])
+    capsys.readouterr()
+    assert main(["run", str(copy.file), "--until-idle", "--moved"]) == 0
+    assert "never start another copy of them" in capsys.readouterr().out
+    assert kinds(copy) == ["genesis", "close", PLACED, "close"]
+    copy.send(script()[2])
+    assert main(["run", str(copy.file), "--until-idle"]) == 0
+    assert kinds(copy) == ["genesis", "close", PLACED, "close", "close"]
+    assert main(["verify", str(copy.file)]) == 0
+    assert main(["run", str(copy.file), "--until-idle", "--moved"]) == 0
+    assert kinds(copy) == ["genesis", "close", PLACED, "close", "close"]
+    capsys.readouterr()
+    assert main(["status", str(copy.file)]) == 0
+    assert "copied" not in capsys.readouterr().out
+    assert "copied" in refused(copy.copy(tmp_path / "again"))
+
+
+@pytest.mark.parametrize("public", [False, True])
+def test_one_of_both_files_restored(
+    original: Place, refused: Refused, public: bool, tmp_path: Path
+) -> None:
+    path = original.public_db if public else original.db
+    shutil.copy2(path, tmp_path / "backup")
+    original.send(markers(1))
+    path.unlink()
+    for more in ("-wal", "-shm"):
+        path.with_name(path.name + more).unlink(missing_ok=True)
+    shutil.copy2(tmp_path / "backup", path)
+    what = "public log" if public else "confidential log"
+    assert f"{what}: not the file" in refused(original)
+    assert main(["run", str(original.file), "--until-idle", "--moved"]) == 0
+    assert main(["run", str(original.file), "--until-idle"]) == 0
+
+
+def test_a_public_file_that_is_gone_is_made_again_without_a_word(
+    original: Place, handlers: None
+) -> None:
+    before = original.rows(TOPIC)
+    original.public_db.unlink()
+    for _ in range(2):
+        assert main(["run", str(original.file), "--until-idle"]) == 0
+        assert original.rows(TOPIC) == before
+    assert kinds(original) == ["genesis", "close", PLACED]
+
+
+def test_a_new_name_or_another_device_number_is_no_move(
+    original: Place, handlers: None, tmp_path: Path
+) -> None:
+    original.folder.rename(tmp_path / "renamed")
+    place = Place(tmp_path / "renamed")
+    assert main(["run", str(place.file), "--until-idle"]) == 0
+    assert kinds(place) == ["genesis", "close"]
+
+
+def test_a_journal_from_before_takes_note_and_then_knows(
+    original: Place, refused: Refused, tmp_path: Path
+) -> None:
+    def older(sent: Message) -> Message:
+        head = {k: v for k, v in sent.head.items() if k != "places"}
+        return Message(sent.index, head, sent.parts, sent.previous, sent.hash, sent.manifest)
+
+    rewrite(original, older)
+    assert not original.entries()[0].places
+    assert main(["run", str(original.file), "--until-idle"]) == 0
+    assert kinds(original) == ["genesis", "close", PLACED]
+    assert "copied" in refused(original.copy(tmp_path / "copy"))
+
+
+def test_a_crash_around_the_word_and_jobs_of_a_moved_journal(tmp_path: Path) -> None:
+    homes = Homes(tmp_path / "homes").prepare()
+    assert not homes.run()
+    shutil.copytree(homes.folder, tmp_path / "copy")
+    copy = Homes(tmp_path / "copy")
+
+    def at(step: str) -> None:
+        if step == "placed":
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        copy.run(moved=True, at=at)
+    copy.work()
+    assert copy.run()
+    entries = copy.entries()
+    assert [e.number for e in journal.closes(entries)] == [0, 1, 2, 3]
+    assert [e.message.head["type"] for e in entries][-2:] == [PLACED, "result"]
+    copy.public().verify()
+
+
+def test_a_worker_beside_a_copy_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], handlers: None
+) -> None:
+    """It would draw rounds that the original's worker draws too."""
+    homes = Homes(tmp_path / "homes").prepare()
+    assert not homes.run()
+    shutil.copytree(homes.folder, tmp_path / "copy")
+    copy = Homes(tmp_path / "copy")
+    assert main(["worker", str(copy.file), "--until-idle"]) == 4
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "confidential log: not the file" in line
+    assert copy.written().total() == 0
+    assert copy.rows(JOURNAL) == homes.rows(JOURNAL)
+
+
+# The place itself
+
+
+def test_a_place_is_of_the_file_alone(tmp_path: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    one.write_bytes(b"x")
+    first = place_of(one)
+    shutil.copy2(one, other)
+    assert not same_place(first, place_of(other))
+    one.write_bytes(b"yy")
+    one.chmod(0o600)
+    one.rename(tmp_path / "new name")
+    assert place_of(tmp_path / "new name") == first
+
+
+def test_a_number_that_is_used_again_is_another_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not same_place("7/1000", "7/2000")
+    assert not same_place("7/0", "8/0")
+    assert same_place("7/1000", "7/0")  # a file system that no longer tells, or tells now
+
+    def absent(*_: Any) -> Any:
+        raise OSError
+
+    monkeypatch.setattr(module.ctypes, "CDLL", absent)
+    path = tmp_path / "file"
+    path.touch()
+    assert place_of(path) == f"{path.stat().st_ino}/0"

@@ -1,0 +1,166 @@
+"""A study file that changes after the first release: the description may, nothing else."""
+
+from __future__ import annotations
+
+import json
+import signal
+import tomllib
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kit.households import TEXT, Homes, in_rounds, reports, roster
+from kit.killed import in_memory
+from kit.panels import Place, script
+
+from stream_dp.client import PublicLog
+from stream_dp.log.message import canonical
+from stream_dp.release.data_sets import DataSet
+from stream_dp.services.cli import main
+from stream_dp.services.groups.roster import send_roster
+from stream_dp.services.jobs import records as joblog
+from stream_dp.services.releaser.inputs import close_marker
+from stream_dp.study import Study
+from stream_dp.study.changes import changed_keys
+from stream_dp.studyfile import load_study, parse_study
+
+CLOSED = 3
+
+
+@pytest.fixture(autouse=True)
+def _handlers() -> Iterator[None]:
+    """`stream-dp run` takes over signals; here they are given back."""
+    kept = {name: signal.getsignal(name) for name in (signal.SIGTERM, signal.SIGINT)}
+    yield
+    for name, handler in kept.items():
+        signal.signal(name, handler)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with in_memory() as folder:
+        yield folder
+
+
+def describe(file: Path, words: str) -> None:
+    """The study file under that description."""
+    lines = [x for x in file.read_text().splitlines() if not x.startswith("description")]
+    lines.insert(lines.index("[study]") + 1, f'description = "{words}"')
+    file.write_text("\n".join(lines) + "\n")
+
+
+def test_the_description_may_change(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is published stays of one study, under the first description and its hash."""
+    place = Place(folder / "small")
+    describe(place.file, "first words")
+    first, _ = load_study(place.file)
+    for records, words in zip(
+        script(), ("first words", "first words", "other words", "", "first words"), strict=False
+    ):
+        describe(place.file, words)
+        place.send(records)
+        capsys.readouterr()
+        assert main(["run", str(place.file), "--until-idle"]) == 0
+        out = capsys.readouterr().out
+        changed = "study.description has changed; the first one stays the published one\n"
+        assert (changed in out) == (words != "first words")
+        for command in ("verify", "status"):
+            assert main([command, str(place.file)]) == 0
+    with place.public() as log:
+        public = PublicLog(log)
+    assert public.study == first
+    assert len({r.certificate.number for r in public.releases}) > CLOSED
+    assert {r.certificate.study_hash for r in public.releases} == {first.hash}
+    public.verify()
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_a_worker_works_under_another_description(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, older: bool
+) -> None:
+    """A job is recorded under the first description, and the worker knows its own file only.
+
+    older: a record as it was before it held a hash that leaves the description out.
+    """
+    in_rounds(monkeypatch)
+    if older:
+        monkeypatch.setattr(joblog, "canonical", lambda held: canonical(without(held)))
+    homes = Homes(folder / "homes")
+    send_roster(homes.setting, roster())
+    for number, words in ((1, "first words"), (2, "first words" if older else "other words")):
+        describe(homes.file, words)
+        homes.send([*reports(number), close_marker(number, 0)])
+        homes.run()
+    homes.work()
+    homes.run()
+    public = homes.public()
+    assert [d.certificate.period for d in public.published if isinstance(d, DataSet)] == ["2021-02"]
+    assert main(["verify", str(homes.file)]) == 0
+
+
+def without(held: Any) -> Any:
+    return {k: v for k, v in held.items() if k != "terms_hash"} if isinstance(held, dict) else held
+
+
+def test_a_worker_of_another_study_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    in_rounds(monkeypatch)
+    homes = Homes(folder / "homes").prepare(2)
+    homes.run()
+    text = homes.file.read_text()
+    homes.file.write_text(text.replace("rho = 0.6", "rho = 0.7"))
+    homes.work()
+    homes.file.write_text(text)
+    homes.run()
+    assert not [d for d in homes.public().published if isinstance(d, DataSet)]
+
+
+BEFORE = parse_study(tomllib.loads(TEXT.split("[run]")[0], parse_float=Decimal))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "keys"),
+    [
+        ('"homes"', '"houses"', "study.name"),
+        ("rho = 0.6", "rho = 0.7", "study.rho"),
+        ("delta = 1e-6", "delta = 1e-7\nids = { trim = true }", "study.delta, study.ids"),
+        ("count = 3", "count = 4", "study.periods.count"),
+        ("size = 40", "size = 41", "study.population.size"),
+        ("values = [0, 1]", "values = [0, 1, 2]", "attributes.work.values"),
+        ("missing = 0", "missing = { carry = true, first = 0 }", "attributes.work.missing"),
+        ("[attributes.income]", "[attributes.pay]", "attributes.income, attributes.pay"),
+        ("most = 4", "most = 5", "groups.most"),
+        ('["north", "south"]', '["north", "west"]', "groups.attributes.region.values"),
+        ("width = 2", "width = 1\nfailure = 0.01", "releases.pairs.failure, releases.pairs.width"),
+        ('at = ["2021-02"]', "every = 3", "releases.households.at, releases.households.every"),
+        ('name = "pairs"', 'name = "pair"', "releases.pairs, releases.pair"),
+    ],
+)
+def test_keys_are_named_as_the_study_file_has_them(old: str, new: str, keys: str) -> None:
+    assert old in TEXT
+    text = TEXT.split("[run]")[0].replace(old, new)
+    if "[attributes.pay]" in new:
+        text = text.replace('"income", ', '"pay", ')
+    after = tomllib.loads(text, parse_float=Decimal)
+    found = changed_keys(canonical_of(BEFORE), canonical_of(parse_study(after)))
+    expected = set(keys.split(", "))
+    if "[attributes.pay]" in new:
+        expected.add("releases.households.attributes")
+    assert set(found.split(", ")) == expected
+
+
+def canonical_of(study: Study) -> dict[str, Any]:
+    declared: dict[str, Any] = json.loads(study.canonical())
+    return declared
+
+
+def test_many_keys_and_a_changed_order() -> None:
+    one = canonical_of(BEFORE)
+    two = {**one, **{f"key{i}": i for i in range(20)}}
+    assert changed_keys(one, two).endswith("study.key7 and 12 more")
+    releases = [{"name": "a"}, {"name": "b"}]
+    pair = [{**one, "releases": order} for order in (releases, releases[::-1])]
+    assert changed_keys(*pair) == "the order of its releases"
