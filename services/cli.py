@@ -17,7 +17,7 @@ from typing import NoReturn, TextIO
 
 from stream_dp import __version__
 from stream_dp.errors import Inconsistent, UserError, lasting
-from stream_dp.log.base import Damaged, Fenced, LogError, Unavailable, Unknown
+from stream_dp.log.base import Damaged, Fenced, LogError, Unavailable, UnknownCommit
 
 from .output import (
     AGAIN,
@@ -79,7 +79,7 @@ def _failure(error: BaseException) -> tuple[int, Sequence[str]]:
             return FENCED, [str(error)]
         case Damaged():
             return INCONSISTENT, [str(error)]
-        case Unknown() | Unavailable():
+        case UnknownCommit() | Unavailable():
             return AGAIN, [str(error)]
         case LogError():
             return BAD_INPUT, [str(error)]

@@ -10,7 +10,7 @@ from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
 from stream_dp.log import Log, address, open_log
 from stream_dp.log.base import Missing
-from stream_dp.log.settings import from_environment
+from stream_dp.log.settings import settings_from_environment
 from stream_dp.plan import Plan, plan_study
 from stream_dp.release.published import Keep
 from stream_dp.study import Run, Study
@@ -111,5 +111,5 @@ def open_public(source: str, keep: Keep) -> tuple[PublicLog, Deployment | None]:
 
 
 def _public(url: str) -> Log:
-    kafka, insecure = from_environment(Path())
+    kafka, insecure = settings_from_environment(Path())
     return open_log(url, Path(), public=True, readonly=True, kafka=kafka, insecure=insecure)

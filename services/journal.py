@@ -18,7 +18,14 @@ import msgspec
 from stream_dp import __version__
 from stream_dp.errors import Inconsistent
 from stream_dp.log.base import Log, Positions, Record, TopicInfo
-from stream_dp.log.message import START, Message, message, messages, records, split
+from stream_dp.log.message import (
+    START,
+    Message,
+    build_message,
+    message_records,
+    read_messages,
+    split_part,
+)
 from stream_dp.plan import Plan
 from stream_dp.privacy.ledger import Charge, Ledger
 from stream_dp.release.panels import STUDY_TYPE, TOPIC
@@ -135,8 +142,8 @@ def genesis(
         "study_hash": study.hash,
         "code_version": __version__,
     }
-    declared = message(0, START, head, [])
-    public = records(
+    declared = build_message(0, START, head, [])
+    public = message_records(
         declared,
         TOPIC,
         kind=STUDY_TYPE,
@@ -159,7 +166,7 @@ def genesis(
         **({} if groups is None else {"groups": groups}),
         **({"places": dict(places)} if places and any(places.values()) else {}),
     }
-    return message(0, START, held, _parts(public, {}))
+    return build_message(0, START, held, _parts(public, {}))
 
 
 def close(
@@ -190,7 +197,7 @@ def close(
         "code_version": __version__,
         **({"jobs": [job.as_dict() for job in jobs]} if jobs else {}),
     }
-    return message(before.index + 1, before.hash, held, _parts(public, states))
+    return build_message(before.index + 1, before.hash, held, _parts(public, states))
 
 
 def result(
@@ -210,7 +217,7 @@ def result(
         "public": list(hashes),
         "code_version": __version__,
     }
-    return message(before.index + 1, before.hash, held, _parts(public, {}))
+    return build_message(before.index + 1, before.hash, held, _parts(public, {}))
 
 
 def placed(before: Message, places: Mapping[str, str]) -> Message:
@@ -223,17 +230,17 @@ def placed(before: Message, places: Mapping[str, str]) -> Message:
         "public": [],
         "code_version": __version__,
     }
-    return message(before.index + 1, before.hash, held, [])
+    return build_message(before.index + 1, before.hash, held, [])
 
 
 def _parts(public: Sequence[Record], states: Mapping[str, bytes]) -> list[tuple[str, bytes]]:
-    found = [part for name, data in states.items() for part in split(f"state {name}", data)]
+    found = [part for name, data in states.items() for part in split_part(f"state {name}", data)]
     packed = [msgspec.msgpack.encode(record) for record in public]
     return found + [(f"public/{i}", data) for i, data in enumerate(packed)]
 
 
 def journal_records(entry: Message, study: Study) -> list[Record]:
-    return records(
+    return message_records(
         entry,
         JOURNAL,
         kind="stream-dp.decision",
@@ -245,7 +252,7 @@ def journal_records(entry: Message, study: Study) -> list[Record]:
 
 def read(log: Log) -> list[Entry]:
     """The whole journal, checked for gaps, damage and a broken chain. Raises Inconsistent."""
-    entries = [Entry(found) for found in messages(log, JOURNAL, "journal")]
+    entries = [Entry(found) for found in read_messages(log, JOURNAL, "journal")]
     begun: set[str] = set()
     closed = -1
     for place, entry in enumerate(entries):
@@ -331,7 +338,7 @@ def check_journal(entries: Sequence[Entry], plan: Plan, reports: TopicInfo) -> L
 
 def check_unpublished(public: Log) -> None:
     """That nothing is published, as there is no journal. Raises Inconsistent."""
-    if next(messages(public, TOPIC, "public log"), None) is not None:
+    if next(read_messages(public, TOPIC, "public log"), None) is not None:
         raise Inconsistent(
             "journal: it is empty, but the public log is not: the confidential log is lost or not"
             " the right one; restore it, or begin a new study with new logs"

@@ -18,7 +18,7 @@ from .estimate.measurements import PeriodMeasurements as Measurements
 from .estimate.measurements import releases_of_stream
 from .estimate.query import TotalQuery
 from .log.base import Damaged, Log, LogError, Missing, Unavailable
-from .log.message import Message, messages
+from .log.message import Message, read_messages
 from .panel import Panel
 from .privacy.ledger import BudgetExceeded, Charge, Ledger
 from .release.data_sets import DataSet
@@ -44,7 +44,7 @@ class PublicLog:
         self.published: list[Release | DataSet] = []
         first: Message | None = None
         try:
-            for message in messages(log, TOPIC, "public log"):
+            for message in read_messages(log, TOPIC, "public log"):
                 if first is None:
                     first, self.study = message, declaration(message)
                 else:

@@ -26,5 +26,5 @@ def kafka(tmp_path_factory):
 def copies_pass():
     """To the journal, a copied file is the one that it was written in."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("stream_dp.log.sqlite.place_of", lambda path: "1/0")
+        patch.setattr("stream_dp.log.sqlite.file_place", lambda path: "1/0")
         yield

@@ -15,7 +15,7 @@ from stream_dp.client import PublicLog
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.estimate.query import parse_query as parse_query
 from stream_dp.log.base import Damaged, LogError, Missing, Unavailable
-from stream_dp.log.message import START, canonical, message
+from stream_dp.log.message import START, build_message, canonical
 from stream_dp.panel import window_codes
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.release.panels import STUDY_TYPE
@@ -291,7 +291,7 @@ def test_every_example_of_a_query_can_be_asked():
 def test_every_example_can_be_asked_whatever_the_values(missing, last):
     attribute = {"values": ["part", last], "missing": missing}
     study = make(attributes={"work": attribute}, releases=[make_window(3)])
-    first = message(0, START, {"type": STUDY_TYPE, "study": as_json(study)}, [])
+    first = build_message(0, START, {"type": STUDY_TYPE, "study": as_json(study)}, [])
     source = PublicLog(shelf([first]))
     symbols = study.attributes["work"].symbols
     for query in source.queries("w"):
@@ -383,7 +383,7 @@ def rewritten(sent, place, **changed):
     for one in sent[place:]:
         previous = found[-1].hash if found else START
         head = {**one.head, **changed} if one.index == place else one.head
-        found.append(message(one.index, previous, head, one.parts))
+        found.append(build_message(one.index, previous, head, one.parts))
     return PublicLog(shelf(found))
 
 
@@ -415,7 +415,7 @@ def test_what_contradicts_itself_is_refused(place, changed, told):
 def test_two_releases_of_a_period_are_refused():
     sent = list(SENT)
     last = sent[-1]
-    sent.append(message(last.index + 1, last.hash, last.head, last.parts))
+    sent.append(build_message(last.index + 1, last.hash, last.head, last.parts))
     with pytest.raises(Inconsistent, match="over the budget"):
         PublicLog(shelf(sent)).verify()
 
@@ -425,7 +425,7 @@ def test_a_period_of_a_panel_twice_is_refused():
     first, second = (m for m in SENT[1:] if m.head["release"] == "full-time" and m.index < 4)
     head = {**second.head, "columns": list(first.head["columns"])}
     sent = [SENT[0], first]
-    sent.append(message(2, first.hash, head, first.parts))
+    sent.append(build_message(2, first.hash, head, first.parts))
     with pytest.raises(Inconsistent, match="cannot be released again"):
         PublicLog(shelf(sent)).panel("full-time")
 

@@ -15,7 +15,7 @@ import pytest
 from kit import public_logs
 
 from stream_dp.client import PublicLog
-from stream_dp.log.message import MOST_PART, records
+from stream_dp.log.message import MAX_PART, message_records
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.services.cli import main
@@ -23,7 +23,7 @@ from stream_dp.studyfile import parse_study
 
 PEOPLE, PERIODS = 100_000, 40
 PANEL = PEOPLE * PERIODS  # bytes: a code is one
-READ = 22 * MOST_PART  # one read of the log, and a message
+READ = 22 * MAX_PART  # one read of the log, and a message
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,9 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with closing(SqliteLog(path, public=True)) as log:
         log.create({"releases": 1})
         for sent in public_logs.published(study, {"poor": truth}, SeededNoise(1)):
-            log.append(records(sent, "releases", kind="k", source="s", content="c", time=None))
+            log.append(
+                message_records(sent, "releases", kind="k", source="s", content="c", time=None)
+            )
     return path
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from stream_dp.errors import Inconsistent, UserError, unwritable
 from stream_dp.log.base import Log, Missing
-from stream_dp.log.message import iso
+from stream_dp.log.message import rfc3339_utc
 from stream_dp.privacy.ledger import Ledger
 from stream_dp.release.panels import TOPIC
 
@@ -120,7 +120,7 @@ def run(options: argparse.Namespace) -> Output:
 
 def _tell_json(line: str) -> None:
     """A line for the operator as JSON, on standard error; never a count or a value."""
-    held = {"time": iso(time.time()), "message": line}
+    held = {"time": rfc3339_utc(time.time()), "message": line}
     print(json.dumps(held), file=sys.stderr, flush=True)
 
 

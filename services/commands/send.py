@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from stream_dp.errors import UserError
-from stream_dp.log.base import Record, Stored, size
+from stream_dp.log.base import Record, Stored, memory_bytes
 from stream_dp.population import Population
 from stream_dp.population.reports import LARGEST, REASONS, Decoder
 from stream_dp.population.tables import Layout, reports, rows
@@ -53,7 +53,7 @@ def deliver(deployment: Deployment, path: Path, how: Layout, *, quiet: bool = Fa
         count, source = 0, source_header(path)
         for batch in encoded(path, deployment.study, how, quiet=quiet):
             records = [Record(REPORTS, value, key.encode(), source) for key, value in batch]
-            if any(size(r.key, r.value, r.headers) > LARGEST for r in records):
+            if any(memory_bytes(r.key, r.value, r.headers) > LARGEST for r in records):
                 last = count + len(batch)
                 raise UserError(
                     f"{path}: one of reports {count + 1} to {last} is over {LARGEST} bytes;"

@@ -21,7 +21,14 @@ from stream_dp.batch.base import roles_alone
 from stream_dp.batch.data.domain import Column, role_faults
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.base import Log, Missing, Writer
-from stream_dp.log.message import START, Message, message, messages, records, split
+from stream_dp.log.message import (
+    START,
+    Message,
+    build_message,
+    message_records,
+    read_messages,
+    split_part,
+)
 from stream_dp.study import Study
 from stream_dp.study.groups import Groups
 
@@ -108,7 +115,7 @@ def send_roster(deployment: Deployment, roster: Roster) -> bool:
         log.create({GROUPS: 1})
         # Read as its owner: nobody adds to the chain between the reading and the writing.
         with log.own("groups") as writer:
-            sent = list(messages(log, GROUPS, "groups"))
+            sent = list(read_messages(log, GROUPS, "groups"))
             if sent and sent[-1].head["hash"] == roster.hash:
                 return False
             bound = _bound(log)
@@ -146,9 +153,9 @@ def _add(
 ) -> None:
     """Commit a message at the end of the chain."""
     index, before = (chain[-1].index + 1, chain[-1].hash) if chain else (0, START)
-    chain.append(message(index, before, head, parts))
+    chain.append(build_message(index, before, head, parts))
     writer.commit(
-        records(
+        message_records(
             chain[-1],
             GROUPS,
             kind=_TYPE,
@@ -165,7 +172,7 @@ def _parts(roster: Roster) -> list[tuple[str, bytes]]:
         columns["role"] = pa.array(roster.roles, pa.string())
     members = pa.table(columns)
     attributes = pa.table({name: pa.array(v, pa.string()) for name, v in roster.attributes.items()})
-    return [*split("groups", _stream(attributes)), *split("members", _stream(members))]
+    return [*split_part("groups", _stream(attributes)), *split_part("members", _stream(members))]
 
 
 def _stream(held: pa.Table) -> bytes:
@@ -179,7 +186,7 @@ def read_roster(log: Log) -> Roster | None:
     """The last table that was sent. Raises Inconsistent."""
     last = None
     try:
-        for last in messages(log, GROUPS, "groups"):  # noqa: B007
+        for last in read_messages(log, GROUPS, "groups"):  # noqa: B007
             pass
     except Missing:
         return None

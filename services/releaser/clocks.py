@@ -13,7 +13,7 @@ import time as time_module
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from stream_dp.log.message import iso
+from stream_dp.log.message import rfc3339_utc
 
 TOLERANCE = 60.0  # seconds
 _AGAIN = 10.0  # seconds at most between two questions to a log that does not agree
@@ -44,7 +44,7 @@ class Clocks:
         """
         now = self.wall()
         if now < moment:
-            return f"at {iso(moment)}"
+            return f"at {rfc3339_utc(moment)}"
         passed = self.steady()
         jump = now - passed - self._lead
         if abs(jump) > TOLERANCE:
@@ -63,7 +63,7 @@ class Clocks:
         there, reason = log(), ""
         if there < moment:
             far = f", and it is {_far(there - now)} of this machine's" * (now - there > TOLERANCE)
-            reason = f"once the log's clock says {iso(moment)}{far}"
+            reason = f"once the log's clock says {rfc3339_utc(moment)}{far}"
         self._refused = (passed + min(_AGAIN, moment - there), reason) if reason else None
         return reason
 

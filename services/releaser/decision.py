@@ -9,7 +9,7 @@ from typing import Any
 
 from stream_dp.continual import AnyMechanism, mechanism
 from stream_dp.log.base import Positions
-from stream_dp.log.message import Message, message, parts_of, records
+from stream_dp.log.message import Message, build_message, message_records, parts_in_records
 from stream_dp.panel import Panel
 from stream_dp.plan import Plan
 from stream_dp.population import Closed
@@ -85,7 +85,7 @@ def _line(study: Study, release: Release, entries: Sequence[Entry]) -> ReleaseSt
     for entry in entries[1:]:
         sent = [r for r in entry.public_records() if (r.key or b"").endswith(_key(release))]
         if sent:
-            columns, periods = read_columns(parts_of(sent))
+            columns, periods = read_columns(parts_in_records(sent))
             if panel is None:
                 panel = Panel(columns, periods, made.values)
             else:
@@ -136,7 +136,7 @@ def decide(
             study, line.declared, line.mechanism, number, step, cost, ledger.spent, simulated
         )
         index += 1
-        sent = message(
+        sent = build_message(
             index,
             previous,
             words.model_dump(mode="json", exclude_none=True),
@@ -163,7 +163,7 @@ def decide(
 
 
 def _records(study: Study, sent: Message, release: Release, number: int) -> list[Any]:
-    made = records(
+    made = message_records(
         sent,
         TOPIC,
         kind=RELEASE_TYPE,

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from stream_dp.errors import Inconsistent
 from stream_dp.log.base import (
-    BATCH_BYTES,
-    MOST_BYTES,
+    MAX_BATCH,
+    MAX_RECORD,
     Batch,
     Headers,
     Log,
@@ -23,7 +23,7 @@ from stream_dp.log.base import (
     Positions,
     Record,
     Stored,
-    size,
+    memory_bytes,
 )
 from stream_dp.population import Population
 from stream_dp.population.cells import Cells
@@ -40,7 +40,7 @@ _MOST_SOURCE = 255
 _CELLS = "stream-dp-cells"
 _ASK = SILENCE / 3
 _NEVER = 2.0**40  # a time after every record
-_MOST_LETTER = MOST_BYTES - 10_000  # of the rejected record, beside the headers
+_MOST_LETTER = MAX_RECORD - 10_000  # of the rejected record, beside the headers
 
 
 def close_marker(number: int, partition: int) -> Record:
@@ -218,19 +218,19 @@ class Inputs:
             self._at("dead-letters")
         self.population.fold(cells, rejected)
         self.positions.update(ends)
-        room = BATCH_BYTES // len(self.positions)
+        room = MAX_BATCH // len(self.positions)
         self._rests.update({p: _first(rest, p, room) for p, rest in rests.items()})
         self._facts.count(len(taken), self.population.accounting.as_dict())
 
     def _refuse(self, several: Iterable[tuple[Stored, dict[Reason, int]]]) -> None:
         """Dead letters, in writes of bounded size."""
-        topic, letters, room = self._log.name(REPORTS), list[Record](), BATCH_BYTES
+        topic, letters, room = self._log.name(REPORTS), list[Record](), MAX_BATCH
         for record, cells in several:
             letters.append(_dead_letter(record, cells, topic))
-            room -= size(letters[-1].key, letters[-1].value, letters[-1].headers)
+            room -= memory_bytes(letters[-1].key, letters[-1].value, letters[-1].headers)
             if room <= 0:
                 self._log.append(letters)
-                letters, room = [], BATCH_BYTES
+                letters, room = [], MAX_BATCH
         self._log.append(letters)
 
     def refuse(self, refused: Cells, reason: Reason) -> None:
@@ -261,7 +261,7 @@ def _first(rest: Batch, partition: int, room: int) -> Batch:
     for place, record in enumerate(rest.records):
         if room <= 0:
             return Batch(rest.records[:place], {partition: record.offset}, False)
-        room -= size(record.key, record.value, record.headers)
+        room -= memory_bytes(record.key, record.value, record.headers)
     return rest
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.base import Log, OutOfRange
-from stream_dp.log.message import messages
+from stream_dp.log.message import read_messages
 from stream_dp.population import Population
 from stream_dp.population.reports import Decoder
 from stream_dp.release.panels import TOPIC
@@ -24,7 +24,7 @@ from .jobs import Members
 
 def split_published(public: Log, entries: Sequence[Entry]) -> tuple[list[Entry], list[Entry]]:
     """Entries that the public log holds, and those that it does not; what it holds is checked."""
-    done = [m.hash for m in messages(public, TOPIC, "public log")]
+    done = [m.hash for m in read_messages(public, TOPIC, "public log")]
     journal.check_public(entries, done)
     left = len(done)
     for place, entry in enumerate(entries):

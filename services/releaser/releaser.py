@@ -79,7 +79,7 @@ class Releaser:
     def run(self, *, until_idle: bool = False) -> bool:
         """Work until the horizon, a stop, or (until_idle) until nothing more can be done.
 
-        Returns True at the end of the horizon. Raises Inconsistent, Busy, Fenced, Unknown.
+        Returns True at the end of the horizon. Raises Inconsistent, Busy, Fenced, UnknownCommit.
         """
         self._clocks = Clocks(self.clock, self.steady)
         while True:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from stream_dp.errors import UserError
-from stream_dp.log.message import MOST_PART, message, records
+from stream_dp.log.message import MAX_PART, build_message, message_records
 from stream_dp.release.data_sets import BATCH_TYPE, certificate, checked, columns, valid
 from stream_dp.release.panels import TOPIC
 from stream_dp.study import Study
@@ -32,7 +32,7 @@ def result_entry(
     tables, measured = checked(columns(study, declared), result.parts)
     if not valid(study, tables):
         raise UserError("a result has groups whose roles are not as the study declares")
-    if any(len(data) > MOST_PART - _ROOM // 2 for _, data in result.parts):
+    if any(len(data) > MAX_PART - _ROOM // 2 for _, data in result.parts):
         raise UserError("a part of a result is too large for a record")
     try:
         about = {
@@ -56,12 +56,12 @@ def result_entry(
             Fraction(job.rho),
             shown.spent,
         )
-        sent = message(tail.index + 1, tail.hash, words.model_dump(mode="json"), result.parts)
+        sent = build_message(tail.index + 1, tail.hash, words.model_dump(mode="json"), result.parts)
     except (ValueError, TypeError, RecursionError):
         raise UserError("a result says how it was made in what is no JSON") from None
     public = [
         replace(r, key=(r.key or b"") + f"/{declared.name}".encode())
-        for r in records(
+        for r in message_records(
             sent,
             TOPIC,
             kind=BATCH_TYPE,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from stream_dp.log.base import Log, Record, Stored, Unavailable
-from stream_dp.log.message import MOST_PART
+from stream_dp.log.message import MAX_PART
 from stream_dp.privacy.noise import system_entropy
 
 from ..jobs.records import following
@@ -42,7 +42,7 @@ class Transcript:
         if number > len(held):
             raise ValueError("a round is recorded before the one that it follows")
         writer = system_entropy(8).hex()
-        pieces = [data[i : i + MOST_PART] for i in range(0, max(len(data), 1), MOST_PART)]
+        pieces = [data[i : i + MAX_PART] for i in range(0, max(len(data), 1), MAX_PART)]
         self._at("round")
         self._log.append(
             Record(

@@ -10,7 +10,7 @@ from typing import Any
 from stream_dp.errors import UserError
 
 from .base import Log
-from .settings import connection
+from .settings import connection_settings
 
 
 def address(url: str) -> tuple[str, str | None]:
@@ -46,7 +46,7 @@ def open_log(
         from .sqlite import SqliteLog
 
         return SqliteLog(base / where, public=public, readonly=readonly, timed=timed)
-    settings = connection(where, kafka or {}, insecure=insecure, base=base)
+    settings = connection_settings(where, kafka or {}, insecure=insecure, base=base)
     try:
         from .kafka import KafkaLog
     except ImportError:

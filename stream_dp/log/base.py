@@ -15,9 +15,9 @@ Positions = dict[int, int]
 Headers = tuple[tuple[str, bytes], ...]
 
 # A record stays under the megabyte that brokers accept by default; see message.py.
-MOST_BYTES = 1_000_000
+MAX_RECORD = 1_000_000
 # A read stops when its records take more than this in memory, whatever number was asked for.
-BATCH_BYTES = 64_000_000
+MAX_BATCH = 64_000_000
 # What a header takes beside its name and its value.
 HEADER_BYTES = 100
 UNKNOWN_TIME = 1 << 62  # after every other
@@ -47,7 +47,7 @@ class Fenced(LogError):
     """This writer's ownership is over. Nothing was committed."""
 
 
-class Unknown(LogError):
+class UnknownCommit(LogError):
     """Whether a commit took place is not known: end the process, start again, read the log."""
 
 
@@ -87,7 +87,7 @@ class Stored(NamedTuple):
 
     def header(self, name: str) -> bytes:
         """The last value under that name; empty where there is none."""
-        return next((value for n, value in reversed(self.headers or ()) if n == name), b"")
+        return next((v for n, v in reversed(self.headers or ()) if n == name), None) or b""
 
     @classmethod
     def unreadable(cls, partition: int, offset: int) -> Stored:
@@ -95,7 +95,7 @@ class Stored(NamedTuple):
         return cls(partition, offset, UNKNOWN_TIME, None, None, None)
 
 
-def size(key: bytes | None, value: bytes | None, headers: Headers | None) -> int:
+def memory_bytes(key: bytes | None, value: bytes | None, headers: Headers | None) -> int:
     """Bytes of a record: its key, its value, and its headers with HEADER_BYTES more for each."""
     total = len(key or b"") + len(value or b"")
     for name, content in headers or ():
@@ -131,7 +131,7 @@ class Writer(Protocol):
     """The owner of a role."""
 
     def commit(self, records: Iterable[Record]) -> None:
-        """All of the records or none, durable on return. Raises Fenced or Unknown."""
+        """All of the records or none, durable on return. Raises Fenced or UnknownCommit."""
 
 
 class Log(Protocol):
@@ -164,7 +164,7 @@ class Log(Protocol):
 
     def read(self, topic: str, positions: Positions, limit: int, timeout: float) -> Batch:
         """At most `limit` records of these partitions from these positions on, and no more when
-        they have reached BATCH_BYTES, by their sizes once they are decompressed.
+        they have reached MAX_BATCH, by their sizes once they are decompressed.
 
         Waits up to `timeout` seconds for the first. Whatever a record holds, it is read: what
         cannot be is None. Raises OutOfRange.
@@ -177,7 +177,7 @@ class Log(Protocol):
         """Take a role. At most one owner can commit; raises Busy where the other one stays.
 
         topic: one that exists and that the owner may read. With it, a commit that a broker refused
-        because it took too long raises Unknown and not Fenced, where nobody else took the role.
+        because it took too long raises UnknownCommit, not Fenced, where nobody else took the role.
         """
 
     def close(self) -> None: ...

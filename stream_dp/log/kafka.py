@@ -25,8 +25,8 @@ from confluent_kafka import (
 )
 
 from .base import (
-    BATCH_BYTES,
-    MOST_BYTES,
+    MAX_BATCH,
+    MAX_RECORD,
     Batch,
     Fenced,
     Headers,
@@ -37,12 +37,20 @@ from .base import (
     Stored,
     TopicInfo,
     Unavailable,
-    Unknown,
+    UnknownCommit,
+    memory_bytes,
     payload_bytes,
-    size,
 )
 from .signature import Signature
-from .topics import ANSWER, BROKER_BYTES, PASSING, Topics, client, failure, why
+from .topics import (
+    BROKER_BYTES,
+    TIMEOUT,
+    TRANSIENT_ERRORS,
+    Topics,
+    error_text,
+    log_error,
+    new_client,
+)
 from .unreadable import Unreadable
 
 _CHUNK = 0.05  # seconds that one call waits for messages
@@ -94,7 +102,7 @@ class KafkaLog:
             "fetch.max.bytes": _FETCHED,
             "receive.message.max.bytes": _EXPANDED,
         }
-        self._consumer: Consumer = client(Consumer, reading)
+        self._consumer: Consumer = new_client(Consumer, reading)
         self._unreadable = Unreadable(reading)
         self._blocked: dict[int, int] = {}  # by partition, where a batch cannot be decompressed
         self._bulk, self._bytes = _FIRST_BULK, 0
@@ -106,7 +114,7 @@ class KafkaLog:
 
     def close(self) -> None:
         if self._producer is not None:
-            self._producer.flush(ANSWER)
+            self._producer.flush(TIMEOUT)
             self._producer = None
         with suppress(RuntimeError):  # closed before
             self._consumer.close()
@@ -141,10 +149,10 @@ class KafkaLog:
 
         self._topics.partitions(topic)
         if self._producer is None:
-            self._producer = client(Producer, self._writing())
+            self._producer = new_client(Producer, self._writing())
         name = self._topics.name(topic)
         self._producer.produce(name, b"", partition=0, on_delivery=delivered)
-        if self._producer.flush(2 * ANSWER) or not told:
+        if self._producer.flush(2 * TIMEOUT) or not told:
             self._producer = None
             raise Unavailable(f"kafka: {name} does not tell the time")
         return told[0] / 1000
@@ -157,7 +165,7 @@ class KafkaLog:
             if not isinstance(error, KafkaException):
                 raise
             name = self._topics.name(topic)
-            raise Unavailable(f"kafka: {name} cannot be read: {why(error)}") from None
+            raise Unavailable(f"kafka: {name} cannot be read: {error_text(error)}") from None
 
     def _read(self, topic: str, positions: Positions, limit: int, timeout: float) -> Batch:
         self._call += 1
@@ -166,8 +174,8 @@ class KafkaLog:
             self._assign(topic, positions)
         after, records = dict(positions), list[Stored]()
         deadline = clock_module.monotonic() + timeout
-        silence = clock_module.monotonic() + max(ANSWER, timeout)
-        while len(records) < limit and self._bytes < BATCH_BYTES:
+        silence = clock_module.monotonic() + max(TIMEOUT, timeout)
+        while len(records) < limit and self._bytes < MAX_BATCH:
             ended = self._ended.keys() >= positions.keys()
             if ended and not self._at_end():
                 # A partition that ended may have gone on since: only a fresh fetch tells.
@@ -201,7 +209,7 @@ class KafkaLog:
         if name not in self._led:
             # Once asked for its leaders, a new topic is read at once and not after a second.
             with suppress(KafkaException):
-                self._consumer.list_topics(name, ANSWER)
+                self._consumer.list_topics(name, TIMEOUT)
             self._led.add(name)
         held = self._at[1] if self._at[0] == topic else {}
         kept = {p for p, o in positions.items() if held.get(p) == o and p not in self._ended}
@@ -219,7 +227,7 @@ class KafkaLog:
     def _fill(self, limit: int, after: Positions, records: list[Stored]) -> None:
         """Take in messages and events up to the limit, or until no more come quickly."""
         full = True
-        while full and len(records) < limit and self._bytes < BATCH_BYTES:
+        while full and len(records) < limit and self._bytes < MAX_BATCH:
             asked, before = min(self._bulk, limit - len(records)), self._bytes
             messages = self._consumer.consume(asked, _CHUNK)
             self._take(messages, after, records)
@@ -249,7 +257,7 @@ class KafkaLog:
         keys, values = list(map(Message.key, messages)), list(map(Message.value, messages))
         headers = _headers(messages)
         self._bytes += sum(map(len, filter(None, keys))) + sum(map(len, messages))
-        self._bytes += sum([size(None, None, several) for several in headers if several])
+        self._bytes += sum([memory_bytes(None, None, several) for several in headers if several])
         columns = (parts, offsets, times, keys, values, headers)
         records += map(_STORED, zip(*columns, strict=True))
         for part, offset in dict(zip(parts, offsets, strict=True)).items():
@@ -270,17 +278,17 @@ class KafkaLog:
             self._blocked[part] = offset
         elif error.code() in _RANGE:
             raise OutOfRange(f"kafka: {event.topic()} has nothing at position {after[part]}")
-        elif error.fatal() or error.code() not in PASSING:
+        elif error.fatal() or error.code() not in TRANSIENT_ERRORS:
             raise LogError(f"kafka: {event.topic()} cannot be read: {error.str()}")
 
     def append(self, records: Iterable[Record]) -> None:
         held = self._checked(records)
         if self._producer is None:
-            self._producer = client(Producer, self._writing())
+            self._producer = new_client(Producer, self._writing())
         failed = self._produce(self._producer, held)
-        if self._producer.flush(2 * ANSWER) or failed:
+        if self._producer.flush(2 * TIMEOUT) or failed:
             self._producer = None
-            lasting = [e for e in failed if e.code() not in PASSING]
+            lasting = [e for e in failed if e.code() not in TRANSIENT_ERRORS]
             reason = (lasting or failed)[0].str() if failed else "no answer"
             text = f"kafka: some records were not written ({reason}); send them again"
             raise LogError(text) if lasting else Unavailable(text)
@@ -294,15 +302,15 @@ class KafkaLog:
             "message.max.bytes": BROKER_BYTES,
             "linger.ms": 5,
             "queue.buffering.max.messages": 500_000,
-            "delivery.timeout.ms": round(1000 * ANSWER),
+            "delivery.timeout.ms": round(1000 * TIMEOUT),
         }
 
     def _checked(self, records: Iterable[Record]) -> list[Record]:
         """The records, none of which can be refused for what it is."""
         held = list(records)
         for record in held:
-            if (length := payload_bytes(record)) > MOST_BYTES:
-                raise LogError(f"kafka: a record of {length} bytes is over {MOST_BYTES}")
+            if (length := payload_bytes(record)) > MAX_RECORD:
+                raise LogError(f"kafka: a record of {length} bytes is over {MAX_RECORD}")
             count = self._topics.partitions(record.topic)
             if record.partition is not None and not 0 <= record.partition < count:
                 raise LogError(f"kafka: {self._topics.name(record.topic)} has {count} partitions")
@@ -344,11 +352,11 @@ class KafkaLog:
             # Before the role is taken: whoever loses it to this process finds the signature.
             signed = Signature(self._settings, role, self._topics.name(topic))
             signature = signed if signed.sign() else None
-        producer: Producer = client(Producer, self._committing(role))
+        producer: Producer = new_client(Producer, self._committing(role))
         try:
-            producer.init_transactions(2 * ANSWER)
+            producer.init_transactions(2 * TIMEOUT)
         except KafkaException as error:
-            raise failure(f"kafka: the role '{name}' is not to be had", error) from None
+            raise log_error(f"kafka: the role '{name}' is not to be had", error) from None
         owner = _Owner(self, producer, signature)
         try:
             yield owner
@@ -360,7 +368,7 @@ class KafkaLog:
         settings = {**self._writing(), "transactional.id": role, "transaction.timeout.ms": timeout}
         if timeout.isdigit():
             # The client refuses to deliver for longer than a transaction lasts.
-            settings["delivery.timeout.ms"] = min(round(1000 * ANSWER), int(timeout))
+            settings["delivery.timeout.ms"] = min(round(1000 * TIMEOUT), int(timeout))
         return settings
 
 
@@ -395,7 +403,7 @@ class _Owner:
         try:
             self._producer.begin_transaction()
             self._log._produce(self._producer, held)
-            self._producer.commit_transaction(2 * ANSWER)
+            self._producer.commit_transaction(2 * TIMEOUT)
         except (KafkaException, SystemError) as error:
             cause = _cause(error)
             if cause.code() == KafkaError._FATAL:
@@ -405,12 +413,12 @@ class _Owner:
                     cause = _cause(reason)
             if cause.code() in _FENCED:
                 if self._signature is not None and self._signature.is_last():
-                    raise Unknown(
+                    raise UnknownCommit(
                         "kafka: the broker ended a transaction that took too long, as after a"
                         " pause of this process; no other one has its role: start again"
                     ) from None
                 raise Fenced("another process has taken this role; this one ends") from None
-            raise Unknown(
+            raise UnknownCommit(
                 f"kafka: whether a commit took place is not known: {cause.str()}"
             ) from None
         self.over = False

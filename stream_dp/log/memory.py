@@ -14,8 +14,8 @@ from threading import Condition
 from stream_dp.privacy.noise import system_entropy
 
 from .base import (
-    BATCH_BYTES,
-    MOST_BYTES,
+    MAX_BATCH,
+    MAX_RECORD,
     Batch,
     Busy,
     Fenced,
@@ -26,8 +26,8 @@ from .base import (
     Record,
     Stored,
     TopicInfo,
+    memory_bytes,
     payload_bytes,
-    size,
 )
 
 
@@ -135,8 +135,8 @@ class MemoryLog:
 
     def _partition(self, record: Record) -> int:
         """Where a record goes. Raises LogError for one that cannot be stored."""
-        if (length := payload_bytes(record)) > MOST_BYTES:
-            raise LogError(f"memory: a record of {length} bytes is over {MOST_BYTES}")
+        if (length := payload_bytes(record)) > MAX_RECORD:
+            raise LogError(f"memory: a record of {length} bytes is over {MAX_RECORD}")
         count = len(self._partitions(record.topic))
         if record.partition is None:
             return zlib.crc32(record.key) % count if record.key is not None else 0
@@ -166,14 +166,14 @@ class _Owner:
 
 
 def _batch(partitions: list[list[Stored]], positions: Positions, limit: int) -> Batch:
-    """What stands at the positions, up to `limit` records or BATCH_BYTES."""
-    batch, after, room = list[Stored](), dict(positions), BATCH_BYTES
+    """What stands at the positions, up to `limit` records or MAX_BATCH."""
+    batch, after, room = list[Stored](), dict(positions), MAX_BATCH
     for part in sorted(positions):
         for record in partitions[part][positions[part] :]:
             if len(batch) == limit or room <= 0:
                 break
             batch.append(record)
-            room -= size(record.key, record.value, record.headers)
+            room -= memory_bytes(record.key, record.value, record.headers)
             after[part] = record.offset + 1
     at_end = all(position == len(partitions[part]) for part, position in after.items())
     return Batch(batch, after, at_end)

@@ -20,7 +20,7 @@ from stream_dp.errors import Inconsistent
 from .base import Headers, Log, Record
 
 # Room for headers and framing under the log's limit for a record.
-MOST_PART = 900_000
+MAX_PART = 900_000
 START = "0" * 64
 _PART = "stream-dp-part"
 _AT_ONCE = 20  # records of one read: a record is up to a megabyte
@@ -48,19 +48,19 @@ def canonical(value: object) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
-def split(name: str, data: bytes) -> list[tuple[str, bytes]]:
+def split_part(name: str, data: bytes) -> list[tuple[str, bytes]]:
     """A part of any length as parts that fit a record."""
     return [
-        (f"{name}/{i}", data[start : start + MOST_PART])
-        for i, start in enumerate(range(0, max(len(data), 1), MOST_PART))
+        (f"{name}/{i}", data[start : start + MAX_PART])
+        for i, start in enumerate(range(0, max(len(data), 1), MAX_PART))
     ]
 
 
-def message(
+def build_message(
     index: int, previous: str, head: dict[str, Any], parts: Sequence[tuple[str, bytes]]
 ) -> Message:
     """The message with that content, its manifest and hash. Raises ValueError on a large part."""
-    if any(len(data) > MOST_PART for _, data in parts):
+    if any(len(data) > MAX_PART for _, data in parts):
         raise ValueError("a part is too large for a record")
     listed = [
         {"name": name, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
@@ -71,7 +71,7 @@ def message(
     return Message(index, head, tuple(parts), previous, digest, manifest)
 
 
-def records(
+def message_records(
     sent: Message, topic: str, *, kind: str, source: str, content: str, time: float | None
 ) -> list[Record]:
     """The message as records of partition 0, with CloudEvents headers (Kafka binding 1.0).
@@ -85,7 +85,7 @@ def records(
         ("ce_source", source.encode()),
     ]
     if time is not None:
-        common.append(("ce_time", iso(time).encode()))
+        common.append(("ce_time", rfc3339_utc(time).encode()))
     stamp = 0 if time is None else max(0, round(time * 1000))
 
     def record(name: str, data: bytes, media: str) -> Record:
@@ -101,18 +101,18 @@ def records(
     return [*found, record("manifest", sent.manifest, "application/json")]
 
 
-def parts_of(sent: Sequence[Record]) -> tuple[tuple[str, bytes], ...]:
+def parts_in_records(sent: Sequence[Record]) -> tuple[tuple[str, bytes], ...]:
     """The parts among a message's records, without its manifest."""
     named = [(dict(r.headers)[_PART].decode(), r.value or b"") for r in sent]
     return tuple((name, data) for name, data in named if name != "manifest")
 
 
-def iso(time: float) -> str:
+def rfc3339_utc(time: float) -> str:
     """Unix seconds as RFC 3339 in UTC."""
     return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def messages(log: Log, topic: str, what: str) -> Iterator[Message]:
+def read_messages(log: Log, topic: str, what: str) -> Iterator[Message]:
     """Every message of a topic, in order, each checked against its manifest and the chain.
 
     Raises Inconsistent with what was found: a gap, a broken chain, a damaged part.
@@ -134,7 +134,7 @@ def messages(log: Log, topic: str, what: str) -> Iterator[Message]:
             if name != "manifest":
                 parts.append((name, record.value or b""))
                 continue
-            found = _check(record.value or b"", tuple(parts), index, previous, what)
+            found = _parse_message(record.value or b"", tuple(parts), index, previous, what)
             index, previous, parts = index + 1, found.hash, []
             yield found
         position = batch.next[0]
@@ -144,7 +144,7 @@ def messages(log: Log, topic: str, what: str) -> Iterator[Message]:
         raise Inconsistent(f"{what}: ends in the middle of message {index}; restore a backup")
 
 
-def _check(
+def _parse_message(
     manifest: bytes, parts: tuple[tuple[str, bytes], ...], index: int, previous: str, what: str
 ) -> Message:
     try:

@@ -18,7 +18,7 @@ from pathlib import Path
 _AT_FDCWD, _BTIME, _SIZE = -100, 0x800, 256
 
 
-def place_of(path: Path) -> str:
+def file_place(path: Path) -> str:
     """INODE/NANOSECONDS, of the time at which the file was made; 0 where that is not known."""
     found = path.stat()
     return f"{found.st_ino}/{_born(path)}"

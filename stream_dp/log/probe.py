@@ -18,7 +18,7 @@ _VERSIONS, _METADATA = 18, 3  # numbers of Kafka's requests
 _NO_TLS = {"WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING", "HTTP_REQUEST"}
 
 
-def mismatch(settings: Mapping[str, str]) -> str:
+def protocol_mismatch(settings: Mapping[str, str]) -> str:
     """How a client's security.protocol is not what a bootstrap server speaks; empty if it is not
     known to be so. settings: of librdkafka; nothing of them is sent."""
     protocol = settings.get("security.protocol", "plaintext").lower()

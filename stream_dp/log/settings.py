@@ -25,7 +25,7 @@ _RESERVED = {
 _OFF = {"0", "false", "f", "none"}
 
 
-def connection(
+def connection_settings(
     servers: str, table: Mapping[str, Any], *, insecure: bool, base: Path
 ) -> dict[str, str]:
     """Settings to connect with. table: librdkafka's, a value or {env = ...} or {file = ...}.
@@ -55,7 +55,7 @@ def connection(
     return found
 
 
-def from_environment(base: Path) -> tuple[dict[str, Any], bool]:
+def settings_from_environment(base: Path) -> tuple[dict[str, Any], bool]:
     """For analysts without a study file: the table in a TOML file, and whether insecure is said."""
     insecure = os.environ.get("STREAM_DP_INSECURE", "").lower() in {"1", "true", "yes"}
     path = os.environ.get(FILE_VARIABLE)

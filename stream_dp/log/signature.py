@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from stream_dp.privacy.noise import system_entropy
 
-from .topics import ANSWER, client, failure
+from .topics import TIMEOUT, log_error, new_client
 
 _UNSEEN = {KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED}
 _Answer = TypeVar("_Answer")
@@ -43,19 +43,19 @@ class Signature:
         except KafkaException as error:
             if error.args[0].code() in _UNSEEN:
                 return False
-            raise failure(f"kafka: the role '{self._role}' is not to be had", error) from None
+            raise log_error(f"kafka: the role '{self._role}' is not to be had", error) from None
         return True
 
     def is_last(self) -> bool:
         """Whether nobody has signed since. Raises LogError."""
         try:
             (place,) = self._asked(
-                lambda consumer: consumer.committed([TopicPartition(self._topic, 0)], ANSWER)
+                lambda consumer: consumer.committed([TopicPartition(self._topic, 0)], TIMEOUT)
             )
         except KafkaException as error:
-            raise failure(f"kafka: who has the role '{self._role}' is not known", error) from None
+            raise log_error(f"kafka: who has the role '{self._role}' is not known", error) from None
         return bool(place.metadata == self._name)
 
     def _asked(self, ask: Callable[[Any], _Answer]) -> _Answer:
-        with closing(client(Consumer, self._settings)) as consumer:
+        with closing(new_client(Consumer, self._settings)) as consumer:
             return ask(consumer)

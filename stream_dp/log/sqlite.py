@@ -26,8 +26,8 @@ from stream_dp.errors import unwritable
 from stream_dp.privacy.noise import system_entropy
 
 from .base import (
-    BATCH_BYTES,
-    MOST_BYTES,
+    MAX_BATCH,
+    MAX_RECORD,
     Batch,
     Busy,
     Damaged,
@@ -41,11 +41,11 @@ from .base import (
     Stored,
     TopicInfo,
     Unavailable,
-    Unknown,
+    UnknownCommit,
+    memory_bytes,
     payload_bytes,
-    size,
 )
-from .place import place_of
+from .place import file_place
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS log (version INTEGER NOT NULL, identity TEXT NOT NULL);
@@ -58,7 +58,7 @@ CREATE TABLE IF NOT EXISTS records (
 """
 _VERSION = 1
 _HEADERS = msgspec.msgpack.Decoder(tuple[tuple[str, bytes | None], ...])
-_MOST_ROW = 4 * MOST_BYTES  # of a row with its headers' names
+_MOST_ROW = 4 * MAX_RECORD  # of a row with its headers' names
 _MOST_PARTITIONS = 100_000
 _MAGIC = b"SQLite format 3\0"  # how its files begin
 _POLL = 0.05
@@ -232,7 +232,7 @@ class SqliteLog:
 
     @property
     def place(self) -> str:
-        return place_of(self._path)
+        return file_place(self._path)
 
     def create(self, topics: Mapping[str, int]) -> None:
         missing = [(name, count) for name, count in topics.items() if not self._known(name)]
@@ -321,13 +321,13 @@ class SqliteLog:
 
     def _read(self, topic: str, positions: Positions, limit: int) -> Batch:
         records: list[Stored] = []
-        after, room, at_end = dict(positions), BATCH_BYTES, True
+        after, room, at_end = dict(positions), MAX_BATCH, True
         for part in sorted(positions):
             left = limit - len(records) if room > 0 else 0
             for record in self._stored(topic, part, positions[part], left):
                 records.append(record)
                 left -= 1
-                room -= size(record.key, record.value, record.headers)
+                room -= memory_bytes(record.key, record.value, record.headers)
                 if room <= 0:
                     break
             if records and records[-1].partition == part:
@@ -361,8 +361,8 @@ class SqliteLog:
             end = ends.get((record.topic, part))
             if end is None:
                 end = ends[record.topic, part] = self._last(record.topic, part)
-            if (length := payload_bytes(record)) > MOST_BYTES:
-                raise LogError(f"{self._path}: a record of {length} bytes is over {MOST_BYTES}")
+            if (length := payload_bytes(record)) > MAX_RECORD:
+                raise LogError(f"{self._path}: a record of {length} bytes is over {MAX_RECORD}")
             end[0] += 1
             if record.time is None or record.topic in self._timed:
                 end[1] = max(now, end[1])
@@ -428,7 +428,7 @@ class _Owner:
             with self._log._faults("a commit failed"), self._log._transaction():
                 self._log._insert(records)
         except Unavailable as error:
-            raise Unknown(str(error)) from None
+            raise UnknownCommit(str(error)) from None
 
     def _locked(self) -> bool:
         """Whether the lock is still on the file that the next owner would lock."""

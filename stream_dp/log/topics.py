@@ -20,13 +20,13 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetS
 from stream_dp.errors import UserError
 
 from .base import LogError, Missing, Positions, TopicInfo, Unavailable
-from .probe import mismatch
+from .probe import protocol_mismatch
 
-ANSWER = 30.0  # seconds that a broker may take to answer
+TIMEOUT = 30.0  # seconds that a broker may take to answer
 BROKER_BYTES = 1_048_588  # the largest record that brokers take where nobody says otherwise
 _SOON = 0.05
 # What may pass by itself: a broker that restarts, a leader that moves.
-PASSING = {
+TRANSIENT_ERRORS = {
     KafkaError._TRANSPORT,
     KafkaError._ALL_BROKERS_DOWN,
     KafkaError._TIMED_OUT,
@@ -64,7 +64,7 @@ _Client = TypeVar("_Client")
 _Answer = TypeVar("_Answer")
 
 
-def client(kind: Callable[[dict[str, Any]], _Client], settings: Mapping[str, Any]) -> _Client:
+def new_client(kind: Callable[[dict[str, Any]], _Client], settings: Mapping[str, Any]) -> _Client:
     """A client of that kind. Raises UserError, which never quotes a setting's value."""
     try:
         return kind({**settings, "logger": _QUIET})
@@ -74,14 +74,14 @@ def client(kind: Callable[[dict[str, Any]], _Client], settings: Mapping[str, Any
         raise UserError(f"kafka: the client refuses the setting {what}") from None
 
 
-def why(error: KafkaException) -> str:
+def error_text(error: KafkaException) -> str:
     return str(error.args[0].str())
 
 
-def failure(what: str, error: KafkaException) -> LogError:
+def log_error(what: str, error: KafkaException) -> LogError:
     """The error to raise: Unavailable for what may pass by itself."""
-    kind = Unavailable if error.args[0].code() in PASSING else LogError
-    return kind(f"{what}: {why(error)}")
+    kind = Unavailable if error.args[0].code() in TRANSIENT_ERRORS else LogError
+    return kind(f"{what}: {error_text(error)}")
 
 
 class Topics:
@@ -93,7 +93,7 @@ class Topics:
         self._prefix, self._replication, self._timed = prefix, replication, frozenset(timed)
         self._settings = settings
         self._refusal, self._answered = "", False
-        self._admin: Any = client(AdminClient, {**settings, "error_cb": self._heard})
+        self._admin: Any = new_client(AdminClient, {**settings, "error_cb": self._heard})
         self._known: dict[str, int] = {}
         self._made: set[str] = set()
 
@@ -115,14 +115,14 @@ class Topics:
         if not missing:
             return
         self._made |= {new.topic for new in missing}
-        made = self._admin.create_topics(missing, operation_timeout=ANSWER)
+        made = self._admin.create_topics(missing, operation_timeout=TIMEOUT)
         for name, future in made.items():
             try:
-                future.result(ANSWER)
+                future.result(TIMEOUT)
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                    raise failure(f"kafka: topic '{name}' was not made", error) from None
-        deadline = clock_module.monotonic() + ANSWER
+                    raise log_error(f"kafka: topic '{name}' was not made", error) from None
+        deadline = clock_module.monotonic() + TIMEOUT
         while not all(self._led(topic) for topic in topics):
             if clock_module.monotonic() > deadline:
                 raise Unavailable("kafka: the new topics do not appear")
@@ -177,8 +177,8 @@ class Topics:
         resource = ConfigResource(ConfigResource.Type.TOPIC, name)
 
         def ask() -> dict[str, Any]:
-            future = self._admin.describe_configs([resource], request_timeout=ANSWER)[resource]
-            return {key: found.value for key, found in future.result(ANSWER).items()}
+            future = self._admin.describe_configs([resource], request_timeout=TIMEOUT)[resource]
+            return {key: found.value for key, found in future.result(TIMEOUT).items()}
 
         settings = self._settled(f"{name} cannot be checked", ask)
         problems = []
@@ -198,7 +198,7 @@ class Topics:
         return problems
 
     def _cluster(self) -> Any:
-        deadline, wait = clock_module.monotonic() + ANSWER, 1.0
+        deadline, wait = clock_module.monotonic() + TIMEOUT, 1.0
         while True:
             self._refusal = ""
             try:
@@ -209,12 +209,12 @@ class Topics:
                 self._admin.poll(0)
                 # Once may be a broker that has just started.
                 if wait > 1 and not self._refusal and not self._answered:
-                    self._refusal = mismatch(self._settings)
+                    self._refusal = protocol_mismatch(self._settings)
                 if wait > 1 and self._refusal:
                     raise LogError(f"kafka: no connection: {self._refusal}") from None
                 if clock_module.monotonic() > deadline:
-                    raise failure("kafka: the cluster does not answer", error) from None
-                wait = min(2 * wait, ANSWER / 2)
+                    raise log_error("kafka: the cluster does not answer", error) from None
+                wait = min(2 * wait, TIMEOUT / 2)
 
     def _heard(self, error: KafkaError) -> None:
         """Keep why a broker and this client do not trust each other; it holds no secret."""
@@ -233,7 +233,7 @@ class Topics:
 
     def _seen(self, topic: str) -> Any:
         """What the cluster says of a topic. One that was just made is not known to every broker."""
-        deadline = clock_module.monotonic() + ANSWER
+        deadline = clock_module.monotonic() + TIMEOUT
         while True:
             found = self._cluster().topics.get(self.name(topic))
             late = clock_module.monotonic() > deadline
@@ -245,13 +245,13 @@ class Topics:
         """An answer about a topic that is there: while it is new, or its leader moves, some of the
         brokers do not know it. what: for the error that is raised otherwise.
         """
-        deadline = clock_module.monotonic() + ANSWER
+        deadline = clock_module.monotonic() + TIMEOUT
         while True:
             try:
                 return ask()
             except KafkaException as error:
                 if error.args[0].code() not in _MOVING or clock_module.monotonic() > deadline:
-                    raise failure(f"kafka: {what}", error) from None
+                    raise log_error(f"kafka: {what}", error) from None
                 clock_module.sleep(_SOON)
 
     def describe(self, topic: str) -> TopicInfo:
@@ -260,7 +260,7 @@ class Topics:
         count = self.partitions(topic)
         described = self._settled(
             f"{name} cannot be described",
-            lambda: self._admin.describe_topics(TopicCollection([name]))[name].result(ANSWER),
+            lambda: self._admin.describe_topics(TopicCollection([name]))[name].result(TIMEOUT),
         )
         identity = f"{self._cluster().cluster_id}/{described.topic_id}"
         return TopicInfo(identity, count, self._offsets(topic, OffsetSpec.earliest()))
@@ -275,10 +275,10 @@ class Topics:
 
     def _offsets(self, topic: str, spec: OffsetSpec) -> Positions:
         asked = {TopicPartition(self.name(topic), p): spec for p in range(self.partitions(topic))}
-        how = {"isolation_level": IsolationLevel.READ_UNCOMMITTED, "request_timeout": ANSWER}
+        how = {"isolation_level": IsolationLevel.READ_UNCOMMITTED, "request_timeout": TIMEOUT}
 
         def ask() -> Positions:
             futures = self._admin.list_offsets(asked, **how)
-            return {place.partition: f.result(ANSWER).offset for place, f in futures.items()}
+            return {place.partition: f.result(TIMEOUT).offset for place, f in futures.items()}
 
         return self._settled(f"no positions of {topic}", ask)

@@ -13,7 +13,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from .base import Unavailable
-from .topics import ANSWER, client
+from .topics import TIMEOUT, new_client
 
 _WAIT = 0.5
 
@@ -30,7 +30,7 @@ class Unreadable:
         for (topic, part, first), end in self._ends.items():
             if (topic, part) == (name, partition) and first <= position < end:
                 return end
-        consumer = client(Consumer, self._settings)
+        consumer = new_client(Consumer, self._settings)
         try:
             base = _batch(consumer, name, partition, position)
             inside, beyond = position, position + 1
@@ -52,7 +52,7 @@ class Unreadable:
 def _batch(consumer: Consumer, name: str, partition: int, position: int) -> int | None:
     """The first position of the unreadable batch at `position`; None where there is none."""
     consumer.assign([TopicPartition(name, partition, position)])
-    deadline = clock_module.monotonic() + ANSWER
+    deadline = clock_module.monotonic() + TIMEOUT
     while clock_module.monotonic() < deadline:
         message = consumer.poll(_WAIT)
         if message is None:

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dp.log.base import Stored, size
+from stream_dp.log.base import Stored, memory_bytes
 from stream_dp.study import Study
 
 from .cells import EMPTY, NULL, Cells
@@ -37,7 +37,7 @@ REASONS: dict[Reason, str] = {
 
 _NONE, _BAD = 255, 253
 LONGEST_ID = 256
-LARGEST = 64_000  # bytes of a report by `log.base.size`: its key, its value and its headers
+LARGEST = 64_000  # bytes of a report by `log.base.memory_bytes`: its key, its value and its headers
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Decoder:
             try:
                 # Where there is neither a key nor a header, the value is all of its size.
                 if (headers != () or record.key or len(value) > LARGEST) and (  # type: ignore[arg-type]
-                    headers is None or size(record.key, value, headers) > LARGEST
+                    headers is None or memory_bytes(record.key, value, headers) > LARGEST
                 ):
                     odd.append(place)
                     continue
@@ -179,7 +179,10 @@ class Decoder:
 
     def _odd(self, record: Stored, closed: int) -> tuple[Cells, Tally[Reason]]:
         """One report that is not of the plain form: cell by cell, as far as it can be read."""
-        if record.headers is None or size(record.key, record.value, record.headers) > LARGEST:
+        if (
+            record.headers is None
+            or memory_bytes(record.key, record.value, record.headers) > LARGEST
+        ):
             return EMPTY, Tally({"unreadable": 1})
         try:
             whole = msgspec.json.decode(record.value or b"")

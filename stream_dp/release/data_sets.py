@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict
 
 from stream_dp import __version__
 from stream_dp.errors import Inconsistent, UserError
-from stream_dp.log.message import MOST_PART, Message
+from stream_dp.log.message import MAX_PART, Message
 from stream_dp.privacy.zcdp import epsilon
 from stream_dp.study import Study
 from stream_dp.study.groups import KEY, SIZE, BatchRelease
@@ -201,7 +201,7 @@ def parts(found: Tables, measurements: pa.Table) -> list[tuple[str, bytes]]:
 
 
 def _slices(name: str, table: pa.Table, row: int) -> list[tuple[str, bytes]]:
-    some = max(1, (MOST_PART - 65_536) // row)
+    some = max(1, (MAX_PART - 65_536) // row)
     starts = range(0, max(1, table.num_rows), some)
     return [(f"{name}/{i}", stream(table.slice(start, some))) for i, start in enumerate(starts)]
 

@@ -21,7 +21,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSeriali
 
 from stream_dp import __version__
 from stream_dp.continual import AnyMechanism, Step
-from stream_dp.log.message import MOST_PART
+from stream_dp.log.message import MAX_PART
 from stream_dp.panel import Symbols
 from stream_dp.privacy.zcdp import epsilon
 from stream_dp.study import Release, Study
@@ -204,7 +204,7 @@ def certificate(
 
 def parts(step: Step, columns: tuple[str, ...]) -> list[tuple[str, bytes]]:
     """The step's panel columns and measurements as named Arrow streams, each within a record."""
-    rows = max(1, (MOST_PART - 65_536) // len(columns))
+    rows = max(1, (MAX_PART - 65_536) // len(columns))
     measured, told = step.measurements, step.estimates
     raw = pa.table(
         {
@@ -230,7 +230,7 @@ def parts(step: Step, columns: tuple[str, ...]) -> list[tuple[str, bytes]]:
 
 def _slices(name: str, table: pa.Table) -> list[tuple[str, bytes]]:
     longest = max(len(query.encode()) for query in table["query"].to_pylist())
-    some = max(1, (MOST_PART - 65_536) // (longest + 200))
+    some = max(1, (MAX_PART - 65_536) // (longest + 200))
     starts = range(0, max(1, table.num_rows), some)
     return [(f"{name}/{i}", stream(table.slice(start, some))) for i, start in enumerate(starts)]
 

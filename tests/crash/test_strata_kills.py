@@ -19,7 +19,7 @@ from kit.strata import Model
 
 from stream_dp.estimate.query import TotalQuery, parse_query
 from stream_dp.log.base import Record
-from stream_dp.log.message import parts_of
+from stream_dp.log.message import parts_in_records
 from stream_dp.plan import plan_study
 from stream_dp.population.reports import Decoder
 from stream_dp.release.panels import TOPIC, read_estimates
@@ -188,7 +188,7 @@ def test_without_noise_estimates_are_the_true_counts(
             if release.kind != "window":
                 rises = true[release.name][-_length(study, release.name) - 1 :]
                 sums[release.name] = sums.get(release.name, 0) + rises
-            for row in read_estimates(parts_of(sent)).to_pylist() if sent else ():
+            for row in read_estimates(parts_in_records(sent)).to_pylist() if sent else ():
                 expected = _expected(study, release.name, row["query"], true, sums)
                 if expected is not None:
                     assert row["value"] == pytest.approx(expected, abs=1e-6)

@@ -16,7 +16,7 @@ import pytest
 from kit.households import TEXT as HOMES
 from kit.panels import SCHEDULE
 
-from stream_dp.log.topics import ANSWER
+from stream_dp.log.topics import TIMEOUT
 from stream_dp.release.panels import TOPIC
 from stream_dp.services import cli
 from stream_dp.services.releaser.facts import Facts
@@ -122,7 +122,7 @@ def test_a_cluster_that_is_away_is_worth_another_start(
     path = tmp_path / "study.toml"
     assert cli.main(["new", str(path)]) == 0
     capsys.readouterr()
-    monkeypatch.setattr("stream_dp.log.topics.ANSWER", 0.5)
+    monkeypatch.setattr("stream_dp.log.topics.TIMEOUT", 0.5)
     monkeypatch.setenv("STREAM_DP_LOG", "kafka://127.0.0.1:1/x")
     monkeypatch.setenv("STREAM_DP_INSECURE", "true")
     assert cli.main(["close", str(path), "2026-01"]) == cli.AGAIN
@@ -132,7 +132,7 @@ def test_a_cluster_that_is_away_is_worth_another_start(
 
 
 def test_the_grace_holds_a_commit_and_a_flush() -> None:
-    assert 2 * ANSWER + ANSWER <= GRACE
+    assert 2 * TIMEOUT + TIMEOUT <= GRACE
     compose = (DEPLOY / "compose.yaml").read_text()
     (wait,) = re.findall(r"\[run, --json.*?stop_grace_period: (\d+)s", compose, re.DOTALL)
     assert int(wait) > GRACE

@@ -182,12 +182,12 @@ def test_later_periods_and_other_releases_say_more():
 
 
 def rechained(sent):
-    from stream_dp.log.message import START, message
+    from stream_dp.log.message import START, build_message
 
     found = []
     for one in sent:
         previous = found[-1].hash if found else START
-        found.append(message(len(found), previous, one.head, one.parts))
+        found.append(build_message(len(found), previous, one.head, one.parts))
     return found
 
 

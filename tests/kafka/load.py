@@ -36,7 +36,7 @@ from stream_dp.client import PublicLog
 from stream_dp.log.base import Log, Record, Stored
 from stream_dp.log.kafka import KafkaLog
 from stream_dp.log.sqlite import SqliteLog
-from stream_dp.log.topics import client
+from stream_dp.log.topics import new_client
 from stream_dp.plan import plan_study
 from stream_dp.privacy.noise import Draw
 from stream_dp.services import journal
@@ -314,7 +314,7 @@ def logs(kind: str, folder: Path, address: str) -> Iterator[tuple[Log, Log]]:
         ):
             yield log, public
     finally:
-        admin = client(AdminClient, settings)
+        admin = new_client(AdminClient, settings)
         topics = [name for name in admin.list_topics(timeout=30).topics if name.startswith(prefix)]
         for future in admin.delete_topics(topics).values():
             future.result(30)

@@ -12,7 +12,7 @@ import pytest
 from broker import FOLDER, Broker
 from days import Days
 
-from stream_dp.log.base import Unknown
+from stream_dp.log.base import UnknownCommit
 from stream_dp.services.releaser import live
 
 FORGETS = """\
@@ -54,7 +54,7 @@ def test_a_role_that_was_forgotten_is_taken_again_before_noise_is_drawn(
         for number in (1, 2):
             days.send(days.day(number))
     assert theirs.run()
-    with pytest.raises(Unknown, match="not currently assigned"):
+    with pytest.raises(UnknownCommit, match="not currently assigned"):
         ours.run(at=waits(Counter()))
     assert len(ours.entries()) == 1
     monkeypatch.setattr(live, "_FRESH", 3.0)

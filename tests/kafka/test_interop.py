@@ -98,7 +98,7 @@ def published(kafka, tmp_path_factory):
     rows += [f"p{i}," + ",".join(str(int(i % 7 < t)) for t in range(4)) for i in range(PEOPLE)]
     (folder / "panel.csv").write_text("\n".join(rows) + "\n")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(release, "MOST_PART", 65_536 + 1_000)
+        patched.setattr(release, "MAX_PART", 65_536 + 1_000)
         for command in (
             ["send", str(study), str(folder / "panel.csv"), "--attribute", "poverty"],
             ["close", str(study), LABELS[-1]],

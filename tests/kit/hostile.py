@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from kit import public_logs
-from stream_dp.log.base import MOST_BYTES, Record
-from stream_dp.log.message import START, Message, canonical, message, records
+from stream_dp.log.base import MAX_RECORD, Record
+from stream_dp.log.message import START, Message, build_message, canonical, message_records
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.release import data_sets as dataset
 from stream_dp.study import Study
@@ -73,7 +73,7 @@ def _data_set(study: Study, before: Message) -> Message:
     spent = study.rho
     held = dataset.certificate(study, declared, 4, tables, 1, about, declared.rho, spent)
     parts = dataset.parts(tables, answers)
-    return message(before.index + 1, before.hash, held.model_dump(mode="json"), parts)
+    return build_message(before.index + 1, before.hash, held.model_dump(mode="json"), parts)
 
 
 @dataclass
@@ -106,11 +106,11 @@ def sealed(chain: list[Draft]) -> list[Record]:
             manifest = json.dumps(held, sort_keys=True, separators=(",", ":")).encode()
         previous = hashlib.sha256(manifest).hexdigest()
         sent = Message(index, {}, tuple(one.parts), "", previous, manifest)
-        made = records(sent, "releases", kind="k", source="s", content="c", time=None)
+        made = message_records(sent, "releases", kind="k", source="s", content="c", time=None)
         found += [
             Record(r.topic, r.value, r.key, (*r.headers, *one.headers), 0, r.time) for r in made
         ]
-    return [r for r in found if len(r.value or b"") < MOST_BYTES - 1000]
+    return [r for r in found if len(r.value or b"") < MAX_RECORD - 1000]
 
 
 # What is hostile.

@@ -280,14 +280,14 @@ def decided(entries: Sequence[Entry]) -> list[dict[str, Any]]:
 
 def counts(entry: Entry) -> dict[str, list[int]]:
     """The true counts of an entry that was made without noise, by release."""
-    from stream_dp.log.message import parts_of
+    from stream_dp.log.message import parts_in_records
 
     found = {}
     for name in ("pairs", "working"):
         key = f"/{name}".encode()
         sent = [r for r in entry.public_records() if (r.key or b"").endswith(key)]
         if sent:
-            told = read_estimates(parts_of(sent)).to_pylist()
+            told = read_estimates(parts_in_records(sent)).to_pylist()
             found[name] = [round(x["value"]) for x in told if x["query"] != "people"]
     return found
 

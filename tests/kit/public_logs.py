@@ -8,7 +8,7 @@ from stream_dp.client import PublicLog
 from stream_dp.continual import mechanism
 from stream_dp.evaluation.panels.totals import rises
 from stream_dp.log.base import Batch, Stored, TopicInfo
-from stream_dp.log.message import START, message, records
+from stream_dp.log.message import START, build_message, message_records
 from stream_dp.panel import window_codes
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.release.panels import STUDY_TYPE, certificate, parts
@@ -36,7 +36,7 @@ def shelf(sent):
     return Shelf(
         r
         for one in sent
-        for r in records(one, "releases", kind="k", source="s", content="c", time=None)
+        for r in message_records(one, "releases", kind="k", source="s", content="c", time=None)
     )
 
 
@@ -80,7 +80,7 @@ def published(study, truth, source, periods=None):
 def _published(study, counts, source, periods=None):
     """counts: of a release at a period number, what its mechanism takes."""
     head = {"type": STUDY_TYPE, "study": study.model_dump(mode="json", exclude_none=True)}
-    found = [message(0, START, {**head, "study_hash": study.hash}, [])]
+    found = [build_message(0, START, {**head, "study_hash": study.hash}, [])]
     made = {r.name: mechanism(study, r) for r in study.releases}
     states = {name: m.init() for name, m in made.items()}
     spent = Fraction(0)
@@ -99,7 +99,7 @@ def _published(study, counts, source, periods=None):
                 continue
             told = certificate(study, declared, m, number, step, cost, spent, source.simulated)
             held = told.model_dump(mode="json")
-            found.append(message(len(found), found[-1].hash, held, parts(step, told.columns)))
+            found.append(build_message(len(found), found[-1].hash, held, parts(step, told.columns)))
     return found
 
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from stream_dp.log.base import (
-    BATCH_BYTES,
-    MOST_BYTES,
+    MAX_BATCH,
+    MAX_RECORD,
     Busy,
     Fenced,
     Log,
@@ -309,18 +309,18 @@ class LogContract:
 
     def test_a_record_of_the_largest_size_is_taken(self, opener, log, topic):
         name = topic()
-        largest = bytes(MOST_BYTES)
+        largest = bytes(MAX_RECORD)
         log.append(sent(name, largest))
         with log.own(f"{name}-owner") as writer:
             writer.commit(sent(name, largest))
-        assert [len(v) for v in values(opener(), name)] == [MOST_BYTES] * 2
+        assert [len(v) for v in values(opener(), name)] == [MAX_RECORD] * 2
 
     @pytest.mark.parametrize(
         "large",
         [
-            {"value": bytes(MOST_BYTES + 100_000)},
-            {"value": None, "key": bytes(MOST_BYTES + 100_000)},
-            {"value": b"", "headers": (("h", bytes(MOST_BYTES + 100_000)),)},
+            {"value": bytes(MAX_RECORD + 100_000)},
+            {"value": None, "key": bytes(MAX_RECORD + 100_000)},
+            {"value": b"", "headers": (("h", bytes(MAX_RECORD + 100_000)),)},
         ],
         ids=["value", "key", "header"],
     )
@@ -437,15 +437,15 @@ class LogContract:
         name, count = topic(2), 100
         for start in range(0, count, 20):
             log.append(
-                Record(name, bytes(MOST_BYTES), partition=i % 2) for i in range(start, start + 20)
+                Record(name, bytes(MAX_RECORD), partition=i % 2) for i in range(start, start + 20)
             )
         positions, sizes = dict(log.describe(name).first), []
-        while sum(sizes) < count * MOST_BYTES:
+        while sum(sizes) < count * MAX_RECORD:
             batch = log.read(name, positions, 10_000, PATIENCE)
             positions = batch.next
             sizes.append(sum(len(r.value) for r in batch.records))
-        assert max(sizes) <= BATCH_BYTES + 8 * MOST_BYTES
-        assert sum(sizes) == count * MOST_BYTES
+        assert max(sizes) <= MAX_BATCH + 8 * MAX_RECORD
+        assert sum(sizes) == count * MAX_RECORD
 
     def test_keys_and_headers_count_in_what_a_read_takes(self, log, topic):
         name, count = topic(), 90

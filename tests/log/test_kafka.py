@@ -18,15 +18,15 @@ from contract import LogContract, by_partition, drain, sent, values  # noqa: E40
 from stream_dp.errors import UserError  # noqa: E402
 from stream_dp.log import open_log  # noqa: E402
 from stream_dp.log.base import (  # noqa: E402
-    MOST_BYTES,
+    MAX_RECORD,
     Fenced,
     LogError,
     Record,
     Unavailable,
-    Unknown,
+    UnknownCommit,
 )
 from stream_dp.log.kafka import KafkaLog  # noqa: E402
-from stream_dp.log.message import START, message, messages, records, split  # noqa: E402
+from stream_dp.log.message import START, build_message, message_records, read_messages, split_part  # noqa: E402
 from stream_dp.services.cli import main  # noqa: E402
 
 
@@ -225,7 +225,7 @@ def test_a_transaction_that_took_too_long_is_no_fencing(opened, prefix, kafka, o
             return failed
 
         log._produce = slowly
-        error, words = (Fenced, "taken this role") if other else (Unknown, "no other one has")
+        error, words = (Fenced, "taken this role") if other else (UnknownCommit, "no other one has")
         with pytest.raises(error, match=words):
             first.commit(sent("t", b"late"))
     log._produce = produce
@@ -294,12 +294,12 @@ def test_no_transaction_follows_one_of_unknown_result(opened, own, prefix, monke
     log = opened(prefix, server=own.address)
     log.create({"t": 1})
     pid = int((own.folder / "pid").read_text())
-    monkeypatch.setattr("stream_dp.log.kafka.ANSWER", 1.0)
+    monkeypatch.setattr("stream_dp.log.kafka.TIMEOUT", 1.0)
     with log.own("role") as writer:
         writer.commit(sent("t", b"1"))
         os.kill(pid, signal.SIGSTOP)
         try:
-            with pytest.raises(Unknown, match="whether a commit took place is not known"):
+            with pytest.raises(UnknownCommit, match="whether a commit took place is not known"):
                 writer.commit(sent("t", b"2"))
         finally:
             os.kill(pid, signal.SIGCONT)
@@ -332,13 +332,13 @@ def test_a_broker_that_dies_and_comes_back(opened, own, prefix):
 
 def test_a_message_of_many_records_in_one_transaction(log):
     large = os.urandom(3_000_000)
-    written = message(0, START, {"number": 0}, split("state", large))
+    written = build_message(0, START, {"number": 0}, split_part("state", large))
     how = {"kind": "k", "source": "s", "content": "c", "time": None}
-    made = records(written, "t", **how)
+    made = message_records(written, "t", **how)
     assert len(made) == 5
     with log.own("role") as writer:
         writer.commit(made)
-    (found,) = messages(log, "t", "journal")
+    (found,) = read_messages(log, "t", "journal")
     assert found.part("state") == large
     assert found.hash == written.hash
 
@@ -583,7 +583,7 @@ def test_several_servers(tmp_path, kafka, prefix):
 
 
 def test_headers_and_keys_count_in_the_size_of_a_record(log):
-    half = bytes(MOST_BYTES // 2)
+    half = bytes(MAX_RECORD // 2)
     with pytest.raises(LogError, match="is over 1000000"):
         log.append([Record("t", half, half, (("h", b"1"),))])
     log.append([Record("t", half, half[:-100], (("h", bytes(100)),))])

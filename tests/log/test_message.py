@@ -8,17 +8,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stream_dp.errors import Inconsistent
-from stream_dp.log.base import MOST_BYTES, Record, Stored
+from stream_dp.log.base import MAX_RECORD, Record, Stored
 from stream_dp.log.message import (
-    MOST_PART,
+    MAX_PART,
     START,
+    build_message,
     canonical,
-    iso,
-    message,
-    messages,
-    parts_of,
-    records,
-    split,
+    message_records,
+    parts_in_records,
+    read_messages,
+    rfc3339_utc,
+    split_part,
 )
 from stream_dp.log.sqlite import SqliteLog
 
@@ -34,13 +34,13 @@ def chain(*contents):
     """Messages with these heads and parts, one after the other."""
     found, previous = [], START
     for index, (head, parts) in enumerate(contents):
-        found.append(message(index, previous, head, parts))
+        found.append(build_message(index, previous, head, parts))
         previous = found[-1].hash
     return found
 
 
 def as_records(sent, topic="t", time=None):
-    return records(
+    return message_records(
         sent, topic, kind="test", source="tests", content="application/octet-stream", time=time
     )
 
@@ -61,67 +61,67 @@ THREE = chain(
 
 def test_messages_come_back_as_they_were_sent(log):
     write(log, *(as_records(sent) for sent in THREE))
-    assert list(messages(log, "t", "log")) == THREE
+    assert list(read_messages(log, "t", "log")) == THREE
 
 
 def test_a_topic_without_messages(log):
     log.create({"t": 1})
-    assert list(messages(log, "t", "log")) == []
+    assert list(read_messages(log, "t", "log")) == []
 
 
 def test_messages_of_more_records_than_one_read(log):
     (sent,) = chain(({}, [(f"p/{i}", b"%d" % i) for i in range(450)]))
-    more = message(1, sent.hash, {}, [])
+    more = build_message(1, sent.hash, {}, [])
     write(log, as_records(sent), as_records(more))
-    first, second = messages(log, "t", "log")
+    first, second = read_messages(log, "t", "log")
     assert first == sent
     assert second.previous == sent.hash
 
 
 def test_the_hash_covers_everything():
-    sent = message(0, START, {"a": 1}, [("x", b"data")])
+    sent = build_message(0, START, {"a": 1}, [("x", b"data")])
     others = [
-        message(1, START, {"a": 1}, [("x", b"data")]),
-        message(0, "1" * 64, {"a": 1}, [("x", b"data")]),
-        message(0, START, {"a": 2}, [("x", b"data")]),
-        message(0, START, {"a": 1, "b": 1}, [("x", b"data")]),
-        message(0, START, {"a": 1}, [("y", b"data")]),
-        message(0, START, {"a": 1}, [("x", b"datA")]),
-        message(0, START, {"a": 1}, []),
-        message(0, START, {"a": 1}, [("x", b"data"), ("x", b"")]),
+        build_message(1, START, {"a": 1}, [("x", b"data")]),
+        build_message(0, "1" * 64, {"a": 1}, [("x", b"data")]),
+        build_message(0, START, {"a": 2}, [("x", b"data")]),
+        build_message(0, START, {"a": 1, "b": 1}, [("x", b"data")]),
+        build_message(0, START, {"a": 1}, [("y", b"data")]),
+        build_message(0, START, {"a": 1}, [("x", b"datA")]),
+        build_message(0, START, {"a": 1}, []),
+        build_message(0, START, {"a": 1}, [("x", b"data"), ("x", b"")]),
     ]
     assert len({sent.hash, *(m.hash for m in others)}) == 1 + len(others)
-    assert message(0, START, {"a": 1}, [("x", b"data")]) == sent
+    assert build_message(0, START, {"a": 1}, [("x", b"data")]) == sent
 
 
-@pytest.mark.parametrize("size", [0, 1, MOST_PART - 1, MOST_PART, MOST_PART + 1, 3 * MOST_PART + 5])
+@pytest.mark.parametrize("size", [0, 1, MAX_PART - 1, MAX_PART, MAX_PART + 1, 3 * MAX_PART + 5])
 def test_data_of_any_size_is_split_into_parts_that_fit(log, size):
     data = (b"0123456789abcdef" * (size // 16 + 1))[:size]
-    parts = [("before", b"b"), *split("state name", data), ("after", b"a")]
+    parts = [("before", b"b"), *split_part("state name", data), ("after", b"a")]
     (sent,) = chain(({}, parts))
-    assert all(len(r.value) <= MOST_BYTES for r in as_records(sent))
-    assert all(len(part) <= MOST_PART for _, part in sent.parts)
+    assert all(len(r.value) <= MAX_RECORD for r in as_records(sent))
+    assert all(len(part) <= MAX_PART for _, part in sent.parts)
     write(log, as_records(sent))
-    (found,) = messages(log, "t", "log")
+    (found,) = read_messages(log, "t", "log")
     assert found.part("state name") == data
     assert found.part("before") == b"b"
     assert found.part("state") == found.part("name") == b""
 
 
 def test_more_than_ten_parts_stay_in_order():
-    data = bytes(range(256)) * (12 * MOST_PART // 256)
-    (sent,) = chain(({}, split("big", data)))
+    data = bytes(range(256)) * (12 * MAX_PART // 256)
+    (sent,) = chain(({}, split_part("big", data)))
     assert len(sent.parts) == 12
     assert sent.part("big") == data
 
 
 def test_a_part_that_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="too large"):
-        message(0, START, {}, [("x", bytes(MOST_PART + 1))])
+        build_message(0, START, {}, [("x", bytes(MAX_PART + 1))])
 
 
 def test_names_with_slashes_are_not_mixed_up():
-    (sent,) = chain(({}, [*split("state a", b"1"), *split("state a/b", b"2")]))
+    (sent,) = chain(({}, [*split_part("state a", b"1"), *split_part("state a/b", b"2")]))
     assert sent.part("state a/b") == b"2"
     assert sent.part("state a") == b"1"
 
@@ -144,7 +144,7 @@ def test_headers_are_those_of_cloudevents():
 
 def test_parts_of_records_leave_the_manifest_out():
     for sent in THREE:
-        assert parts_of(as_records(sent)) == sent.parts
+        assert parts_in_records(as_records(sent)) == sent.parts
 
 
 def test_canonical_json():
@@ -154,8 +154,8 @@ def test_canonical_json():
 
 
 def test_times_are_utc():
-    assert iso(0) == "1970-01-01T00:00:00Z"
-    assert iso(1_700_000_000.9) == "2023-11-14T22:13:20Z"
+    assert rfc3339_utc(0) == "1970-01-01T00:00:00Z"
+    assert rfc3339_utc(1_700_000_000.9) == "2023-11-14T22:13:20Z"
 
 
 # What is broken is found, and said.
@@ -164,7 +164,7 @@ def test_times_are_utc():
 def broken(log, *groups):
     write(log, *groups)
     with pytest.raises(Inconsistent) as error:
-        list(messages(log, "t", "public log"))
+        list(read_messages(log, "t", "public log"))
     (line,) = error.value.lines
     assert line.startswith("public log: ")
     return line
@@ -184,12 +184,12 @@ def test_a_message_twice(log):
 
 
 def test_another_message_in_its_place(log):
-    other = message(0, START, {"a": "another"}, [])
+    other = build_message(0, START, {"a": "another"}, [])
     assert "broken hash chain" in broken(log, as_records(other), as_records(THREE[1]))
 
 
 def test_a_first_message_that_follows_something(log):
-    assert "broken hash chain" in broken(log, as_records(message(0, "f" * 64, {}, [])))
+    assert "broken hash chain" in broken(log, as_records(build_message(0, "f" * 64, {}, [])))
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
@@ -243,7 +243,7 @@ def test_a_lost_manifest(log):
     ],
 )
 def test_a_damaged_manifest(log, manifest):
-    (record,) = as_records(message(0, START, {}, []))
+    (record,) = as_records(build_message(0, START, {}, []))
     assert "message 0 is damaged" in broken(log, [replace(record, value=manifest)])
 
 
@@ -259,7 +259,7 @@ def test_a_header_without_a_value_is_no_part_name(log):
             return replace(read, records=[stored], at_end=True)
 
     with pytest.raises(Inconsistent, match="ends in the middle of message 0"):
-        list(messages(Nameless(), "t", "public log"))
+        list(read_messages(Nameless(), "t", "public log"))
 
 
 def test_a_changed_manifest_breaks_the_next_link(log):
@@ -278,14 +278,14 @@ def test_records_that_are_no_message(log):
 def test_a_topic_of_several_partitions(log):
     log.create({"t": 2})
     with pytest.raises(Inconsistent, match="has 2 partitions and must have 1"):
-        list(messages(log, "t", "journal"))
+        list(read_messages(log, "t", "journal"))
 
 
 def test_a_topic_whose_beginning_is_gone(log):
     write(log, *map(as_records, THREE))
     log._db.execute("DELETE FROM records WHERE place < 2")
     with pytest.raises(Inconsistent, match="journal: begins at position 2, so its first records"):
-        list(messages(log, "t", "journal"))
+        list(read_messages(log, "t", "journal"))
 
 
 # Any content.
@@ -313,7 +313,7 @@ def test_any_chain_comes_back_and_any_change_is_noticed(log, given_, data):
     log.create({topic: 1})
     flat = [record for one in sent for record in as_records(one, topic)]
     log.append(flat)
-    assert list(messages(log, topic, "log")) == sent
+    assert list(read_messages(log, topic, "log")) == sent
     # The last manifest alone is covered by no other: its hash is what verify --head compares.
     if len(flat) < 2:
         return
@@ -329,4 +329,4 @@ def test_any_chain_comes_back_and_any_change_is_noticed(log, given_, data):
         damaged[place] = replace(damaged[place], value=(flat[place].value or b"") + b" ")
     log.append(damaged)
     with pytest.raises(Inconsistent):
-        list(messages(log, topic, "log"))
+        list(read_messages(log, topic, "log"))

@@ -10,14 +10,14 @@ import pytest
 
 from stream_dp.errors import UserError
 from stream_dp.log import open_log
-from stream_dp.log.settings import connection, from_environment
+from stream_dp.log.settings import connection_settings, settings_from_environment
 
 SECRET = "correct horse battery"
 SCRAM: dict[str, Any] = {"security.protocol": "SASL_SSL", "sasl.username": "releaser"}
 
 
 def connected(table: dict[str, Any], base: Path = Path(), insecure: bool = False) -> dict[str, str]:
-    found = connection("broker:9092", table, insecure=insecure, base=base)
+    found = connection_settings("broker:9092", table, insecure=insecure, base=base)
     assert found.pop("bootstrap.servers") == "broker:9092"
     return found
 
@@ -141,16 +141,16 @@ def test_with_authentication_nothing_need_be_said(table: dict[str, Any]) -> None
 
 
 def test_without_a_study_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert from_environment(Path()) == ({}, False)
+    assert settings_from_environment(Path()) == ({}, False)
     monkeypatch.setenv("STREAM_DP_INSECURE", "true")
-    assert from_environment(Path()) == ({}, True)
+    assert settings_from_environment(Path()) == ({}, True)
     folder = tmp_path / "settings"
     folder.mkdir()
     (folder / "kafka.toml").write_text(
         'sasl.username = "analyst"\nsasl.password = { file = "secret" }\nssl.ca.location = "ca"\n'
     )
     monkeypatch.setenv("STREAM_DP_KAFKA_SETTINGS", "settings/kafka.toml")
-    assert from_environment(tmp_path)[0] == {
+    assert settings_from_environment(tmp_path)[0] == {
         "sasl.username": "analyst",
         "sasl.password": {"file": str(folder / "secret")},
         "ssl.ca.location": str(folder / "ca"),
@@ -168,10 +168,10 @@ def test_a_settings_file_that_is_none(
         (tmp_path / "kafka.toml").write_text(content)
     monkeypatch.setenv("STREAM_DP_KAFKA_SETTINGS", str(tmp_path / "kafka.toml"))
     if said is None:
-        assert from_environment(Path()) == ({}, False)
+        assert settings_from_environment(Path()) == ({}, False)
         return
     with pytest.raises(UserError, match=said) as caught:
-        from_environment(Path())
+        settings_from_environment(Path())
     assert SECRET not in str(caught.value)
 
 

@@ -17,7 +17,7 @@ from contract import LogContract, drain, sent, values  # noqa: E402
 
 from stream_dp.errors import UserError  # noqa: E402
 from stream_dp.log import open_log  # noqa: E402
-from stream_dp.log.base import Busy, Damaged, LogError, Record, Unavailable, Unknown  # noqa: E402
+from stream_dp.log.base import Busy, Damaged, LogError, Record, Unavailable, UnknownCommit  # noqa: E402
 from stream_dp.log.sqlite import SqliteLog  # noqa: E402
 
 
@@ -282,7 +282,7 @@ def test_a_log_without_room_goes_on_when_there_is_some(tmp_path, opened, public)
         with pytest.raises(Unavailable, match=r"log\.db: nothing was written \("):
             log.append(sent("t", *many))
         with log.own("releaser") as writer:
-            with pytest.raises(Unknown, match=r"log\.db: a commit failed \("):
+            with pytest.raises(UnknownCommit, match=r"log\.db: a commit failed \("):
                 writer.commit(sent("t", *many))
     with (
         no_growth(0),

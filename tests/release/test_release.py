@@ -13,8 +13,8 @@ import pytest
 from stream_dp import __version__
 from stream_dp.continual import Step, mechanism
 from stream_dp.continual.base import Estimates
-from stream_dp.log.base import MOST_BYTES
-from stream_dp.log.message import MOST_PART, START, message, parts_of, records
+from stream_dp.log.base import MAX_RECORD
+from stream_dp.log.message import MAX_PART, START, build_message, message_records, parts_in_records
 from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import SeededNoise, exact_variance
 from stream_dp.privacy.zcdp import epsilon
@@ -161,12 +161,12 @@ def test_later_versions_may_say_more():
 def all_fit(step, labels):
     """The parts of a step, checked to fit a record, also inside the journal."""
     made = parts(step, labels)
-    sent = message(1, START, {"any": "head"}, made)
-    for record in records(
+    sent = build_message(1, START, {"any": "head"}, made)
+    for record in message_records(
         sent, "releases", kind="k", source="s", content="application/x", time=1e9
     ):
-        assert len(record.value) + sum(len(v) for _, v in record.headers) <= MOST_BYTES
-        assert len(msgspec.msgpack.encode(record)) <= MOST_PART
+        assert len(record.value) + sum(len(v) for _, v in record.headers) <= MAX_RECORD
+        assert len(msgspec.msgpack.encode(record)) <= MAX_PART
     return tuple(made)
 
 
@@ -220,7 +220,7 @@ def test_three_hundred_thousand_rows_with_the_longest_values():
     assert table["query"].to_pylist() == list(step.measurements.queries)
     assert table["value"].to_pylist() == step.measurements.values.tolist()
     told = certificate(study, declared, made, 6, step, Fraction(1, 20), Fraction(1, 20), False)
-    sent = message(6, "0" * 64, told.model_dump(mode="json"), held)
+    sent = build_message(6, "0" * 64, told.model_dump(mode="json"), held)
     assert len(sent.manifest) < 50_000
 
 
@@ -255,8 +255,8 @@ def test_a_release_can_be_read_with_arrow_and_json_alone():
     declared = study.releases[0]
     made, step = stepped(study, declared, 3)
     told = certificate(study, declared, made, 3, step, Fraction(1, 40), Fraction(1, 40), False)
-    sent = message(4, "ab" * 32, told.model_dump(mode="json"), parts(step, told.columns))
-    published = records(sent, "releases", kind="k", source="s", content="c", time=None)
+    sent = build_message(4, "ab" * 32, told.model_dump(mode="json"), parts(step, told.columns))
+    published = message_records(sent, "releases", kind="k", source="s", content="c", time=None)
     *parts_, manifest = [record.value for record in published]
 
     head = json.loads(manifest)
@@ -279,4 +279,4 @@ def test_a_release_can_be_read_with_arrow_and_json_alone():
     assert panel.num_rows == 500
     assert told["query"].to_pylist() == answers["query"].to_pylist()
     assert told["value"].to_pylist() == noisy
-    assert parts_of(published) == sent.parts
+    assert parts_in_records(published) == sent.parts

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from kit.households import Homes, in_rounds, reports, roster
 from kit.killed import in_memory
 
-from stream_dp.log.message import messages
+from stream_dp.log.message import read_messages
 from stream_dp.plan import plan_study
 from stream_dp.release.panels import TOPIC
 from stream_dp.services.cli import main
@@ -127,7 +127,7 @@ def asked(capsys: pytest.CaptureFixture[str], *words: object) -> dict[str, Any]:
 def certified(homes: Homes) -> dict[int, Fraction]:
     """By the index of a public message, what it says is spent."""
     with homes.releaser() as releaser:
-        heads = [(m.index, m.head) for m in messages(releaser.public, TOPIC, "public log")]
+        heads = [(m.index, m.head) for m in read_messages(releaser.public, TOPIC, "public log")]
     return {index: Fraction(head.get("rho_spent", 0)) for index, head in heads}
 
 

@@ -19,7 +19,7 @@ from stream_dp.continual.base import PackedState
 from stream_dp.continual.cumulative import STATE_VERSION as totals
 from stream_dp.continual.window import STATE_VERSION as windows
 from stream_dp.errors import Inconsistent
-from stream_dp.log.message import Message, message
+from stream_dp.log.message import Message, build_message
 from stream_dp.privacy.noise import SystemNoise
 from stream_dp.release.panels import TOPIC
 from stream_dp.services import journal
@@ -99,7 +99,7 @@ def rewrite(place: Place, change: Callable[[Message], Message | None]) -> None:
         if made is None:
             continue
         previous = written[-1].hash if written else "0" * 64
-        written.append(message(len(written), previous, made.head, made.parts))
+        written.append(build_message(len(written), previous, made.head, made.parts))
     with closing(sqlite3.connect(place.db)) as db, db:
         db.execute("DELETE FROM records WHERE topic = 'journal'")
     with place.log() as log:

@@ -29,7 +29,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from test_listen import STUDY, rejected, watched
 
 from stream_dp.log.base import Record
-from stream_dp.log.topics import ANSWER
+from stream_dp.log.topics import TIMEOUT
 from stream_dp.population.reports import REASONS
 from stream_dp.services.releaser import live as roles
 from stream_dp.services.releaser.facts import SILENCE, CellCounts, Facts, JobFacts
@@ -162,7 +162,7 @@ def test_nothing_is_due_where_markers_close(place: Place) -> None:
 
 def test_a_log_is_asked_often_and_given_up_after_readiness() -> None:
     """So that a probe sees the silence before the process ends of it."""
-    assert 3 * _ASK <= SILENCE <= ANSWER / 2
+    assert 3 * _ASK <= SILENCE <= TIMEOUT / 2
 
 
 @contextmanager

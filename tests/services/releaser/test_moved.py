@@ -14,7 +14,7 @@ from test_fail_closed import contents, handlers, rewrite
 
 from stream_dp.log import place as module
 from stream_dp.log.message import Message
-from stream_dp.log.place import place_of, same_place
+from stream_dp.log.place import file_place, same_place
 from stream_dp.privacy.noise import SystemNoise
 from stream_dp.release.panels import TOPIC
 from stream_dp.services import journal
@@ -199,13 +199,13 @@ def test_a_worker_beside_a_copy_is_refused(
 def test_a_place_is_of_the_file_alone(tmp_path: Path) -> None:
     one, other = tmp_path / "one", tmp_path / "other"
     one.write_bytes(b"x")
-    first = place_of(one)
+    first = file_place(one)
     shutil.copy2(one, other)
-    assert not same_place(first, place_of(other))
+    assert not same_place(first, file_place(other))
     one.write_bytes(b"yy")
     one.chmod(0o600)
     one.rename(tmp_path / "new name")
-    assert place_of(tmp_path / "new name") == first
+    assert file_place(tmp_path / "new name") == first
 
 
 def test_a_number_that_is_used_again_is_another_place(
@@ -221,4 +221,4 @@ def test_a_number_that_is_used_again_is_another_place(
     monkeypatch.setattr(module.ctypes, "CDLL", absent)
     path = tmp_path / "file"
     path.touch()
-    assert place_of(path) == f"{path.stat().st_ino}/0"
+    assert file_place(path) == f"{path.stat().st_ino}/0"

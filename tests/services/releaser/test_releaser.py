@@ -32,7 +32,7 @@ from kit.panels import (
     secrets_fixed,
 )
 
-from stream_dp.log.base import MOST_BYTES, Busy
+from stream_dp.log.base import MAX_RECORD, Busy
 from stream_dp.release.panels import TOPIC
 from stream_dp.services.releaser.inputs import close_marker
 from stream_dp.services.topics import DEAD_LETTERS
@@ -132,7 +132,7 @@ def test_any_record_can_be_rejected_and_none_stops_the_service(place: Place) -> 
         b"null",
         b"[" * 100_000,
         b'{"person": "\\ud800", "period": "2021-01", "values": {"work": "yes"}}',
-        b"\x00" * (MOST_BYTES - 10),
+        b"\x00" * (MAX_RECORD - 10),
         b'{"person": "' + b"x" * 900_000 + b'", "period": "2021-01", "values": {"work": "no"}}',
         b'{"person": {}, "period": [], "values": {"work": "yes"}}',
         b'{"person": 1e400, "period": 1e400, "values": {"work": 1e400}}',

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_fuzz import KEY, OPEN, STUDY_FILE, Service, balanced, raw, report, secret_reports
 
-from stream_dp.log.base import BATCH_BYTES, Record, Stored, size
+from stream_dp.log.base import MAX_BATCH, Record, Stored, memory_bytes
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.population import Population
 from stream_dp.population.reports import LARGEST, Decoder
@@ -49,7 +49,7 @@ def test_whatever_a_record_is_it_is_accounted_for(tmp_path, records):
     assert balanced(accounting)
     assert accounting["received"] >= len(records)
     assert reasons_of(letters) == accounting["rejected"]
-    oversize = sum(size(r.key, r.value, r.headers) > LARGEST for r in records)
+    oversize = sum(memory_bytes(r.key, r.value, r.headers) > LARGEST for r in records)
     assert accounting["rejected"].get("unreadable", 0) >= oversize
     service.close_logs()
 
@@ -111,7 +111,7 @@ def test_what_waits_behind_a_marker_is_bounded(tmp_path):
         inputs.fold_to_marker(1, 0)
     waiting = [r for rest in inputs._rests.values() for r in rest.records]
     assert inputs.positions == {0: 1, 1: 1, 2: 0}
-    assert sum(len(r.value) for r in waiting) < BATCH_BYTES
+    assert sum(len(r.value) for r in waiting) < MAX_BATCH
     service.mark(4)
     while min(inputs.marks.values()) < 4:
         inputs.fold_to_marker(4, 0)

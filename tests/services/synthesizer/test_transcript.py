@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stream_dp.log.base import Record
-from stream_dp.log.message import MOST_PART
+from stream_dp.log.message import MAX_PART
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.services.jobs.records import Job, JobBoard, SnapshotFile, job_id, job_record
 from stream_dp.services.synthesizer.transcript import Transcript
@@ -50,7 +50,7 @@ def test_what_is_decided_stays(log: SqliteLog) -> None:
 
 
 def test_a_round_of_several_records(log: SqliteLog) -> None:
-    data = bytes(range(256)) * (2 * MOST_PART // 256 + 1)
+    data = bytes(range(256)) * (2 * MAX_PART // 256 + 1)
     assert Transcript(log, "a").record(0, data) == data
     assert Transcript(log, "a").rounds() == [data]
     assert len(log.read(TRANSCRIPTS, {0: 0}, 100, 0).records) == 3
