@@ -24,8 +24,8 @@ from stream_dp.study.groups import BatchRelease
 
 from ..deployment import Deployment
 from ..files import writing
+from ..groups.members import Members
 from ..output import Output
-from ..releaser.jobs import Members
 from .groups import from_files
 from .send import joined, layout, truth
 

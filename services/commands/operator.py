@@ -25,8 +25,8 @@ from .. import journal, place
 from ..deployment import Deployment
 from ..groups.roster import has_table
 from ..journal import Entry
+from ..markers import close_marker, has_close_markers
 from ..output import JOB_FAILED, Output, say
-from ..releaser.inputs import close_marker, has_close_markers
 from ..releaser.releaser import Releaser
 from ..topics import REPORTS, topics_of
 from .jobs import listed, worker_command

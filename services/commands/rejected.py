@@ -14,9 +14,9 @@ from stream_dp.log.base import Log, Missing, Stored
 from stream_dp.population.reports import REASONS, Reason, text_of
 from stream_dp.study import Study
 
+from ..dead_letters import SOURCE, cells_of
 from ..deployment import Deployment
 from ..output import Output
-from ..releaser.inputs import SOURCE, cells_of
 from ..topics import DEAD_LETTERS
 
 _MOST_LINES = 20  # for a reason; --json has them all

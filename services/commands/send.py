@@ -20,11 +20,11 @@ from stream_dp.population.reports import LARGEST, REASONS, Decoder
 from stream_dp.population.tables import Layout, reports, rows
 from stream_dp.study import Study
 
+from ..dead_letters import source_header
 from ..deployment import Deployment
+from ..groups.members import Members
 from ..groups.roster import Roster
 from ..output import Output
-from ..releaser.inputs import source_header
-from ..releaser.jobs import Members
 from ..topics import REPORTS
 
 

@@ -10,14 +10,11 @@ from __future__ import annotations
 import time as clock_module
 from collections import Counter as Tally
 from collections.abc import Callable, Collection, Iterable, Sequence
-from pathlib import Path
 
 from stream_dp.errors import Inconsistent
 from stream_dp.log.base import (
     MAX_BATCH,
-    MAX_RECORD,
     Batch,
-    Headers,
     Log,
     OutOfRange,
     Positions,
@@ -27,69 +24,15 @@ from stream_dp.log.base import (
 )
 from stream_dp.population import Population
 from stream_dp.population.cells import Cells
-from stream_dp.population.reports import REASONS, Decoder, Reason
+from stream_dp.population.reports import Decoder, Reason
 
-from ..journal import Entry, closes
-from ..topics import DEAD_LETTERS, REPORTS
+from ..dead_letters import dead_letter
+from ..markers import NEVER, closed_by
+from ..topics import REPORTS
 from .facts import SILENCE, Facts
 
-MARKER = "stream-dp-close"
-SOURCE = "stream-dp-source"  # the header that names the file that a report came from
 _BATCH = 10_000  # of records that a read takes, and so of those that wait in a partition
-_MOST_SOURCE = 255
-_CELLS = "stream-dp-cells"
 _ASK = SILENCE / 3
-_NEVER = 2.0**40  # a time after every record
-_MOST_LETTER = MAX_RECORD - 10_000  # of the rejected record, beside the headers
-
-
-def close_marker(number: int, partition: int) -> Record:
-    """The operator's word that every period up to `number` is closed, for one partition."""
-    return Record(REPORTS, None, None, ((MARKER, str(number).encode()),), partition)
-
-
-def source_header(path: Path) -> Headers:
-    """The name of the file that reports come from, for their dead letters."""
-    return ((SOURCE, path.name.encode("utf-8", "backslashreplace")[:_MOST_SOURCE]),)
-
-
-def _closes(record: Stored) -> int:
-    """The period that a marker, which has no value, closes; 0 for any other record."""
-    if record.value is None:
-        for name, value in record.headers or ():
-            if name == MARKER and value.isdigit() and len(value) < 6:
-                return int(value)
-    return 0
-
-
-def has_close_markers(log: Log, entries: Sequence[Entry], seconds: float) -> bool | None:
-    """Whether a marker for the open period stands in every partition, read or not.
-
-    None where that is not known: a sender's open transaction keeps something back, or there is
-    more than can be read in that time.
-    """
-    last, info = closes(entries)[-1] if entries else None, log.describe(REPORTS)
-    number = 1 if last is None else last.number + 1
-    left = {
-        p: first if last is None else max(first, last.cut[p])
-        for p, first in info.first.items()
-        if last is None or last.marks[p] < number
-    }
-    ends, deadline = log.cut(REPORTS, _NEVER), clock_module.monotonic() + seconds
-    while left:
-        try:
-            batch = log.read(REPORTS, left, _BATCH, 0)
-        except OutOfRange:
-            return None
-        left = dict(batch.next)
-        for record in batch.records:
-            if _closes(record) >= number:
-                left.pop(record.partition, None)
-        if batch.at_end:
-            return not left if all(o >= ends[p] for p, o in left.items()) else None
-        if clock_module.monotonic() > deadline:
-            return None
-    return True
 
 
 class Inputs:
@@ -140,7 +83,7 @@ class Inputs:
 
     def _beyond(self, cut: Positions) -> bool:
         """Whether a cut lies beyond the end."""
-        ends = self._log.cut(REPORTS, _NEVER)
+        ends = self._log.cut(REPORTS, NEVER)
         return any(ends[p] < position for p, position in cut.items())
 
     def fold_to_marker(self, number: int, timeout: float) -> bool:
@@ -155,7 +98,7 @@ class Inputs:
         batch = self._read(waiting, timeout)
         ends = dict(batch.next)
         for record in batch.records:
-            closed = _closes(record) if record.value is None else 0
+            closed = closed_by(record) if record.value is None else 0
             if closed and record.offset < ends[record.partition]:
                 if closed > self.marks[record.partition]:
                     self.marks[record.partition] = closed
@@ -163,7 +106,7 @@ class Inputs:
                 if closed >= number:
                     ends[record.partition] = record.offset + 1
         self._take(batch, ends)
-        before, self._ends = self._ends, self._log.cut(REPORTS, _NEVER) if batch.at_end else None
+        before, self._ends = self._ends, self._log.cut(REPORTS, NEVER) if batch.at_end else None
         if before is None:
             return False  # what is not read by the next call, although it is there, is obstructed
         self.obstructed = any(
@@ -209,7 +152,7 @@ class Inputs:
         for record in batch.records:
             if record.offset >= ends[record.partition]:
                 rests[record.partition].records.append(record)
-            elif record.value is not None or not _closes(record):
+            elif record.value is not None or not closed_by(record):
                 taken.append(record)
         cells, rejected = self._decoder.decode(taken, self.population.period)
         self._at("read")
@@ -226,7 +169,7 @@ class Inputs:
         """Dead letters, in writes of bounded size."""
         topic, letters, room = self._log.name(REPORTS), list[Record](), MAX_BATCH
         for record, cells in several:
-            letters.append(_dead_letter(record, cells, topic))
+            letters.append(dead_letter(record, cells, topic))
             room -= memory_bytes(letters[-1].key, letters[-1].value, letters[-1].headers)
             if room <= 0:
                 self._log.append(letters)
@@ -263,49 +206,3 @@ def _first(rest: Batch, partition: int, room: int) -> Batch:
             return Batch(rest.records[:place], {partition: record.offset}, False)
         room -= memory_bytes(record.key, record.value, record.headers)
     return rest
-
-
-def _dead_letter(record: Stored, cells: dict[Reason, int], topic: str) -> Record:
-    """The rejected record as it came, under the header names of Kafka Connect.
-
-    topic: the name of the record's in the log. The message gives reasons, never the record's
-    content. A record that leaves no room for the headers is cut short: the whole of it is where
-    the headers say. The name of the file that it came from stays a header of its own.
-    """
-    message = "; ".join(REASONS[reason] for reason in sorted(cells))
-    counts = ",".join(f"{reason}={count}" for reason, count in sorted(cells.items()))
-    place = f"{REPORTS}/{record.partition}/{record.offset}"
-    source = record.header(SOURCE)[:_MOST_SOURCE]
-    headers = (
-        ("__connect.errors.topic", topic.encode()),
-        ("__connect.errors.partition", str(record.partition).encode()),
-        ("__connect.errors.offset", str(record.offset).encode()),
-        ("__connect.errors.stage", b"VALUE_CONVERTER"),
-        ("__connect.errors.exception.message", message.encode()),
-        (_CELLS, counts.encode()),
-        *([(SOURCE, source)] if source else []),
-    )
-    value = None if record.value is None else record.value[:_MOST_LETTER]
-    return Record(DEAD_LETTERS, value, place.encode(), headers, 0)
-
-
-def reasons_of(letters: Sequence[Stored]) -> dict[Reason, int]:
-    """Rejected cells by reason; a letter that was written again after a crash counts once.
-
-    A record may have two letters: one for what was unusable, one for what found no place.
-    """
-    total: Tally[Reason] = Tally()
-    for letter in {(x.key, x.header(_CELLS)): x for x in letters}.values():
-        total += Tally(cells_of(letter))
-    return {reason: total[reason] for reason in REASONS if total[reason]}
-
-
-def cells_of(letter: Stored) -> dict[Reason, int]:
-    """Rejected cells of a dead letter by reason; empty for a record that nobody of ours wrote."""
-    items = letter.header(_CELLS).decode("utf-8", "replace").split(",")
-    counts = {reason: count for reason, _, count in (item.partition("=") for item in items)}
-    return {
-        reason: int(counts[reason])
-        for reason in REASONS
-        if counts.get(reason, "").isdecimal() and len(counts[reason]) < 10
-    }

@@ -10,10 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
-from numpy.typing import NDArray
 
 from stream_dp.batch import kinds
 from stream_dp.errors import UserError
@@ -23,6 +21,7 @@ from stream_dp.release.data_sets import columns as columns_of
 from stream_dp.release.data_sets import tables
 from stream_dp.study import Study
 
+from ..groups.members import Members
 from ..jobs.records import Job, JobBoard, Result, SnapshotFile, failure_record, job_id, job_record
 from ..journal import Entry, outstanding
 from ..output import AGAIN
@@ -34,21 +33,6 @@ from .facts import Facts
 _EVERY = 0.5  # seconds between two looks at the topics
 _SHARE = 20  # at most one part in so many of the time goes into looking
 _PAUSE = 30.0
-
-
-@dataclass(frozen=True)
-class Members:
-    """Codes of the groups, (G, attributes + 1); each member's slot, group and role, (N,)."""
-
-    groups: NDArray[np.uint16]
-    slots: NDArray[np.int64]
-    group_of: NDArray[np.int64]
-    roles: NDArray[np.uint16] | None = None
-
-    def people(self, symbols: Sequence[NDArray[np.uint8]]) -> NDArray[np.integer]:
-        """(N, columns) codes from those of everybody, by attribute; the role first."""
-        first = [] if self.roles is None else [self.roles]
-        return np.stack([*first, *(codes[self.slots] for codes in symbols)], axis=1)
 
 
 @dataclass

@@ -13,13 +13,13 @@ from stream_dp.release.panels import TOPIC
 from stream_dp.study import Study
 
 from .. import journal
+from ..groups.members import Members
 from ..groups.roster import Roster, read_roster
 from ..journal import Entry
 from ..snapshots import Snapshots
 from ..topics import REPORTS
 from .facts import Facts
 from .inputs import Inputs
-from .jobs import Members
 
 
 def split_published(public: Log, entries: Sequence[Entry]) -> tuple[list[Entry], list[Entry]]:

@@ -22,6 +22,7 @@ from stream_dp.privacy.noise import NoiseSource, SystemNoise, system_entropy
 from stream_dp.release.panels import TOPIC
 
 from .. import journal, place
+from ..groups.members import Members
 from ..groups.roster import Roster
 from ..journal import Entry
 from ..snapshots import Snapshots
@@ -31,7 +32,7 @@ from .child import Child
 from .clocks import Clocks, steady
 from .facts import Facts
 from .inputs import Inputs
-from .jobs import Jobs, Members
+from .jobs import Jobs
 from .live import Live, StaleRole
 from .publishing import Publisher
 

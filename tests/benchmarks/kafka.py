@@ -82,7 +82,7 @@ def study(people: int) -> Any:
 def fill(address: str, prefix: str, people: int) -> None:
     """Send every person's report of every month, then the markers."""
     from stream_dp.log.base import Record
-    from stream_dp.services.releaser.inputs import close_marker
+    from stream_dp.services.markers import close_marker
 
     log = log_at(address, prefix)
     log.create({REPORTS: PARTITIONS})

@@ -14,7 +14,7 @@ import pytest
 from kit.households import LABELS, TEXT, Homes, edit, handed_in, results
 from kit.killed import in_memory
 
-from stream_dp.services.releaser.inputs import close_marker
+from stream_dp.services.markers import close_marker
 from stream_dp.services.topics import RESULTS
 
 pytest.importorskip("jax")

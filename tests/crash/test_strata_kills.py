@@ -25,7 +25,8 @@ from stream_dp.population.reports import Decoder
 from stream_dp.release.panels import TOPIC, read_estimates
 from stream_dp.services import journal
 from stream_dp.services.cli import main
-from stream_dp.services.releaser.inputs import close_marker, reasons_of
+from stream_dp.services.dead_letters import reasons_of
+from stream_dp.services.markers import close_marker
 from stream_dp.services.topics import DEAD_LETTERS, REPORTS
 from stream_dp.study import Study
 

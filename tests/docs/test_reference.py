@@ -15,7 +15,7 @@ from stream_dp.log import open_log
 from stream_dp.log.base import Record, Stored
 from stream_dp.population.reports import Decoder
 from stream_dp.services import cli
-from stream_dp.services.releaser.inputs import MARKER
+from stream_dp.services.markers import MARKER
 from stream_dp.studyfile import parse_study
 from stream_dp.studyfile.strata import KEYS
 

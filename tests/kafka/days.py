@@ -17,9 +17,10 @@ from kit.panels import Noiseless, decided, raw, secrets_fixed
 from stream_dp.log.base import Log, Record, Stored
 from stream_dp.services import journal
 from stream_dp.services.commands.operator import releaser
+from stream_dp.services.dead_letters import reasons_of
 from stream_dp.services.deployment import Deployment
 from stream_dp.services.journal import Entry
-from stream_dp.services.releaser.inputs import close_marker, reasons_of
+from stream_dp.services.markers import close_marker
 from stream_dp.services.topics import DEAD_LETTERS, REPORTS
 
 PEOPLE = [f"person-{i:02d}" for i in range(30)]

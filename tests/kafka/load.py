@@ -40,7 +40,8 @@ from stream_dp.log.topics import new_client
 from stream_dp.plan import plan_study
 from stream_dp.privacy.noise import Draw
 from stream_dp.services import journal
-from stream_dp.services.releaser.inputs import close_marker, reasons_of
+from stream_dp.services.dead_letters import reasons_of
+from stream_dp.services.markers import close_marker
 from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.services.snapshots import Snapshots
 from stream_dp.services.topics import DEAD_LETTERS, REPORTS

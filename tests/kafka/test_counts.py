@@ -15,7 +15,7 @@ from confluent_kafka import Producer
 from days import Days
 
 from stream_dp.log.base import Record
-from stream_dp.services.releaser.inputs import close_marker
+from stream_dp.services.markers import close_marker
 from stream_dp.services.topics import REPORTS
 from stream_dp.study import Periods
 

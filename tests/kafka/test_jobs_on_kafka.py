@@ -18,7 +18,7 @@ from stream_dp.services import journal
 from stream_dp.services.deployment import Deployment
 from stream_dp.services.groups.roster import read_roster, send_roster
 from stream_dp.services.jobs.records import following
-from stream_dp.services.releaser.inputs import close_marker
+from stream_dp.services.markers import close_marker
 from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.services.synthesizer.worker import Worker
 from stream_dp.services.topics import REPORTS, TRANSCRIPTS

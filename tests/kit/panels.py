@@ -20,8 +20,9 @@ from stream_dp.plan import plan_study
 from stream_dp.privacy.noise import Draw
 from stream_dp.release.panels import TOPIC, read_estimates
 from stream_dp.services import journal
+from stream_dp.services.dead_letters import reasons_of
 from stream_dp.services.journal import Entry
-from stream_dp.services.releaser.inputs import close_marker, reasons_of
+from stream_dp.services.markers import close_marker
 from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.services.snapshots import Snapshots
 from stream_dp.services.topics import DEAD_LETTERS, JOURNAL, REPORTS

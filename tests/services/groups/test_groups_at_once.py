@@ -12,7 +12,7 @@ import stream_dp.services.groups.roster as module
 from stream_dp.errors import UserError
 from stream_dp.log.base import Busy
 from stream_dp.services.groups.roster import read_roster, send_roster
-from stream_dp.services.releaser.inputs import close_marker
+from stream_dp.services.markers import close_marker
 from stream_dp.services.topics import JOURNAL
 
 

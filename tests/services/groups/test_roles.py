@@ -21,7 +21,7 @@ from stream_dp.release import data_sets as dataset
 from stream_dp.services.cli import main
 from stream_dp.services.groups.roster import Roster, _parts, send_roster
 from stream_dp.services.jobs.records import result_records
-from stream_dp.services.releaser.inputs import close_marker
+from stream_dp.services.markers import close_marker
 from stream_dp.studyfile import load_study
 
 STUDY = """

@@ -39,7 +39,7 @@ from stream_dp.services.commands.jobs import worker_command
 from stream_dp.services.groups.roster import Roster, send_roster
 from stream_dp.services.jobs.progress import Progress
 from stream_dp.services.jobs.records import progress_record, result_records
-from stream_dp.services.releaser.inputs import close_marker
+from stream_dp.services.markers import close_marker
 from stream_dp.services.releaser.listen import ConfidentialMetrics
 from stream_dp.services.topics import RESULTS
 

@@ -20,7 +20,7 @@ from stream_dp.plan import plan_study
 from stream_dp.release.panels import TOPIC
 from stream_dp.services.cli import main
 from stream_dp.services.groups.roster import send_roster
-from stream_dp.services.releaser.inputs import close_marker
+from stream_dp.services.markers import close_marker
 from stream_dp.services.releaser.listen import PublicMetrics
 from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.studyfile import parse_study

@@ -22,8 +22,9 @@ from stream_dp.population.cells import NULL, Cells
 from stream_dp.population.reports import REASONS, Decoder
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.services import cli
+from stream_dp.services.dead_letters import reasons_of
 from stream_dp.services.journal import read as read_journal
-from stream_dp.services.releaser.inputs import close_marker, reasons_of
+from stream_dp.services.markers import close_marker
 from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.services.snapshots import Snapshots
 from stream_dp.services.topics import DEAD_LETTERS, REPORTS

@@ -11,7 +11,7 @@ from kit.panels import LABELS, PARTITIONS, Clock, Place, declaration, markers, r
 
 from stream_dp.errors import UserError
 from stream_dp.release.panels import TOPIC
-from stream_dp.services.releaser.inputs import close_marker
+from stream_dp.services.markers import close_marker
 from stream_dp.study.periods import Periods
 from stream_dp.studyfile import load_study
 

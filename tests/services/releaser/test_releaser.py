@@ -34,7 +34,7 @@ from kit.panels import (
 
 from stream_dp.log.base import MAX_RECORD, Busy
 from stream_dp.release.panels import TOPIC
-from stream_dp.services.releaser.inputs import close_marker
+from stream_dp.services.markers import close_marker
 from stream_dp.services.topics import DEAD_LETTERS
 
 

@@ -13,9 +13,11 @@ from stream_dp.log.base import MAX_BATCH, Record, Stored, memory_bytes
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.population import Population
 from stream_dp.population.reports import LARGEST, Decoder
+from stream_dp.services.dead_letters import reasons_of
 from stream_dp.services.journal import read as read_journal
+from stream_dp.services.markers import close_marker
 from stream_dp.services.releaser.facts import Facts
-from stream_dp.services.releaser.inputs import Inputs, close_marker, reasons_of
+from stream_dp.services.releaser.inputs import Inputs
 from stream_dp.services.topics import DEAD_LETTERS, REPORTS
 
 header_names = st.sampled_from(["stream-dp-close", "stream-dp-source", "", "h"]) | st.text(

@@ -21,7 +21,7 @@ from stream_dp.release.data_sets import DataSet
 from stream_dp.services.cli import main
 from stream_dp.services.groups.roster import send_roster
 from stream_dp.services.jobs import records as joblog
-from stream_dp.services.releaser.inputs import close_marker
+from stream_dp.services.markers import close_marker
 from stream_dp.study import Study
 from stream_dp.study.changes import changed_keys
 from stream_dp.studyfile import load_study, parse_study
