@@ -31,7 +31,7 @@ from .send import joined, layout, truth
 
 if TYPE_CHECKING:
     from stream_dp.evaluation.data_sets.households import Heard
-    from stream_dp.evaluation.data_sets.quality import Reports
+    from stream_dp.evaluation.data_sets.quality import DataSetReports
 
 # A batch release is fitted anew each time, once for each budget and baseline.
 REPETITIONS, FITS = 200, 5
@@ -114,7 +114,7 @@ def _continual(
     from stream_dp.evaluation.panels import repeat
 
     repetitions = options.repetitions or REPETITIONS
-    found = repeat.evaluate(study, known, repetitions, seed=options.seed)
+    found = repeat.evaluate_panels(study, known, repetitions, seed=options.seed)
     results: dict[str, Any] = {"evaluation": found}
     if scales:
         results["sweep"] = repeat.sweep(study, known, scales, repetitions, seed=options.seed)
@@ -127,7 +127,7 @@ def _judged(
     members: Members,
     scales: Sequence[str],
     options: argparse.Namespace,
-) -> Reports:
+) -> DataSetReports:
     """A report for each batch release."""
     from stream_dp.evaluation.data_sets import households, quality
 
@@ -139,13 +139,13 @@ def _judged(
         budgets = {}
         for scale in scales or ["1"]:
             rho = release.rho * Fraction(scale)
-            budgets[quality.budget(rho)] = release.model_copy(update={"rho": rho})
+            budgets[quality.budget_label(rho)] = release.model_copy(update={"rho": rho})
         repetitions = options.repetitions or FITS
         with tqdm(desc=release.name, disable=None, leave=False) as bar:
-            found = households.evaluate(
+            found = households.evaluate_data_sets(
                 held, list(budgets.items()), repetitions, options.seed, _heard(bar)
             )
-        report = quality.Report(
+        report = quality.DataSetReport(
             study=study.name,
             release=release.name,
             kind=release.kind,
@@ -158,7 +158,7 @@ def _judged(
             found=tuple(found),
         )
         reports.append(report)
-    return quality.Reports(tuple(reports))
+    return quality.DataSetReports(tuple(reports))
 
 
 def _heard(bar: Any) -> Heard:
@@ -210,9 +210,9 @@ def _keep(name: str, found: Any, out: Path) -> list[Path]:
     from stream_dp.evaluation.panels import figures
 
     written = _write(name, found.table(), found.as_dict(), out)
-    if isinstance(found, quality.Reports):
-        return [*written, *quality_figures.write(found.releases, out)]
-    return [*written, *figures.write(found, out)]
+    if isinstance(found, quality.DataSetReports):
+        return [*written, *quality_figures.write_quality_figures(found.releases, out)]
+    return [*written, *figures.write_panel_figures(found, out)]
 
 
 def _write(name: str, text: str, data: Any, out: Path) -> list[Path]:

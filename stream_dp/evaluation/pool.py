@@ -18,16 +18,16 @@ from tqdm import tqdm
 
 from stream_dp.errors import UserError
 
-from .panels.trial import Plan, Trial
+from .panels.trial import Trial, TrialPlan
 
 CHUNK = 10
 _SAFE_PATH = "PYTHONSAFEPATH"
 # A plan, and what its seeds are made of: entropy, and a key that sets it apart.
-Seeded = tuple[Plan, tuple[int, ...], int]
+Seeded = tuple[TrialPlan, tuple[int, ...], int]
 _Task = tuple[int, list[int]]
 
 
-def repeated(
+def run_repetitions(
     plans: Sequence[Seeded], repetitions: int, jobs: int, progress: bool
 ) -> list[tuple[Trial, ...]]:
     """For each plan, the sum of its repetitions as each of its judges sees them."""
@@ -61,10 +61,10 @@ def _sum(here: tuple[Trial, ...], there: tuple[Trial, ...]) -> tuple[Trial, ...]
     return tuple(a + b for a, b in zip(here, there, strict=True))
 
 
-_held: list[Plan] = []
+_held: list[TrialPlan] = []
 
 
-def _hold(plans: list[Plan]) -> None:
+def _hold(plans: list[TrialPlan]) -> None:
     _held[:] = plans
 
 
@@ -78,7 +78,7 @@ def _chunk(task: _Task) -> tuple[int, tuple[Trial, ...]]:
 
 
 def _results(
-    plans: list[Plan], tasks: list[_Task], jobs: int
+    plans: list[TrialPlan], tasks: list[_Task], jobs: int
 ) -> Iterator[tuple[int, tuple[Trial, ...]]]:
     """Every task's sum, in the order of the tasks."""
     jobs = min(jobs, len(tasks))
@@ -94,7 +94,7 @@ def _results(
 
 
 @contextmanager
-def _pool(plans: list[Plan], jobs: int) -> Iterator[ProcessPoolExecutor]:
+def _pool(plans: list[TrialPlan], jobs: int) -> Iterator[ProcessPoolExecutor]:
     """Processes that hold the plans; an interrupt drops the work that has not begun."""
     context = multiprocessing.get_context("spawn")
     with _safe_path():

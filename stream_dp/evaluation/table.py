@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .panels.report import Errors, Evaluation
+    from .panels.report import Evaluation, ReleaseErrors
 
 WARNING = (
     "CONFIDENTIAL: computed from true data, not protected by any noise. "
@@ -19,7 +19,7 @@ WARNING = (
 MOST_BINS = 48
 
 
-def table(found: Evaluation) -> str:
+def evaluation_text(found: Evaluation) -> str:
     blocks = [
         f"{WARNING}\nstudy {found.study}: {found.people} people, {len(found.periods)} periods, "
         f"{found.neighbours}, {found.repetitions} repetitions, seed {found.seed}\n"
@@ -37,7 +37,7 @@ def table(found: Evaluation) -> str:
     return "\n\n".join(blocks)
 
 
-def _heading(errors: Errors) -> str:
+def _heading(errors: ReleaseErrors) -> str:
     what = f"{errors.release} ({errors.kind}"
     what += f", width {errors.width}" if errors.width else ""
     what += f", padding {errors.padding}" if errors.padding else ""
@@ -51,7 +51,7 @@ def _heading(errors: Errors) -> str:
 
 
 def text_table(rows: Sequence[dict[str, Any]]) -> str:
-    """rows as `report.summary` gives them, of one release."""
+    """rows as `report.summary_rows` gives them, of one release."""
     plain_share = any(row["answer"] == "undebiased" for row in rows)
     head = ["query", "mean truth", "theory", "raw RMSE", "ratio", "panel RMSE", "panel bias"]
     head += ["undebiased RMSE"] if plain_share else []

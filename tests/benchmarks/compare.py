@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from stream_dp.evaluation import simulate
-from stream_dp.evaluation.panels.compare import Comparison, Contest, Form, compare
+from stream_dp.evaluation.panels.compare import Comparison, FormErrors, ReleaseComparison, compare
 from stream_dp.panel import Symbols
 from stream_dp.population.tables import Layout
 from stream_dp.services.commands.send import truth
@@ -200,7 +200,9 @@ def aims(found: Comparison) -> list[Aim]:
     ]
 
 
-def _against(form: Form, contest: Contest, query: str, most: float) -> Iterator[Aim]:
+def _against(
+    form: FormErrors, contest: ReleaseComparison, query: str, most: float
+) -> Iterator[Aim]:
     for answer, word in ANSWERS.items():
         held = [q for q in contest.chosen.quantities if q.answer == answer]
         for one in (q for q in held if q.query.startswith(query)):

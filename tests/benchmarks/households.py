@@ -30,8 +30,8 @@ import numpy as np
 
 from stream_dp.batch.data.domain import Bins, Column, Domain, Hierarchy, Roles
 from stream_dp.batch.data.readers import read, read_pums
-from stream_dp.evaluation.data_sets.households import evaluate
-from stream_dp.evaluation.data_sets.quality import table
+from stream_dp.evaluation.data_sets.households import evaluate_data_sets
+from stream_dp.evaluation.data_sets.quality import quality_text
 from stream_dp.privacy.zcdp import rho_within
 from stream_dp.study.groups import BatchRelease
 
@@ -128,10 +128,10 @@ def heard(what: str, done: int, rounds: int) -> None:
 def compare(name: str, truth: Hierarchy, kinds: tuple[str, ...], repetitions: int) -> None:
     asked = [(f"eps {e}", batch(truth, k, e)) for e in EPSILONS for k in kinds]
     began = time.perf_counter()
-    found = evaluate(truth, asked, repetitions, seed=1, heard=heard)
+    found = evaluate_data_sets(truth, asked, repetitions, seed=1, heard=heard)
     took = (time.perf_counter() - began) / 60
     print(f"\n{name}: {truth.G:,} households, {truth.N:,} people, {repetitions} repetitions")
-    print(f"{table(found)}\nin {took:.1f} min", flush=True)
+    print(f"{quality_text(found)}\nin {took:.1f} min", flush=True)
 
 
 def main(given: list[str]) -> None:

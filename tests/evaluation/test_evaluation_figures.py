@@ -16,7 +16,7 @@ from stream_dp.evaluation.panels.report import Evaluation
 
 @pytest.fixture(scope="module")
 def found() -> Evaluation:
-    return repeat.evaluate(study(), truth(), 20, jobs=1, progress=False)
+    return repeat.evaluate_panels(study(), truth(), 20, jobs=1, progress=False)
 
 
 @pytest.fixture(scope="module")
@@ -25,8 +25,8 @@ def swept() -> Sweep:
 
 
 def test_every_figure_is_written(found: Evaluation, swept: Sweep, tmp_path: Path) -> None:
-    paths = figures.write(found, tmp_path / "new", ("svg", "png"))
-    paths += figures.write(swept, tmp_path / "new")
+    paths = figures.write_panel_figures(found, tmp_path / "new", ("svg", "png"))
+    paths += figures.write_panel_figures(swept, tmp_path / "new")
     names = {path.name for path in paths}
     assert {"pairs-shares.svg", "pairs-error-by-width.png", "totals-counts.svg"} <= names
     assert "error-by-rho.svg" in names
@@ -34,25 +34,27 @@ def test_every_figure_is_written(found: Evaluation, swept: Sweep, tmp_path: Path
 
 
 def test_figures_repeat_and_parse_as_svg(found: Evaluation) -> None:
-    first = figures.svg(found)
-    assert first == figures.svg(found)
+    first = figures.svg_texts(found)
+    assert first == figures.svg_texts(found)
     assert all("<svg" in text for text in first.values())
 
 
 def test_every_figure_says_that_it_is_confidential(found: Evaluation, swept: Sweep) -> None:
-    for figure in (figures.draw(found) | figures.draw(swept)).values():
+    for figure in (figures.draw_panel_figures(found) | figures.draw_panel_figures(swept)).values():
         assert figure.get_supxlabel().startswith("CONFIDENTIAL")
 
 
 @pytest.mark.parametrize(("count", "width"), [(1, 1), (3, 3), (30, 2)])
 def test_short_and_long_horizons_are_drawn(count: int, width: int) -> None:
-    result = repeat.evaluate(study(300, count, width), truth(300, count), 4, jobs=1, progress=False)
-    assert len(figures.svg(result)) == 3
+    result = repeat.evaluate_panels(
+        study(300, count, width), truth(300, count), 4, jobs=1, progress=False
+    )
+    assert len(figures.svg_texts(result)) == 3
 
 
 def test_a_joint_release_has_the_figures_of_both() -> None:
-    result = repeat.evaluate(together(300), truth(300), 4, jobs=1, progress=False)
-    drawn = figures.svg(result)
+    result = repeat.evaluate_panels(together(300), truth(300), 4, jobs=1, progress=False)
+    drawn = figures.svg_texts(result)
     assert {"both patterns-shares", "both totals-counts"} <= drawn.keys()
 
 

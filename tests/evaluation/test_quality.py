@@ -30,7 +30,7 @@ from stream_dp.batch.workload.queries import (
 )
 from stream_dp.batch.workload.sensitivity import of_marginal
 from stream_dp.evaluation.data_sets import baselines, households, quality
-from stream_dp.evaluation.data_sets.quality import Judge, Quality
+from stream_dp.evaluation.data_sets.quality import DataSetJudge, Quality
 from stream_dp.privacy.noise import Draw, SeededNoise
 from stream_dp.study.groups import BatchRelease
 
@@ -57,7 +57,7 @@ def asked(domain: Domain, ways: int = 1) -> Queries:
 
 def test_a_data_set_that_is_the_truth_has_no_error() -> None:
     truth = small()
-    found = Judge.of(truth, asked(DOMAIN, 2)).data_set(truth, "m", "b")
+    found = DataSetJudge.of(truth, asked(DOMAIN, 2)).data_set(truth, "m", "b")
     assert {q.queries for q in found} == {"groups", "people"}
     assert all(q.greatest == q.mean == 0 for q in found)
 
@@ -68,7 +68,7 @@ def test_errors_of_a_known_change() -> None:
     Groups with a 1: from 2 of 3 to 1 of 3; with a 0: 2 of 3 as before. People with 0: from 2 of 5
     to 3; with 1: from 3 to 2. Regions and sizes, two cells each at both levels, stay.
     """
-    judge = Judge.of(tiny([0, 0, 1, 1, 1]), asked(TINY))
+    judge = DataSetJudge.of(tiny([0, 0, 1, 1, 1]), asked(TINY))
     groups, people = judge.data_set(tiny([0, 0, 0, 1, 1]), "m", "b")
     assert groups == Quality(
         "m", "b", "data set", "groups", 6, pytest.approx(1 / 3), pytest.approx(1 / 18)
@@ -87,12 +87,14 @@ def test_a_data_set_counts_among_its_own_groups_and_people() -> None:
         np.concatenate([truth.people] * 2),
         np.concatenate([truth.group_of, truth.group_of + 3]),
     )
-    assert all(q.greatest < 1e-12 for q in Judge.of(truth, asked(TINY)).data_set(twice, "m", "b"))
+    assert all(
+        q.greatest < 1e-12 for q in DataSetJudge.of(truth, asked(TINY)).data_set(twice, "m", "b")
+    )
 
 
 def test_a_data_set_of_nothing() -> None:
     empty = Hierarchy(TINY, np.zeros((0, 2), int), np.zeros((0, 1), int), np.zeros(0, int))
-    found = Judge.of(tiny([0, 0, 1, 1, 1]), asked(TINY)).data_set(empty, "m", "b")
+    found = DataSetJudge.of(tiny([0, 0, 1, 1, 1]), asked(TINY)).data_set(empty, "m", "b")
     assert [q.greatest for q in found] == [pytest.approx(2 / 3), pytest.approx(4 / 5)]
 
 
@@ -107,7 +109,7 @@ def test_relations_are_a_class_of_their_own() -> None:
         return Hierarchy(domain, np.array([[1]]), np.array([[0, 0], [1, theirs]]), np.zeros(2, int))
 
     queries = Marginal(domain, SPOUSE, (), (1,), (1,)).queries()
-    (found,) = Judge.of(couple(0), queries).data_set(couple(1), "m", "b")
+    (found,) = DataSetJudge.of(couple(0), queries).data_set(couple(1), "m", "b")
     # Two people in (0, 0) become one in (0, 1) and one in (1, 0): of two people.
     assert (found.queries, found.number, found.greatest) == ("relations", 4, 1)
     assert found.mean == pytest.approx((1 + 1 / 2 + 1 / 2) / 4)
@@ -121,7 +123,7 @@ def test_the_floor_is_the_noise_and_nothing_else() -> None:
     true = answers(truth, workload.queries)[rows]
     told = Answers(rows, true + np.array([3, -1, 0, -2]), (Fraction(1),) * 4, (2, 4))
     fitted: Any = Adaptive("t", workload, ((1,), (0,)), told, None, 0.0)  # type: ignore[arg-type]
-    groups, people = quality.measurements(truth, fitted, "m", "b")
+    groups, people = quality.measurement_errors(truth, fitted, "m", "b")
     assert (groups.answer, groups.number, people.number) == ("measurements", 2, 2)
     assert (groups.greatest, groups.mean) == (pytest.approx(2 / 3), pytest.approx(1 / 3))
     assert (people.greatest, people.mean) == (pytest.approx(3 / 5), pytest.approx(2 / 5))
@@ -137,8 +139,8 @@ def fitted(rho: str, source: Any, groups: int = 300) -> tuple[Hierarchy, Adaptiv
 
 def test_without_noise_the_floor_is_zero_and_a_model_near_what_it_was_told() -> None:
     truth, made = fitted("1", Silent())
-    assert all(q.greatest == 0 for q in quality.measurements(truth, made, "m", "b"))
-    found = Judge.of(truth, asked(DOMAIN, 2)).model(truth, made, "m", "b")
+    assert all(q.greatest == 0 for q in quality.measurement_errors(truth, made, "m", "b"))
+    found = DataSetJudge.of(truth, asked(DOMAIN, 2)).model(truth, made, "m", "b")
     assert all(q.mean < 0.02 for q in found)
 
 
@@ -147,7 +149,7 @@ def test_a_model_is_judged_by_its_own_answers() -> None:
     queries = asked(DOMAIN, 2)
     last = np.arange(len(made.workload.queries))[-len(queries) :]
     off = made.model.answers(last) - answers(truth, queries)
-    groups, people = Judge.of(truth, queries).model(truth, made, "m", "b")
+    groups, people = DataSetJudge.of(truth, queries).model(truth, made, "m", "b")
     of_groups = queries.level == GROUP
     assert groups.mean == pytest.approx(np.abs(off[of_groups]).mean() / truth.G)
     assert people.greatest == pytest.approx(np.abs(off[~of_groups]).max() / truth.N)
@@ -157,10 +159,10 @@ def test_errors_fall_as_rho_grows() -> None:
     held = []
     for rho in ("1/50", "2"):
         truth, made = fitted(rho, SeededNoise(2), groups=1000)
-        judge = Judge.of(truth, asked(DOMAIN, 2))
+        judge = DataSetJudge.of(truth, asked(DOMAIN, 2))
         held.append(
             [
-                *quality.measurements(truth, made, "m", "b"),
+                *quality.measurement_errors(truth, made, "m", "b"),
                 *judge.model(truth, made, "m", "b"),
                 *judge.data_set(made.sample(0), "m", "b"),
             ]
@@ -185,18 +187,18 @@ def test_the_table_has_a_line_a_method_and_a_column_a_budget() -> None:
         Quality("m", "rho 2", "data set", "people", 4, 0.25, 0.02),
         Quality("m", "rho 1", "measurements", "people", 9, 0.5, 0.25),
     ]
-    text = quality.table(found)
+    text = quality.quality_text(found)
     assert text.startswith("CONFIDENTIAL")
     head, *lines = text.split("\n\n")[1].splitlines()
     assert head.split("  ")[0] == "people, 4 queries"
     assert lines[0].split(maxsplit=3)[3].split("  ") == ["12.50 / 1.0000", "25.00 / 2.0000"]
     assert lines[1].endswith("50.00 / 25.0000               -")
-    assert quality.as_dict(found)["confidential"] is True
+    assert quality.quality_json(found)["confidential"] is True
 
 
 def test_labels_of_budgets_are_as_written() -> None:
     rho = Fraction("0.01")
-    assert [quality.budget(rho * s) for s in (1, Fraction("0.3"), 100)] == [
+    assert [quality.budget_label(rho * s) for s in (1, Fraction("0.3"), 100)] == [
         "rho 0.01",
         "rho 0.003",
         "rho 1",
@@ -242,16 +244,16 @@ def test_a_kind_that_fills_no_group_is_left_out() -> None:
 def test_one_person_changes_a_marginal_of_the_flat_table_by_two_at_most() -> None:
     """Every person of a small table, replaced by everything that a person can be."""
     truth = small(groups=3)
-    marginals = every_marginal(baselines.flat(truth).domain, 2, [PERSON])
+    marginals = every_marginal(baselines.flattened(truth).domain, 2, [PERSON])
     queries = Queries.joined(m.queries() for m in marginals)
     ends = np.cumsum([m.size for m in marginals])[:-1]
-    before = answers(baselines.flat(truth), queries)
+    before = answers(baselines.flattened(truth), queries)
     most = 0
     for person in range(truth.N):
         for other in np.ndindex(*DOMAIN.person_values):
             people = truth.people.copy()
             people[person] = other
-            changed = baselines.flat(Hierarchy(DOMAIN, truth.groups, people, truth.group_of))
+            changed = baselines.flattened(Hierarchy(DOMAIN, truth.groups, people, truth.group_of))
             moved = answers(changed, queries) - before
             most = max(most, *((part**2).sum() for part in np.split(moved, ends)))
     assert most == 2 == max(of_marginal(m) for m in marginals)
@@ -323,11 +325,11 @@ def test_relatives_keep_their_places_and_nothing_else() -> None:
     groups = np.stack([np.arange(homes) % 3 == 0, np.ones(homes)], axis=1).astype(int)
     truth = Hierarchy(domain, groups, np.stack([a, role], axis=1), group_of)
     source, rho = Asked(), Fraction(1, 7)
-    made = baselines.relatives(truth, rho, source, 1)
+    made = baselines.independent_attributes(truth, rho, source, 1)
     assert (made.people[:, 1] == role).all()
     assert [n for _, n in source.demands] == [2, 2]
     assert sum(Fraction(2) / (2 * variance) for variance, _ in source.demands) == rho
-    made = baselines.relatives(truth, rho, Silent(), 1)
+    made = baselines.independent_attributes(truth, rho, Silent(), 1)
     assert abs(int(made.groups[:, 0].sum()) - 100) <= 1
     assert abs(int(made.people[:, 0].sum()) - homes) <= 1
     pairs = made.people[:, 0].reshape(-1, 2)
@@ -337,11 +339,11 @@ def test_relatives_keep_their_places_and_nothing_else() -> None:
 def test_every_query_costs_rho_exactly() -> None:
     truth, source, rho = small(), Asked(), Fraction(1, 3)
     marginals = default_marginals(DOMAIN, 2)
-    found = baselines.every_query(truth, marginals, rho, source)
+    found = baselines.measure_every_query(truth, marginals, rho, source)
     ((variance, size),) = source.demands
     assert sum(Fraction(of_marginal(m)) / (2 * variance) for m in marginals) == rho
     assert size == len(found) == sum(m.size for m in marginals)
-    silent = baselines.every_query(truth, marginals, rho, Silent())
+    silent = baselines.measure_every_query(truth, marginals, rho, Silent())
     assert (silent == answers(truth, asked(DOMAIN, 2))).all()
 
 
@@ -355,7 +357,7 @@ def test_a_release_beside_its_baselines(monkeypatch: pytest.MonkeyPatch) -> None
     )
     budgets = [("rho 1", release), ("rho 9", release.model_copy(update={"rho": Fraction(9)}))]
     told: list[Any] = []
-    found = households.evaluate(small(), budgets, 2, 0, lambda *x: told.append(x))
+    found = households.evaluate_data_sets(small(), budgets, 2, 0, lambda *x: told.append(x))
     assert told
     kept = {(q.method, q.answer) for q in found}
     assert {("mwem", a) for a in ("data set", "model", "measurements")} <= kept

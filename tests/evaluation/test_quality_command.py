@@ -18,7 +18,7 @@ from kit.killed import in_memory
 from stream_dp.batch import kinds
 from stream_dp.evaluation.data_sets import figures as quality_figures
 from stream_dp.evaluation.data_sets import households
-from stream_dp.evaluation.data_sets.quality import Quality, Report
+from stream_dp.evaluation.data_sets.quality import DataSetReport, Quality
 from stream_dp.evaluation.panels import repeat
 from stream_dp.population.tables import Layout
 from stream_dp.services import cli
@@ -277,7 +277,7 @@ def test_figures_need_matplotlib_before_anything_runs(
 # Figures
 
 
-def report(budgets: tuple[str, ...] = ("1/100", "1/10", "1")) -> Report:
+def report(budgets: tuple[str, ...] = ("1/100", "1/10", "1")) -> DataSetReport:
     rhos = {f"rho {b}": Fraction(b) for b in budgets}
     found = [
         Quality(method, label, answer, name, 9, 0.3 / (place + 1), 0.02 / (place + 1))
@@ -290,12 +290,12 @@ def report(budgets: tuple[str, ...] = ("1/100", "1/10", "1")) -> Report:
         for place, label in enumerate(rhos)
         for name in ("groups", "people", "relations")
     ]
-    return Report("s", "homes", "mwem", "2021-02", 60, 90, 3, 0, rhos, tuple(found))
+    return DataSetReport("s", "homes", "mwem", "2021-02", 60, 90, 3, 0, rhos, tuple(found))
 
 
 @pytest.mark.parametrize("budgets", [("1/100", "1/10", "1"), ("1/10",)])
 def test_a_panel_a_class_and_a_line_a_method(budgets: tuple[str, ...]) -> None:
-    figure = quality_figures.draw(report(budgets))
+    figure = quality_figures.draw_quality_figure(report(budgets))
     assert figure.get_supxlabel().startswith("CONFIDENTIAL")
     panels = figure.get_axes()
     assert [axes.get_title(loc="left") for axes in panels] == [
@@ -316,11 +316,11 @@ def test_a_panel_a_class_and_a_line_a_method(budgets: tuple[str, ...]) -> None:
 
 
 def test_figures_are_the_same_again(tmp_path: Path) -> None:
-    (one,) = quality_figures.write([report()], tmp_path / "a")
-    (two,) = quality_figures.write([report()], tmp_path / "b")
+    (one,) = quality_figures.write_quality_figures([report()], tmp_path / "a")
+    (two,) = quality_figures.write_quality_figures([report()], tmp_path / "b")
     assert one.name == "homes-quality.svg"
     assert one.read_bytes() == two.read_bytes()
-    (image,) = quality_figures.write([report()], tmp_path, ("png",))
+    (image,) = quality_figures.write_quality_figures([report()], tmp_path, ("png",))
     assert image.stat().st_size > 5000
 
 
@@ -329,5 +329,5 @@ def test_an_error_of_nothing_is_drawn() -> None:
     none = tuple(
         Quality(q.method, q.budget, q.answer, q.queries, q.number, 0.0, 0.0) for q in held.found
     )
-    figure = quality_figures.draw(Report(**{**vars(held), "found": none}))
+    figure = quality_figures.draw_quality_figure(DataSetReport(**{**vars(held), "found": none}))
     assert {axes.get_yscale() for axes in figure.get_axes()} == {"linear"}

@@ -16,7 +16,7 @@ from stream_dp.continual import Cumulative, FixedWindow, mechanism
 from stream_dp.errors import UserError
 from stream_dp.estimate.query import WindowQuery, parse_query
 from stream_dp.evaluation.panels import repeat, report
-from stream_dp.evaluation.panels.plans import plan
+from stream_dp.evaluation.panels.plans import trial_plan
 from stream_dp.evaluation.panels.report import Evaluation
 from stream_dp.panel import Panel
 from stream_dp.privacy.noise import SeededNoise
@@ -27,17 +27,19 @@ REPETITIONS = 300
 @pytest.fixture(scope="module")
 def found() -> Evaluation:
     """The best forms, and the paper's window beside them."""
-    return repeat.evaluate(study(), truth(), REPETITIONS, seed=5, jobs=1, progress=False)
+    return repeat.evaluate_panels(study(), truth(), REPETITIONS, seed=5, jobs=1, progress=False)
 
 
 @pytest.fixture(scope="module")
 def paper() -> Evaluation:
-    return repeat.evaluate(study(**PAPER), truth(), REPETITIONS, seed=5, jobs=1, progress=False)
+    return repeat.evaluate_panels(
+        study(**PAPER), truth(), REPETITIONS, seed=5, jobs=1, progress=False
+    )
 
 
 @pytest.fixture(scope="module")
 def open_() -> Evaluation:
-    return repeat.evaluate(*coming_and_going(), REPETITIONS, seed=5, jobs=1, progress=False)
+    return repeat.evaluate_panels(*coming_and_going(), REPETITIONS, seed=5, jobs=1, progress=False)
 
 
 @pytest.mark.parametrize("name", ["found", "paper", "open_"])
@@ -90,7 +92,7 @@ def test_a_wrong_variance_is_noticed(
         return tuple((variance * Fraction(factor), size) for variance, size in honest(self, t))
 
     monkeypatch.setattr(kind, "demand", louder)
-    wrong = repeat.evaluate(study(**PAPER), truth(), REPETITIONS, jobs=1, progress=False)
+    wrong = repeat.evaluate_panels(study(**PAPER), truth(), REPETITIONS, jobs=1, progress=False)
     name = "pairs" if kind is FixedWindow else "totals"
     faults = wrong.disagreements()
     assert faults
@@ -106,7 +108,7 @@ def test_a_bias_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
         return type(given)(tuple(noise + 12 for noise in given.noise), given.coins)
 
     monkeypatch.setattr(SeededNoise, "draw", shifted)
-    wrong = repeat.evaluate(study(), truth(), REPETITIONS, jobs=1, progress=False)
+    wrong = repeat.evaluate_panels(study(), truth(), REPETITIONS, jobs=1, progress=False)
     assert any("biased" in fault for fault in wrong.disagreements())
 
 
@@ -128,7 +130,7 @@ def test_projection_is_better_than_the_raw_answers_and_biased(found: Evaluation)
 def test_one_panel_answers_both_classes() -> None:
     declared = together(600)
     only = declared.model_copy(update={"releases": declared.releases[2:]})
-    found = repeat.evaluate(only, truth(600), 100, seed=5, jobs=1, progress=False)
+    found = repeat.evaluate_panels(only, truth(600), 100, seed=5, jobs=1, progress=False)
     patterns, totals = found.releases
     assert (patterns.release, totals.release) == ("both patterns", "both totals")
     assert patterns.width == 2
@@ -196,7 +198,7 @@ def test_padding_biases_the_plain_share(paper: Evaluation) -> None:
 
 def test_monotone_sums_never_raise_the_largest_error() -> None:
     declared, panel = study(), truth()["poor"]
-    repeated = plan(declared, declared.releases[1], panel)
+    repeated = trial_plan(declared, declared.releases[1], panel)
     for seed in range(100):
         (done,) = repeated.run(seed)
         raw, released = done.cell_worst[0]
@@ -205,7 +207,7 @@ def test_monotone_sums_never_raise_the_largest_error() -> None:
 
 def test_true_counts_are_those_of_the_definitions() -> None:
     declared, panel = study(), truth()["poor"]
-    window, total = (plan(declared, release, panel) for release in declared.releases)
+    window, total = (trial_plan(declared, release, panel) for release in declared.releases)
     for t in range(2, 7):
         codes = 2 * panel[:, t - 2].astype(int) + panel[:, t - 1]
         assert window.counts[t - 1].tolist() == [int((codes == c).sum()) for c in range(4)]
@@ -220,7 +222,7 @@ def test_panel_answers_are_those_of_the_released_panel() -> None:
     declared, people = study(count=5, **PAPER), truth(count=5)["poor"]
     made = mechanism(declared, declared.releases[0])
     assert isinstance(made, FixedWindow)
-    repeated = plan(declared, declared.releases[0], people)
+    repeated = trial_plan(declared, declared.releases[0], people)
     (judge,) = repeated.judges
     answers = repeated.run(42)[0].total + judge.truth
     state, source = made.init(), SeededNoise(42)
@@ -246,9 +248,9 @@ def test_panel_answers_are_those_of_the_released_panel() -> None:
 
 
 def test_processes_change_nothing(found: Evaluation) -> None:
-    few = repeat.evaluate(study(), truth(), 25, seed=5, jobs=1, progress=False)
-    assert repeat.evaluate(study(), truth(), 25, seed=5, jobs=2, progress=False) == few
-    assert repeat.evaluate(study(), truth(), 25, seed=6, jobs=1, progress=False) != few
+    few = repeat.evaluate_panels(study(), truth(), 25, seed=5, jobs=1, progress=False)
+    assert repeat.evaluate_panels(study(), truth(), 25, seed=5, jobs=2, progress=False) == few
+    assert repeat.evaluate_panels(study(), truth(), 25, seed=6, jobs=1, progress=False) != few
     assert found.seed == 5
 
 
@@ -289,11 +291,13 @@ def test_sweep_scales_every_rho() -> None:
 )
 def test_a_panel_that_does_not_fit_is_refused(panel: Any, says: str) -> None:
     with pytest.raises(UserError, match=says):
-        repeat.evaluate(study(), panel, 2, jobs=1, progress=False)
+        repeat.evaluate_panels(study(), panel, 2, jobs=1, progress=False)
 
 
 @pytest.mark.parametrize(("count", "width"), [(1, 1), (3, 1), (3, 3)])
 def test_the_smallest_horizons_work(count: int, width: int) -> None:
-    small = repeat.evaluate(study(300, count, width), truth(300, count), 30, jobs=1, progress=False)
+    small = repeat.evaluate_panels(
+        study(300, count, width), truth(300, count), 30, jobs=1, progress=False
+    )
     assert small.disagreements() == []
     assert report.from_dict(json.loads(json.dumps(small.as_dict()))) == small

@@ -6,7 +6,7 @@ import numpy as np
 
 from stream_dp.client import PublicLog
 from stream_dp.continual import mechanism
-from stream_dp.evaluation.panels.totals import rises
+from stream_dp.evaluation.panels.totals import total_increments
 from stream_dp.log.base import Batch, Stored, TopicInfo
 from stream_dp.log.message import START, build_message, message_records
 from stream_dp.panel import window_codes
@@ -62,7 +62,7 @@ def counts_of(study, declared, symbols, t):
             cells = np.bincount(codes, minlength=cells.size)
         found.append(cells)
     if declared.kind != "window":
-        found.append(rises(symbols, study.event_codes(declared), alphabet.absent)[t - 1])
+        found.append(total_increments(symbols, study.event_codes(declared), alphabet.absent)[t - 1])
     return np.concatenate(found).astype(np.int64)
 
 

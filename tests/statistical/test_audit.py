@@ -18,8 +18,8 @@ import pytest
 from scipy.stats import norm
 
 from stream_dp.continual import Cumulative, FixedWindow
-from stream_dp.evaluation.panels.queries import histograms
-from stream_dp.evaluation.panels.totals import rises
+from stream_dp.evaluation.panels.queries import pattern_histograms
+from stream_dp.evaluation.panels.totals import total_increments
 from stream_dp.privacy.noise import Draw, SeededNoise
 
 RUNS = 3000
@@ -50,10 +50,10 @@ def published(mechanism, counts, draws):
 
 def true_counts(mechanism, symbols):
     if isinstance(mechanism, Cumulative):
-        return rises(symbols, (1,), None)
+        return total_increments(symbols, (1,), None)
     q, width = mechanism.q, mechanism.width
     none = [np.zeros(q**width, np.int64)] * (width - 1)
-    return [*none, *histograms(symbols, q, width, width)]
+    return [*none, *pattern_histograms(symbols, q, width, width)]
 
 
 def silent(mechanism):

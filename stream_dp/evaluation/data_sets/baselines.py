@@ -79,7 +79,7 @@ def without_households(
     """
     from stream_dp.batch.hpd.synthesizer import starter
 
-    held = flat(hierarchy)
+    held = flattened(hierarchy)
     names = [c.name for c in held.domain.person]
     every = every_marginal(held.domain, min(ways, len(names)), [PERSON], names)
     marginals = [m for m in every if m.size <= LARGEST]
@@ -91,7 +91,7 @@ def without_households(
     return Flat(hierarchy.domain, made)
 
 
-def flat(hierarchy: Hierarchy) -> Hierarchy:
+def flattened(hierarchy: Hierarchy) -> Hierarchy:
     """Everybody alone, with the attributes and the size of their group as their own."""
     domain = hierarchy.domain
     if domain.roles is not None:
@@ -102,7 +102,9 @@ def flat(hierarchy: Hierarchy) -> Hierarchy:
     return Hierarchy(Domain((), (*own, *domain.person), 1), alone, people, np.arange(hierarchy.N))
 
 
-def relatives(hierarchy: Hierarchy, rho: Fraction, source: NoiseSource, seed: int) -> Hierarchy:
+def independent_attributes(
+    hierarchy: Hierarchy, rho: Fraction, source: NoiseSource, seed: int
+) -> Hierarchy:
     """True households of true sizes and roles; all their other attributes independent.
 
     Each of those has its own noisy counts, rho-zCDP together; who is who is not protected.
@@ -117,7 +119,7 @@ def relatives(hierarchy: Hierarchy, rho: Fraction, source: NoiseSource, seed: in
     return Hierarchy(domain, groups, people, hierarchy.group_of)
 
 
-def every_query(
+def measure_every_query(
     hierarchy: Hierarchy, marginals: Sequence[Marginal], rho: Fraction, source: NoiseSource
 ) -> NDArray[np.int64]:
     """Noisy answers to all cells, in their order: rho-zCDP, all of the same variance."""

@@ -11,32 +11,34 @@ from math import nan
 from pathlib import Path
 from typing import Any
 
-from ..panels.figures import BLUE, GREEN, INK, ORANGE, WIDE, logarithmic, panels, save, styled
-from .quality import CLASSES, MEASURED, Quality, Report, averaged
+from ..panels.figures import BLUE, GREEN, INK, ORANGE, WIDE, axes_grid, logarithmic, save, styled
+from .quality import CLASSES, MEASURED, DataSetReport, Quality, averaged
 
 _COLOURS = (BLUE, ORANGE, GREEN, WIDE[1], INK)
 _LOOKS = {"data set": "-o", "model": "--s", MEASURED: ":^"}
 
 
-def write(reports: Iterable[Report], folder: Path, formats: Sequence[str] = ("svg",)) -> list[Path]:
+def write_quality_figures(
+    reports: Iterable[DataSetReport], folder: Path, formats: Sequence[str] = ("svg",)
+) -> list[Path]:
     """Save a figure for each release to `folder`, made if need be, in each format."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     with styled():
         for report in reports:
-            figure = draw(report)
+            figure = draw_quality_figure(report)
             for form in formats:
                 paths.append(folder / f"{report.release}-quality.{form}")
                 save(figure, paths[-1], form)
     return paths
 
 
-def draw(report: Report) -> Any:
+def draw_quality_figure(report: DataSetReport) -> Any:
     """The figure of one release."""
     with styled():
         held = averaged(report.found)
         classes = [name for name in CLASSES if any(q.queries == name for q in held)]
-        figure, grid = panels(2, len(classes), 3.3, 2.7)
+        figure, grid = axes_grid(2, len(classes), 3.3, 2.7)
         for place, axes in enumerate(grid):
             row, column = divmod(place, len(classes))
             measure, title = (("greatest", "largest error"), ("mean", "mean error"))[row]
@@ -50,7 +52,7 @@ def draw(report: Report) -> Any:
         return figure
 
 
-def _panel(axes: Any, report: Report, found: Sequence[Quality], measure: str) -> None:
+def _panel(axes: Any, report: DataSetReport, found: Sequence[Quality], measure: str) -> None:
     """One line a method and answer; with a single budget, a point each, side by side."""
     methods = list(dict.fromkeys(q.method for q in report.found))
     lines = list(dict.fromkeys((q.method, q.answer) for q in found))
@@ -88,7 +90,7 @@ def _legend(figure: Any, grid: Sequence[Any]) -> None:
     figure.legend(known.values(), known.keys(), loc="outside upper center", ncols=2)
 
 
-def _caption(figure: Any, report: Report) -> None:
+def _caption(figure: Any, report: DataSetReport) -> None:
     text = (
         f"CONFIDENTIAL: computed from true data. {report.release} ({report.kind}) at "
         f"{report.period}:\n{report.groups:,} groups, {report.people:,} people, repetitions with "

@@ -19,8 +19,8 @@ from stream_dp.batch.workload.queries import Queries
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.study.groups import BatchRelease
 
-from .baselines import every_query, relatives, without_households
-from .quality import Judge, Quality, measurements
+from .baselines import independent_attributes, measure_every_query, without_households
+from .quality import DataSetJudge, Quality, measurement_errors
 
 INDEPENDENT, FLAT, EVERY = "independent", "people without households", "every query"
 
@@ -28,7 +28,7 @@ INDEPENDENT, FLAT, EVERY = "independent", "people without households", "every qu
 Heard = Callable[[str, int, int], None]
 
 
-def evaluate(
+def evaluate_data_sets(
     hierarchy: Hierarchy,
     releases: Sequence[tuple[str, BatchRelease]],
     repetitions: int,
@@ -61,7 +61,7 @@ class _Trial:
         self.marginals = default_marginals(hierarchy.domain, release.ways)
         asked = Queries.joined(m.queries() for m in self.marginals)
         self.hierarchy, self.release, self.budget = hierarchy, release, budget
-        self.seed, self.heard, self.judge = seed, heard, Judge.of(hierarchy, asked)
+        self.seed, self.heard, self.judge = seed, heard, DataSetJudge.of(hierarchy, asked)
 
     def _progress(self, method: str) -> Progress:
         return lambda done, rounds, error: self.heard(f"{method}, {self.budget}", done, rounds)
@@ -73,16 +73,18 @@ class _Trial:
         yield from self.judge.data_set(made.sample(self.seed), kind, self.budget)
         if isinstance(made, Adaptive):
             yield from self.judge.model(self.hierarchy, made, kind, self.budget)
-            yield from measurements(self.hierarchy, made, kind, self.budget)
+            yield from measurement_errors(self.hierarchy, made, kind, self.budget)
 
     def baselines(self) -> Iterator[Quality]:
         """People without households need JAX, and no roles; else they are left out."""
-        noisy = every_query(
+        noisy = measure_every_query(
             self.hierarchy, self.marginals, self.release.rho, SeededNoise(self.seed)
         )
         yield from self.judge.counts(self.hierarchy, noisy, EVERY, self.budget)
         if self.hierarchy.domain.roles is not None:
-            alone = relatives(self.hierarchy, self.release.rho, SeededNoise(self.seed), self.seed)
+            alone = independent_attributes(
+                self.hierarchy, self.release.rho, SeededNoise(self.seed), self.seed
+            )
             yield from self.judge.data_set(alone, INDEPENDENT, self.budget)
         elif self.release.kind != INDEPENDENT:
             yield from self.fitted(INDEPENDENT)

@@ -44,32 +44,34 @@ class Quality:
 
 
 @dataclass(frozen=True)
-class Judge:
+class DataSetJudge:
     """The truth about some queries. Confidential."""
 
     queries: Queries
     true: NDArray[np.float64]
 
     @staticmethod
-    def of(hierarchy: Hierarchy, queries: Queries) -> Judge:
-        return Judge(queries, _shares(queries, exact.answers(hierarchy, queries), hierarchy))
+    def of(hierarchy: Hierarchy, queries: Queries) -> DataSetJudge:
+        return DataSetJudge(
+            queries, _as_shares(queries, exact.answers(hierarchy, queries), hierarchy)
+        )
 
     def data_set(self, made: Hierarchy, method: str, budget: str) -> list[Quality]:
-        found = _shares(self.queries, exact.answers(made, self.queries), made)
+        found = _as_shares(self.queries, exact.answers(made, self.queries), made)
         return self.answers(found, method, budget, "data set")
 
     def model(self, truth: Hierarchy, fitted: Adaptive, method: str, budget: str) -> list[Quality]:
         """The workload of a fit must end with these queries."""
         every = len(fitted.workload.queries)
         rows = np.arange(every - len(self.queries), every)
-        found = _shares(self.queries, fitted.model.answers(rows), truth)
+        found = _as_shares(self.queries, fitted.model.answers(rows), truth)
         return self.answers(found, method, budget, "model")
 
     def counts(
         self, truth: Hierarchy, noisy: NDArray[np.int64], method: str, budget: str
     ) -> list[Quality]:
         """Of measurements of all these queries."""
-        return self.answers(_shares(self.queries, noisy, truth), method, budget, MEASURED)
+        return self.answers(_as_shares(self.queries, noisy, truth), method, budget, MEASURED)
 
     def answers(
         self, shares: NDArray[np.float64], method: str, budget: str, answer: str
@@ -77,11 +79,13 @@ class Judge:
         return by_class(self.queries, shares - self.true, method, budget, answer)
 
 
-def measurements(truth: Hierarchy, fitted: Adaptive, method: str, budget: str) -> list[Quality]:
+def measurement_errors(
+    truth: Hierarchy, fitted: Adaptive, method: str, budget: str
+) -> list[Quality]:
     """The noise floor: the errors of what was measured, and of nothing else."""
     queries = fitted.workload.queries.take(fitted.answers.rows)
     missed = fitted.answers.values - exact.answers(truth, queries)
-    return by_class(queries, _shares(queries, missed, truth), method, budget, MEASURED)
+    return by_class(queries, _as_shares(queries, missed, truth), method, budget, MEASURED)
 
 
 def by_class(
@@ -101,7 +105,7 @@ def by_class(
     return found
 
 
-def _shares(queries: Queries, counts: NDArray[Any], hierarchy: Hierarchy) -> NDArray[np.float64]:
+def _as_shares(queries: Queries, counts: NDArray[Any], hierarchy: Hierarchy) -> NDArray[np.float64]:
     # No groups, no people: all shares are 0.
     of_groups, of_people = float(max(hierarchy.G, 1)), float(max(hierarchy.N, 1))
     totals = np.where(queries.level == GROUP, of_groups, of_people)
@@ -124,7 +128,7 @@ def averaged(found: Sequence[Quality]) -> list[Quality]:
     ]
 
 
-def table(found: Iterable[Quality], about: str = "") -> str:
+def quality_text(found: Iterable[Quality], about: str = "") -> str:
     """One line a method and answer, for each class and budget; errors in percent."""
     held = averaged(list(found))
     budgets = list(dict.fromkeys(q.budget for q in held))
@@ -146,7 +150,7 @@ def table(found: Iterable[Quality], about: str = "") -> str:
     return "\n\n".join(blocks)
 
 
-def as_dict(found: Iterable[Quality]) -> dict[str, Any]:
+def quality_json(found: Iterable[Quality]) -> dict[str, Any]:
     """As JSON values."""
     rows = [asdict(q) for q in found]
     return {"confidential": True, "warning": WARNING, "quality": rows}
@@ -157,7 +161,7 @@ def _cell(q: Quality | None) -> str:
 
 
 @dataclass(frozen=True)
-class Report:
+class DataSetReport:
     """What was found of one batch release, on its population at one period's close.
 
     groups, people: how many there are; rhos: by budget label, in the owner's order.
@@ -182,7 +186,7 @@ class Report:
         )
 
     def table(self) -> str:
-        return table(self.found, self.about)
+        return quality_text(self.found, self.about)
 
     def as_dict(self) -> dict[str, Any]:
         """quality: the mean over repetitions; each: of every one."""
@@ -204,10 +208,10 @@ class Report:
 
 
 @dataclass(frozen=True)
-class Reports:
+class DataSetReports:
     """Of all batch releases of a study."""
 
-    releases: tuple[Report, ...]
+    releases: tuple[DataSetReport, ...]
 
     def table(self) -> str:
         return "\n\n".join(report.table() for report in self.releases)
@@ -216,6 +220,6 @@ class Reports:
         return {"confidential": True, "releases": [one.as_dict() for one in self.releases]}
 
 
-def budget(rho: Fraction) -> str:
+def budget_label(rho: Fraction) -> str:
     """A release's budget as a label."""
     return f"rho {float(rho):.12g}"

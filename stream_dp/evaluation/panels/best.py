@@ -15,18 +15,18 @@ from stream_dp.estimate.estimator import StreamEstimator, StreamMeasurements
 from stream_dp.estimate.measurements import PeriodMeasurements, ReleaseMeasurements
 from stream_dp.study import Release, Study
 
-from .patterns import Patterns
-from .totals import Totals
-from .trial import Floats, Judge, Plan
+from .patterns import PatternsJudge
+from .totals import TotalsJudge
+from .trial import Floats, PanelJudge, TrialPlan
 
 # Each answer is a solve: above so many there is none.
 MOST_ANSWERS = 1500
 
 
-def best_errors(study: Study, release: Release, plan: Plan) -> tuple[Floats | None, ...]:
+def best_errors(study: Study, release: Release, plan: TrialPlan) -> tuple[Floats | None, ...]:
     """For each judge of a plan, (queries, periods) as it asks, from everything that is published
     up to the horizon; NaN or None where there is no answer."""
-    windows = [judge for judge in plan.judges if isinstance(judge, Patterns)]
+    windows = [judge for judge in plan.judges if isinstance(judge, PatternsJudge)]
     answers = sum(judge.truth.size for judge in plan.judges)
     if not windows or answers > MOST_ANSWERS:
         return (None,) * len(plan.judges)
@@ -44,14 +44,14 @@ def best_errors(study: Study, release: Release, plan: Plan) -> tuple[Floats | No
     return tuple(_errors(judge, best, first - 1) for judge in plan.judges)
 
 
-def _errors(judge: Judge, best: StreamEstimator, before: int) -> Floats:
+def _errors(judge: PanelJudge, best: StreamEstimator, before: int) -> Floats:
     found = np.full(judge.truth.shape, np.nan)
     for i, p in np.argwhere(~np.isnan(judge.truth)):
         number = before + judge.first + int(p)
-        if isinstance(judge, Totals):
+        if isinstance(judge, TotalsJudge):
             one = best.total(int(i) + 1, number)
         else:
-            assert isinstance(judge, Patterns)
+            assert isinstance(judge, PatternsJudge)
             one = best.patterns(number, judge.queries[i].mask.astype(float))
         if one is not None:
             found[i, p] = math.sqrt(best.covariance(one, one))

@@ -15,14 +15,14 @@ import numpy as np
 
 from stream_dp.study import Study
 
-from ..pool import cores, repeated
+from ..pool import cores, run_repetitions
 from ..table import WARNING
 from .best import best_errors
-from .compared import table
-from .plans import Truth, check
-from .repeat import errors
-from .report import Errors, Line
-from .trial import Floats, Judge
+from .compared import comparison_text
+from .plans import Truth, count_people
+from .repeat import release_errors
+from .report import QueryErrors, ReleaseErrors
+from .trial import Floats, PanelJudge
 from .variants import Variant, variants
 
 # Of a cumulative release's sums, those that are named: as `estimate` lists them.
@@ -30,7 +30,7 @@ _NAMED_TOTALS = 3
 
 
 @dataclass(frozen=True)
-class Quantity:
+class AnswerErrors:
     """One answer to one query, or to all cells, in people.
 
     query: "every pattern" and "every cell" are over all cells (a pattern or a sum b, in a period);
@@ -53,7 +53,7 @@ class Quantity:
 
 
 @dataclass(frozen=True)
-class Form:
+class FormErrors:
     """One form of a release, as `variants.Variant`, and how it did."""
 
     label: str
@@ -61,29 +61,29 @@ class Form:
     rho: str
     paper: bool
     chosen: bool
-    quantities: tuple[Quantity, ...]
+    quantities: tuple[AnswerErrors, ...]
 
-    def quantity(self, query: str, answer: str) -> Quantity:
+    def quantity(self, query: str, answer: str) -> AnswerErrors:
         """query: its first words."""
         return next(q for q in self.quantities if q.query.startswith(query) and q.answer == answer)
 
 
 @dataclass(frozen=True)
-class Contest:
+class ReleaseComparison:
     """The forms of one release, or of one class of its queries; kind: of that class."""
 
     release: str
     kind: str
     rho: str
     width: int | None
-    forms: tuple[Form, ...]
+    forms: tuple[FormErrors, ...]
 
     @property
-    def paper(self) -> Form:
+    def paper(self) -> FormErrors:
         return next(form for form in self.forms if form.paper)
 
     @property
-    def chosen(self) -> Form:
+    def chosen(self) -> FormErrors:
         return next(form for form in self.forms if form.chosen)
 
 
@@ -100,14 +100,14 @@ class Comparison:
     periods: int
     repetitions: int
     seed: int
-    contests: tuple[Contest, ...]
+    contests: tuple[ReleaseComparison, ...]
     confidential: bool = True
 
-    def contest(self, release: str, kind: str | None = None) -> Contest:
+    def contest(self, release: str, kind: str | None = None) -> ReleaseComparison:
         return next(c for c in self.contests if c.release == release and kind in (None, c.kind))
 
     def table(self) -> str:
-        return table(self)
+        return comparison_text(self)
 
     def as_dict(self) -> dict[str, Any]:
         return {"warning": WARNING, **asdict(self)}
@@ -126,21 +126,21 @@ def compare(
 ) -> Comparison:
     """All forms of all releases, over `repetitions` runs with simulated noise each.
 
-    The arguments are those of `repeat.evaluate`; data: what the panel is called.
+    The arguments are those of `repeat.evaluate_panels`; data: what the panel is called.
     """
-    people = check(study, truth)
+    people = count_people(study, truth)
     found = [
         (release, variant)
         for release in study.releases
         for variant in variants(study, release, truth)
     ]
     plans = [(variant.plan, (seed,), i) for i, (_, variant) in enumerate(found)]
-    done = repeated(plans, repetitions, cores() if jobs is None else jobs, progress)
+    done = run_repetitions(plans, repetitions, cores() if jobs is None else jobs, progress)
     held: dict[tuple[str, str], list[_Judged]] = {}
     for (release, variant), trials in zip(found, done, strict=True):
         best = best_errors(variant.study, variant.release, variant.plan)
         for judge, trial, known in zip(variant.plan.judges, trials, best, strict=True):
-            seen = errors(variant.release, judge, trial)
+            seen = release_errors(variant.release, judge, trial)
             rows = [*_measured(seen, repetitions), *_known(judge, known)]
             held.setdefault((release.name, judge.kind), []).append((variant, seen, rows))
     contests = tuple(
@@ -162,10 +162,10 @@ def compare(
 
 
 # A form, what was found of it, and the fields of each quantity but for its ratios.
-_Judged = tuple[Variant, Errors, list[dict[str, Any]]]
+_Judged = tuple[Variant, ReleaseErrors, list[dict[str, Any]]]
 
 
-def _contest(name: str, kind: str, rho: str, forms: list[_Judged]) -> Contest:
+def _contest(name: str, kind: str, rho: str, forms: list[_Judged]) -> ReleaseComparison:
     paper = next(rows for variant, _, rows in forms if variant.paper)
     yardstick = {row["query"]: row for row in paper if row["answer"] == "panel"}
     made = []
@@ -174,9 +174,9 @@ def _contest(name: str, kind: str, rho: str, forms: list[_Judged]) -> Contest:
         for row in rows:
             base = yardstick[row["query"]]
             ratio, worst = (_over(row[key], base[key]) for key in ("rmse", "worst"))
-            quantities.append(Quantity(**row, ratio=ratio, worst_ratio=worst))
+            quantities.append(AnswerErrors(**row, ratio=ratio, worst_ratio=worst))
         made.append(
-            Form(
+            FormErrors(
                 variant.label,
                 variant.title,
                 found.rho,
@@ -185,7 +185,7 @@ def _contest(name: str, kind: str, rho: str, forms: list[_Judged]) -> Contest:
                 tuple(quantities),
             )
         )
-    return Contest(name, kind, rho, forms[0][1].width, tuple(made))
+    return ReleaseComparison(name, kind, rho, forms[0][1].width, tuple(made))
 
 
 def _over(found: float | None, base: float | None) -> float | None:
@@ -195,7 +195,7 @@ def _over(found: float | None, base: float | None) -> float | None:
 _CELLS = {"window": ("every pattern", "bin"), "cumulative": ("every cell", "total")}
 
 
-def _measured(found: Errors, repetitions: int) -> Iterator[dict[str, Any]]:
+def _measured(found: ReleaseErrors, repetitions: int) -> Iterator[dict[str, Any]]:
     """The fields of each quantity but for its ratios."""
     name, cell = _CELLS[found.kind]
     for cells in found.cells:
@@ -229,7 +229,7 @@ def _some(sums: int) -> list[int]:
     return list(dict.fromkeys((0, min(_NAMED_TOTALS, sums) - 1, sums - 1))) if sums else []
 
 
-def _known(judge: Judge, best: Floats | None) -> Iterator[dict[str, Any]]:
+def _known(judge: PanelJudge, best: Floats | None) -> Iterator[dict[str, Any]]:
     """The same of the best estimates, whose errors are known."""
     if best is None:
         return
@@ -246,7 +246,7 @@ def _known(judge: Judge, best: Floats | None) -> Iterator[dict[str, Any]]:
             yield {"query": query, "answer": "best", "bias": 0.0, **held}
 
 
-def _net_bias(lines: tuple[Line, ...], repetitions: int) -> float:
+def _net_bias(lines: tuple[QueryErrors, ...], repetitions: int) -> float:
     """Root mean square bias of all cells, from which the noise of their means is taken off."""
     bias = np.concatenate([line.bias for line in lines])
     noise = np.concatenate([line.deviation for line in lines]) ** 2 / max(repetitions - 1, 1)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ..table import WARNING, plain_table
 
 if TYPE_CHECKING:
-    from .compare import Comparison, Contest, Form, Quantity
+    from .compare import AnswerErrors, Comparison, FormErrors, ReleaseComparison
 
 _ANSWERS = {"panel": "panel", "raw": "estimates", "best": "best estimates"}
 _WORDS = {
@@ -20,7 +20,7 @@ _WORDS = {
 }
 
 
-def table(found: Comparison) -> str:
+def comparison_text(found: Comparison) -> str:
     people = "SIMULATED people" if found.simulated else f"{found.unit}s"
     head = (
         f"{WARNING}\n"
@@ -35,7 +35,7 @@ def table(found: Comparison) -> str:
     return "\n\n".join([head, *map(_contest, found.contests)])
 
 
-def _contest(found: Contest) -> str:
+def _contest(found: ReleaseComparison) -> str:
     what = _WORDS[found.kind].format(width=found.width)
     rho = float(Fraction(found.rho))
     first = found.forms[0].quantities[0].query
@@ -66,16 +66,16 @@ def _contest(found: Contest) -> str:
     return "\n".join(blocks)
 
 
-def _answers(form: Form) -> list[str]:
+def _answers(form: FormErrors) -> list[str]:
     return sorted({q.answer for q in form.quantities}, key=list(_ANSWERS).index)
 
 
-def _label(form: Form, contest: Contest) -> str:
+def _label(form: FormErrors, contest: ReleaseComparison) -> str:
     rho = "" if form.rho == contest.rho else f", rho {float(Fraction(form.rho)):g}"
     return f"{'* ' if form.chosen else '  '}{form.label}{rho}"
 
 
-def _whole(one: Quantity) -> list[str]:
+def _whole(one: AnswerErrors) -> list[str]:
     return [
         _told(one.bias, 1),
         f"{one.rmse:.1f}",
@@ -86,7 +86,7 @@ def _whole(one: Quantity) -> list[str]:
     ]
 
 
-def _short(one: Quantity) -> list[str]:
+def _short(one: AnswerErrors) -> list[str]:
     bias = "-" if one.bias is None else f"{one.bias:+.1f}"
     return [bias, f"{one.rmse:.1f}", _told(one.ratio, 2)]
 

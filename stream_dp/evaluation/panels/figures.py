@@ -18,7 +18,7 @@ import numpy as np
 from stream_dp.errors import UserError
 
 from .repeat import Sweep
-from .report import Errors, Evaluation, Line
+from .report import Evaluation, QueryErrors, ReleaseErrors
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,62 +50,62 @@ _STYLE: Any = {
 }
 
 
-def write(
+def write_panel_figures(
     result: Evaluation | Sweep, folder: Path, formats: Sequence[str] = ("svg",)
 ) -> list[Path]:
     """Save every figure to `folder`, made if need be, in each format ("svg", "png")."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     with styled():
-        for name, figure in draw(result).items():
+        for name, figure in draw_panel_figures(result).items():
             for form in formats:
                 paths.append(folder / f"{name}.{form}")
                 save(figure, paths[-1], form)
     return paths
 
 
-def svg(result: Evaluation | Sweep) -> dict[str, str]:
+def svg_texts(result: Evaluation | Sweep) -> dict[str, str]:
     """Every figure as the text of an SVG file, by name."""
     texts = {}
     with styled():
-        for name, figure in draw(result).items():
+        for name, figure in draw_panel_figures(result).items():
             held = io.BytesIO()
             save(figure, held, "svg")
             texts[name] = held.getvalue().decode()
     return texts
 
 
-def draw(result: Evaluation | Sweep) -> dict[str, Figure]:
+def draw_panel_figures(result: Evaluation | Sweep) -> dict[str, Figure]:
     """Every figure that the result has data for, by name."""
     if isinstance(result, Sweep):
         return {"error-by-rho": error_by_rho(result)}
     figures = {}
     for errors in result.releases:
         if errors.kind == "window":
-            figures[f"{errors.release}-shares"] = shares(result, errors)
+            figures[f"{errors.release}-shares"] = share_figure(result, errors)
             figures[f"{errors.release}-error-by-width"] = error_by_width(result, errors)
         elif errors.kind == "cumulative":
-            figures[f"{errors.release}-counts"] = counts(result, errors)
+            figures[f"{errors.release}-counts"] = count_figure(result, errors)
     return figures
 
 
-def shares(result: Evaluation, errors: Errors) -> Figure:
+def share_figure(result: Evaluation, errors: ReleaseErrors) -> Figure:
     """Named queries every k periods: true, debiased and undebiased shares (Bun24, Figures 1-4)."""
     with styled():
         named = errors.of_kind("named", "panel")
         columns = min(2, len(named))
-        figure, grid = panels(-(-len(named) // columns), columns, 3.9, 2.5)
+        figure, grid = axes_grid(-(-len(named) // columns), columns, 3.9, 2.5)
         for axes, line in zip(grid, named, strict=False):
             at = [i for i, t in enumerate(line.periods) if t % (errors.width or 1) == 0]
             at = at[:: -(-len(at) // 12)]
             where = np.arange(len(at))
             true = [100 * line.truth[i] / result.people for i in at]
             axes.hlines(true, where - 0.32, where + 0.32, color=INK, lw=1.6, label="true")
-            _shares(axes, where - 0.12, line, at, result.people, BLUE, "o", "panel, debiased")
+            _draw_shares(axes, where - 0.12, line, at, result.people, BLUE, "o", "panel, debiased")
             plain = errors.line(line.query, "undebiased")
             if plain is not None:
                 word = "panel, undebiased"
-                _shares(axes, where + 0.12, plain, at, result.people, ORANGE, "s", word)
+                _draw_shares(axes, where + 0.12, plain, at, result.people, ORANGE, "s", word)
             axes.set_title(line.query)
             axes.set_ylabel("share of people, %")
             axes.set_xlim(-0.6, len(at) - 0.4)
@@ -117,7 +117,7 @@ def shares(result: Evaluation, errors: Errors) -> Figure:
         return figure
 
 
-def counts(result: Evaluation, errors: Errors) -> Figure:
+def count_figure(result: Evaluation, errors: ReleaseErrors) -> Figure:
     """People with at least b events so far, true and released, and the error (Figures 5-8)."""
     with styled():
         least = min(3, len(result.periods))
@@ -126,7 +126,7 @@ def counts(result: Evaluation, errors: Errors) -> Figure:
         assert panel is not None
         assert raw is not None
         assert raw.theory is not None
-        figure, (left, right) = panels(1, 2, 3.9, 3.1)
+        figure, (left, right) = axes_grid(1, 2, 3.9, 3.1)
         where = np.array(panel.periods)
         mean, reach = np.array(panel.mean), BAND * np.array(panel.deviation)
         left.fill_between(where, mean - reach, mean + reach, color=BLUE, alpha=0.22, lw=0)
@@ -149,14 +149,14 @@ def counts(result: Evaluation, errors: Errors) -> Figure:
         return figure
 
 
-def error_by_width(result: Evaluation, errors: Errors) -> Figure:
+def error_by_width(result: Evaluation, errors: ReleaseErrors) -> Figure:
     """Error through time of queries as wide as, narrower and wider than the window."""
     with styled():
         width = errors.width or 1
         lines = [x for x in errors.lines if x.answer == "panel" and x.kind != "bin"]
         all_of = [x for x in lines if x.query.startswith(f"at-least {x.width} of last {x.width} ")]
         once = [x for x in lines if x.query.startswith("at-least 1 of ") and x.width >= width]
-        figure, grid = panels(1, 2, 3.9, 3.4)
+        figure, grid = axes_grid(1, 2, 3.9, 3.4)
         first, last = width, len(result.periods)
         titles = ("all of the last w periods", "at least 1 of the last w periods")
         for axes, held, title in zip(grid, (all_of, once), titles, strict=True):
@@ -184,7 +184,7 @@ def error_by_rho(sweep: Sweep) -> Figure:
     with styled():
         base = sweep.evaluations[0]
         columns = min(2, len(base.releases))
-        figure, grid = panels(-(-len(base.releases) // columns), columns, 3.9, 3.2)
+        figure, grid = axes_grid(-(-len(base.releases) // columns), columns, 3.9, 3.2)
         looks = {
             "raw": ("^", GREEN, "raw"),
             "panel": ("-o", BLUE, "panel"),
@@ -212,10 +212,10 @@ def error_by_rho(sweep: Sweep) -> Figure:
         return figure
 
 
-def _shares(
+def _draw_shares(
     axes: Axes,
     where: Any,
-    line: Line,
+    line: QueryErrors,
     at: Sequence[int],
     people: int,
     colour: str,
@@ -271,7 +271,7 @@ def legend(figure: Figure, axes: Axes) -> None:
     figure.legend(handles, labels, loc="outside upper center", ncols=len(labels))
 
 
-def _caption(figure: Figure, result: Evaluation, errors: Errors | None, note: str) -> None:
+def _caption(figure: Figure, result: Evaluation, errors: ReleaseErrors | None, note: str) -> None:
     rho = "" if errors is None else f", {errors.release}: rho {float(Fraction(errors.rho)):g}"
     text = (
         f"CONFIDENTIAL: shows true values. {result.repetitions} repetitions with simulated noise, "
@@ -280,7 +280,7 @@ def _caption(figure: Figure, result: Evaluation, errors: Errors | None, note: st
     figure.supxlabel(text, fontsize=7.5, color=INK, x=0.01, ha="left")
 
 
-def panels(rows: int, columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
+def axes_grid(rows: int, columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
     from matplotlib.figure import Figure
 
     size = (max(width * columns, 5.5), height * rows + 0.6)

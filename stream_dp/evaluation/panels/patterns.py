@@ -20,18 +20,18 @@ import numpy as np
 from stream_dp.continual import FixedWindow
 from stream_dp.panel import Symbols
 
-from .queries import Asked, asked, histograms, narrowed, widest
-from .trial import Floats, Ints, Label, Steps, Trial, trial
+from .queries import JudgedQuery, judged_queries, narrowed, pattern_histograms, widest
+from .trial import Floats, Ints, QueryLabel, Steps, Trial, one_trial
 
 
 @dataclass(frozen=True, eq=False)
-class Patterns:
+class PatternsJudge:
     """form: the window mechanism; queries: the bins first, as many as `listed`; left_out: the
     pattern that is not judged; histograms: true, (q^k,) for t = k..T; truth: (queries, R); people:
-    how many there are; widest: the longest query in periods; part: see `Judge`."""
+    how many there are; widest: the longest query in periods; part: see `PanelJudge`."""
 
     form: FixedWindow
-    queries: tuple[Asked, ...]
+    queries: tuple[JudgedQuery, ...]
     left_out: int | None
     histograms: tuple[Ints, ...]
     truth: Floats
@@ -64,7 +64,7 @@ class Patterns:
         return ("raw", "panel", "undebiased") if plain else ("raw", "panel")
 
     @property
-    def labels(self) -> tuple[Label, ...]:
+    def labels(self) -> tuple[QueryLabel, ...]:
         return tuple((query.text, query.kind, query.width) for query in self.queries)
 
     @cached_property
@@ -122,7 +122,7 @@ class Patterns:
             worst = np.maximum(worst, np.abs(off).max(axis=1))
             errors[:, :, place] = self._answer(bins, held, t) - self.truth[:, place]
         cells = np.full(len(self.answers), self.judged.size * len(steps))
-        return trial(errors, cells, squares, worst, steps)
+        return one_trial(errors, cells, squares, worst, steps)
 
     def _bins(self, told: Floats, held: Ints, place: int) -> Floats:
         """(answers, q^k): what each answer says of every pattern."""
@@ -160,7 +160,7 @@ class Patterns:
         return found
 
 
-def patterns(
+def patterns_judge(
     form: FixedWindow,
     attribute: str,
     code: int,
@@ -169,7 +169,7 @@ def patterns(
     absent: int | None = None,
     wide: bool = True,
     part: str = "",
-) -> Patterns:
+) -> PatternsJudge:
     """The judge of a window mechanism on a true panel.
 
     code: the symbol of the named queries; absent: the code of the symbol whose pattern of k is
@@ -177,12 +177,12 @@ def patterns(
     """
     longest = widest(form) if wide else form.width
     gone = None if absent is None else absent * (form.bins - 1) // (form.q - 1)
-    queries = asked(form, attribute, code, form.measured[form.measured != gone], longest)
-    found = histograms(symbols, form.q, form.width, longest)
+    queries = judged_queries(form, attribute, code, form.measured[form.measured != gone], longest)
+    found = pattern_histograms(symbols, form.q, form.width, longest)
     truth = np.full((len(queries), form.releases), np.nan)
     for i, query in enumerate(queries):
         for p, histogram in enumerate(found):
             if query.width <= p + form.width:
                 truth[i, p] = narrowed(histogram, form.q, query.width)[query.mask].sum()
     true = tuple(narrowed(histogram, form.q, form.width) for histogram in found)
-    return Patterns(form, queries, gone, true, truth, symbols.shape[0], longest, part)
+    return PatternsJudge(form, queries, gone, true, truth, symbols.shape[0], longest, part)

@@ -12,14 +12,14 @@ from stream_dp.errors import UserError
 from stream_dp.panel import Symbols
 from stream_dp.study import CumulativeRelease, JointRelease, Release, Study
 
-from .patterns import Patterns, patterns
-from .totals import rises, totals
-from .trial import Ints, Plan
+from .patterns import PatternsJudge, patterns_judge
+from .totals import total_increments, totals_judge
+from .trial import Ints, TrialPlan
 
 Truth = Mapping[str, Symbols]
 
 
-def check(study: Study, truth: Truth) -> int:
+def count_people(study: Study, truth: Truth) -> int:
     """The number of people. Raises UserError where the panel does not fit the study."""
     problems = []
     used = {n for r in study.releases for n in (*r.attributes, *(r.where or {}))}
@@ -46,7 +46,7 @@ def check(study: Study, truth: Truth) -> int:
     return int(max(sizes))
 
 
-def seen(study: Study, release: Release, truth: Truth) -> Symbols:
+def visible_symbols(study: Study, release: Release, truth: Truth) -> Symbols:
     """What a release sees of a true panel: codes in its alphabet, (people, its periods)."""
     alphabet = study.alphabet(release)
     codes: NDArray[np.uint8] = np.zeros(1, np.uint8)
@@ -60,7 +60,7 @@ def seen(study: Study, release: Release, truth: Truth) -> Symbols:
     return codes[:, first - 1 : last]
 
 
-def named(study: Study, release: Release) -> int:
+def named_symbol(study: Study, release: Release) -> int:
     """The symbol that named queries are about: the last one that is an answer."""
     alphabet = study.alphabet(release)
     return len(alphabet.values) - (1 if alphabet.absent is None else 2)
@@ -71,7 +71,7 @@ def is_open(release: Release, absent: int | None) -> bool:
     return absent is not None and release.rows is not None
 
 
-def plan(
+def trial_plan(
     study: Study,
     release: Release,
     symbols: Symbols,
@@ -79,7 +79,7 @@ def plan(
     wide: bool = True,
     open_: bool | None = None,
     made: AnyMechanism | None = None,
-) -> Plan:
+) -> TrialPlan:
     """What is repeated of a release on what it sees.
 
     wide: ask queries wider than the window as well; open_: whether the pattern of absences is
@@ -89,23 +89,23 @@ def plan(
     made, alphabet = made or mechanism(study, release), study.alphabet(release)
     open_ = is_open(release, alphabet.absent) if open_ is None else open_
     absent, q = alphabet.absent if open_ else None, len(alphabet.values)
-    word = alphabet.name, named(study, release)
+    word = alphabet.name, named_symbol(study, release)
     if isinstance(made, FixedWindow):
-        judge = patterns(made, *word, symbols, absent=absent, wide=wide)
-        return Plan(made, _padded(judge), (judge,))
+        judge = patterns_judge(made, *word, symbols, absent=absent, wide=wide)
+        return TrialPlan(made, _padded(judge), (judge,))
     assert isinstance(release, CumulativeRelease | JointRelease)
     events = study.event_codes(release)
-    counts = rises(symbols, events, alphabet.absent)
+    counts = total_increments(symbols, events, alphabet.absent)
     if isinstance(made, Cumulative):
-        return Plan(made, counts, (totals(made, events, symbols, q),))
-    window = patterns(made.window, *word, symbols, absent=absent, wide=wide, part=" patterns")
+        return TrialPlan(made, counts, (totals_judge(made, events, symbols, q),))
+    window = patterns_judge(made.window, *word, symbols, absent=absent, wide=wide, part=" patterns")
     skip = made.window.measured.size
-    sums = totals(made.totals, events, symbols, q, own=False, skip=skip, part=" totals")
+    sums = totals_judge(made.totals, events, symbols, q, own=False, skip=skip, part=" totals")
     both = tuple(map(np.append, _padded(window), counts))
-    return Plan(made, both, (window, sums))
+    return TrialPlan(made, both, (window, sums))
 
 
-def _padded(judge: Patterns) -> tuple[Ints, ...]:
+def _padded(judge: PatternsJudge) -> tuple[Ints, ...]:
     """The histograms of all periods, empty before t = k."""
     none = np.zeros(judge.form.bins, np.int64)
     return (*[none] * (judge.form.width - 1), *judge.histograms)

@@ -26,7 +26,7 @@ MOST_CODES = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class JudgedQuery:
     """text: the query; kind: its relation to the release's width k; mask: bool, (q^width,)."""
 
     text: str
@@ -43,9 +43,9 @@ class Asked:
         return np.tile(self.mask, bins // self.mask.size)
 
 
-def asked(
+def judged_queries(
     mechanism: FixedWindow, attribute: str, code: int, bins: NDArray[np.int64], longest: int
-) -> tuple[Asked, ...]:
+) -> tuple[JudgedQuery, ...]:
     """Every bin, the paper's queries of width k, narrower and wider ones.
 
     code: the symbol that the named queries are about; bins: the codes of the patterns to ask.
@@ -57,16 +57,16 @@ def asked(
     value = str(mechanism.values[code])  # of a product it names its attributes by itself
     word = shlex.quote(value if "=" in value else f"{attribute}={value}")
 
-    def ask(form: str, need: int, width: int, kind: Kind) -> Asked:
+    def ask(form: str, need: int, width: int, kind: Kind) -> JudgedQuery:
         text = f"{form} {need} of last {width} {word}"
         query = parse_query(text, attribute, mechanism.values)
         assert isinstance(query, WindowQuery)
-        return Asked(text, kind, width, query.mask)
+        return JudgedQuery(text, kind, width, query.mask)
 
-    found: list[Asked] = []
+    found: list[JudgedQuery] = []
     if bins.size <= MOST_LINES:
         every = np.arange(mechanism.bins)
-        found += [Asked(mechanism.query(c), "bin", k, every == c) for c in bins.tolist()]
+        found += [JudgedQuery(mechanism.query(c), "bin", k, every == c) for c in bins.tolist()]
     forms = [("at-least", 1), ("at-least", 2), ("consecutive", 2), ("at-least", k)]
     found += _distinct([ask(form, need, k, "named") for form, need in forms if need <= k])
     found += [ask("at-least", w, w, "narrower") for w in range(1, k)]
@@ -91,7 +91,9 @@ def narrowed(histogram: NDArray[np.int64], q: int, width: int) -> NDArray[np.int
     return summed
 
 
-def histograms(symbols: Symbols, q: int, first: int, widest: int) -> list[NDArray[np.int64]]:
+def pattern_histograms(
+    symbols: Symbols, q: int, first: int, widest: int
+) -> list[NDArray[np.int64]]:
     """At each period t >= `first`, the histogram of the last min(t, widest) symbols."""
     codes = np.zeros(symbols.shape[0], np.int64)
     found = []
@@ -102,6 +104,6 @@ def histograms(symbols: Symbols, q: int, first: int, widest: int) -> list[NDArra
     return found
 
 
-def _distinct(queries: list[Asked]) -> list[Asked]:
+def _distinct(queries: list[JudgedQuery]) -> list[JudgedQuery]:
     """Without those that ask what an earlier one asks."""
     return list({query.mask.tobytes(): query for query in reversed(queries)}.values())[::-1]

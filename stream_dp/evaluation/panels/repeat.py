@@ -18,14 +18,14 @@ from stream_dp.errors import UserError
 from stream_dp.study import Release, Study
 
 from ..pool import cores as _cores
-from ..pool import repeated
+from ..pool import run_repetitions
 from ..table import WARNING, plain_table
-from .plans import Truth, check, plan, seen
-from .report import Cells, Errors, Evaluation, Line
-from .trial import Judge, Trial
+from .plans import Truth, count_people, trial_plan, visible_symbols
+from .report import CellErrors, Evaluation, QueryErrors, ReleaseErrors
+from .trial import PanelJudge, Trial
 
 
-def evaluate(
+def evaluate_panels(
     study: Study,
     truth: Truth,
     repetitions: int,
@@ -76,7 +76,7 @@ def sweep(
     jobs: int | None = None,
     progress: bool = True,
 ) -> Sweep:
-    """`evaluate` with every rho of the study multiplied by each scale, noise drawn afresh."""
+    """`evaluate_panels` with every rho of the study multiplied by each scale, noise drawn afresh."""
     exact = [Fraction(str(scale)) for scale in scales]
     if not exact or min(exact) <= 0:
         raise UserError("scales: give at least one, each above 0")
@@ -101,20 +101,20 @@ def _evaluations(
     progress: bool,
 ) -> list[Evaluation]:
     """One evaluation for each study and entropy, all over one pool of processes."""
-    people = check(asked[0][0], truth)
+    people = count_people(asked[0][0], truth)
     plans = [
-        (plan(study, release, seen(study, release, truth)), entropy, place)
+        (trial_plan(study, release, visible_symbols(study, release, truth)), entropy, place)
         for study, entropy in asked
         for place, release in enumerate(study.releases)
     ]
-    done = repeated(plans, repetitions, _cores() if jobs is None else jobs, progress)
+    done = run_repetitions(plans, repetitions, _cores() if jobs is None else jobs, progress)
     finished = zip(plans, done, strict=True)
     found = []
     for study, _ in asked:
-        releases: list[Errors] = []
+        releases: list[ReleaseErrors] = []
         for release in study.releases:
             (made, _, _), trials = next(finished)
-            releases += map(errors, [release] * len(trials), made.judges, trials)
+            releases += map(release_errors, [release] * len(trials), made.judges, trials)
         found.append(
             Evaluation(
                 study=study.name,
@@ -132,11 +132,11 @@ def _evaluations(
     return found
 
 
-def errors(release: Release, judge: Judge, done: Trial) -> Errors:
+def release_errors(release: Release, judge: PanelJudge, done: Trial) -> ReleaseErrors:
     """What a judge found of a release."""
     n = done.repetitions
     cells = tuple(
-        Cells(
+        CellErrors(
             answer=answer,
             number=int(done.cells[a]),
             rmse=float(np.sqrt(done.cell_squares[a] / (n * done.cells[a]))),
@@ -146,7 +146,7 @@ def errors(release: Release, judge: Judge, done: Trial) -> Errors:
         )
         for a, answer in enumerate(judge.answers)
     )
-    return Errors(
+    return ReleaseErrors(
         release=release.name + judge.part,
         kind=judge.kind,
         attribute="&".join(release.attributes),
@@ -162,7 +162,7 @@ def errors(release: Release, judge: Judge, done: Trial) -> Errors:
     )
 
 
-def _lines(judge: Judge, done: Trial) -> Iterator[Line]:
+def _lines(judge: PanelJudge, done: Trial) -> Iterator[QueryErrors]:
     """Each query's answers, in the periods in which they are given."""
     truth, theory, n = judge.truth, judge.theory, done.repetitions
     for number, (text, kind, width) in enumerate(judge.labels):
@@ -172,7 +172,7 @@ def _lines(judge: Judge, done: Trial) -> Iterator[Line]:
             if given.size == 0:
                 continue
             known = not np.isnan(theory[number, given]).any()
-            yield Line(
+            yield QueryErrors(
                 query=text,
                 kind=kind,
                 width=width,

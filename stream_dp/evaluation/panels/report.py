@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from ..table import WARNING, table
+from ..table import WARNING, evaluation_text
 from .agreement import disagreements
 
 
 @dataclass(frozen=True)
-class Line:
+class QueryErrors:
     """One query and one answer to it, through the periods in which it is asked.
 
     answer: "raw", the release's own unbiased estimates; "panel", the synthetic panel (for windows
@@ -58,7 +58,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Cells:
+class CellErrors:
     """One answer over all cells of a release: bins and periods, or every b <= t.
 
     within: the share of repetitions whose worst cell stayed within the release's error bound;
@@ -74,7 +74,7 @@ class Cells:
 
 
 @dataclass(frozen=True)
-class Errors:
+class ReleaseErrors:
     """One release. rho is exact; bound: the published error bound, kept with probability
     1 - failure; repaired: share of repetitions whose noisy counts had to be repaired (below zero,
     not monotone, or not of one panel); independent: whether the raw answers to all cells are
@@ -91,14 +91,14 @@ class Errors:
     failure: float
     repaired: float
     independent: bool
-    cells: tuple[Cells, ...]
-    lines: tuple[Line, ...]
+    cells: tuple[CellErrors, ...]
+    lines: tuple[QueryErrors, ...]
 
-    def line(self, query: str, answer: str) -> Line | None:
+    def line(self, query: str, answer: str) -> QueryErrors | None:
         found = [x for x in self.lines if x.query == query and x.answer == answer]
         return found[0] if found else None
 
-    def of_kind(self, kind: str, answer: str) -> tuple[Line, ...]:
+    def of_kind(self, kind: str, answer: str) -> tuple[QueryErrors, ...]:
         return tuple(x for x in self.lines if x.kind == kind and x.answer == answer)
 
 
@@ -115,11 +115,11 @@ class Evaluation:
     periods: tuple[str, ...]
     repetitions: int
     seed: int
-    releases: tuple[Errors, ...]
+    releases: tuple[ReleaseErrors, ...]
     confidential: bool = True
 
     def rows(self) -> list[dict[str, Any]]:
-        return summary(self)
+        return summary_rows(self)
 
     def disagreements(self, chance: float = 1e-4) -> list[str]:
         """Where raw answers are not unbiased with the variance that theory says; normally none.
@@ -132,7 +132,7 @@ class Evaluation:
 
     def table(self) -> str:
         """The summary as text, one table a release; the first line says it is confidential."""
-        return table(self)
+        return evaluation_text(self)
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON values; `from_dict` reads them back."""
@@ -146,11 +146,13 @@ class Evaluation:
 def from_dict(raw: dict[str, Any]) -> Evaluation:
     """The evaluation that `as_dict` wrote."""
     releases = tuple(
-        Errors(
+        ReleaseErrors(
             **{
-                **_only(Errors, item),
-                "cells": tuple(Cells(**_only(Cells, c)) for c in item["cells"]),
-                "lines": tuple(Line(**_tupled(_only(Line, x))) for x in item["lines"]),
+                **_only(ReleaseErrors, item),
+                "cells": tuple(CellErrors(**_only(CellErrors, c)) for c in item["cells"]),
+                "lines": tuple(
+                    QueryErrors(**_tupled(_only(QueryErrors, x))) for x in item["lines"]
+                ),
             }
         )
         for item in raw["releases"]
@@ -158,7 +160,7 @@ def from_dict(raw: dict[str, Any]) -> Evaluation:
     return Evaluation(**{**_tupled(_only(Evaluation, raw)), "releases": releases})
 
 
-def summary(found: Evaluation) -> list[dict[str, Any]]:
+def summary_rows(found: Evaluation) -> list[dict[str, Any]]:
     """One row for each release, query and answer, pooled over periods; confidential.
 
     rmse and theory are root mean squares over periods, bias the largest in size with its sign,
@@ -183,7 +185,7 @@ def summary(found: Evaluation) -> list[dict[str, Any]]:
 
 
 def _row(
-    errors: Errors,
+    errors: ReleaseErrors,
     query: str,
     kind: str,
     answer: str,

@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 from stream_dp.continual import Cumulative
 from stream_dp.panel import Symbols
 
-from .trial import Floats, Ints, Label, Steps, Trial, trial
+from .trial import Floats, Ints, QueryLabel, Steps, Trial, one_trial
 
 
 @dataclass(frozen=True, eq=False)
-class Totals:
+class TotalsJudge:
     """made: the cumulative mechanism; happens: (symbols,) whether a symbol of the panel is the
     event; truth: S_b at t, (T, T), NaN for b > t; skip: how many estimates stand before those of
-    the sums; part: see `Judge`."""
+    the sums; part: see `PanelJudge`."""
 
     made: Cumulative
     happens: NDArray[np.bool_]
@@ -45,7 +45,7 @@ class Totals:
         return self.made.error_bound
 
     @property
-    def labels(self) -> tuple[Label, ...]:
+    def labels(self) -> tuple[QueryLabel, ...]:
         every = range(1, self.made.horizon + 1)
         return tuple((f"total at-least {b}", "total", b) for b in every)
 
@@ -74,7 +74,7 @@ class Totals:
         errors -= self.truth
         cells = (~np.isnan(errors)).sum(axis=(1, 2))
         worst = np.nanmax(np.abs(errors), axis=(1, 2))
-        return trial(errors, cells, np.nansum(errors**2, axis=(1, 2)), worst, steps)
+        return one_trial(errors, cells, np.nansum(errors**2, axis=(1, 2)), worst, steps)
 
 
 def at_least(totals: Ints, t: int) -> Ints:
@@ -83,7 +83,9 @@ def at_least(totals: Ints, t: int) -> Ints:
     return found
 
 
-def rises(symbols: Symbols, events: Iterable[int], absent: int | None) -> tuple[Ints, ...]:
+def total_increments(
+    symbols: Symbols, events: Iterable[int], absent: int | None
+) -> tuple[Ints, ...]:
     """At each period, the people whose total reached b, b = 1..T, and those who entered."""
     horizon = symbols.shape[1]
     happened = np.isin(symbols, list(events))
@@ -98,7 +100,7 @@ def rises(symbols: Symbols, events: Iterable[int], absent: int | None) -> tuple[
     )
 
 
-def totals(
+def totals_judge(
     made: Cumulative,
     events: tuple[int, ...],
     symbols: Symbols,
@@ -107,7 +109,7 @@ def totals(
     own: bool = True,
     skip: int = 0,
     part: str = "",
-) -> Totals:
+) -> TotalsJudge:
     """The judge of a cumulative mechanism on a true panel of q symbols.
 
     own: the panel is the mechanism's own, 1 for the event (0 without it, 2 for a row that has not
@@ -118,4 +120,4 @@ def totals(
     for t in range(1, made.horizon + 1):
         truth[:t, t - 1] = at_least(happened[:, t - 1], t)
     happens = np.array([False, True, False]) if own else np.isin(np.arange(q), events)
-    return Totals(made, happens, truth, skip, part)
+    return TotalsJudge(made, happens, truth, skip, part)

@@ -23,7 +23,7 @@ from stream_dp.privacy.noise import SeededNoise
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Steps = Sequence[tuple[int, Step]]
-Label = tuple[str, str, int]
+QueryLabel = tuple[str, str, int]
 
 
 @dataclass(frozen=True)
@@ -59,13 +59,13 @@ class Trial:
         )
 
 
-def trial(errors: Floats, cells: Ints, squares: Floats, worst: Floats, steps: Steps) -> Trial:
+def one_trial(errors: Floats, cells: Ints, squares: Floats, worst: Floats, steps: Steps) -> Trial:
     """Of one repetition: its errors, and those of its cells summed, squared and at the worst."""
     repaired = any(any(step.notes.values()) for _, step in steps)
     return Trial(1, errors, errors**2, np.abs(errors), cells, squares, worst[None], int(repaired))
 
 
-class Judge(Protocol):
+class PanelJudge(Protocol):
     """Who holds one class of answers against the truth.
 
     kind: "window" or "cumulative"; part: what is added to the release's name; answers: their
@@ -88,7 +88,7 @@ class Judge(Protocol):
     @property
     def answers(self) -> tuple[str, ...]: ...
     @property
-    def labels(self) -> tuple[Label, ...]: ...
+    def labels(self) -> tuple[QueryLabel, ...]: ...
     @property
     def first(self) -> int: ...
     @property
@@ -103,12 +103,12 @@ class Judge(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class TrialPlan:
     """counts: what the mechanism takes at every period, from the first."""
 
     mechanism: Mechanism[Any]
     counts: tuple[Ints, ...]
-    judges: tuple[Judge, ...]
+    judges: tuple[PanelJudge, ...]
 
     def released(self, seed: int) -> list[tuple[int, Step]]:
         """Every period with a release, and what it released, with simulated noise."""

@@ -32,8 +32,8 @@ from stream_dp.study import (
 )
 
 from .paper import Trees
-from .plans import Truth, is_open, plan, seen
-from .trial import Plan
+from .plans import Truth, is_open, trial_plan, visible_symbols
+from .trial import TrialPlan
 
 # What the two releases that a joint one stands for have in common with it, but for rho.
 _COMMON = ("name", "attribute", "failure", "where", "first", "last")
@@ -51,12 +51,12 @@ class Variant:
     paper: bool
     chosen: bool
     title: str
-    plan: Plan
+    plan: TrialPlan
 
 
 def variants(study: Study, release: Release, truth: Truth) -> list[Variant]:
     """The paper's form first."""
-    symbols = seen(study, release, truth)
+    symbols = visible_symbols(study, release, truth)
     if isinstance(release, WindowRelease):
         return list(_windows(study, release, symbols))
     if isinstance(release, CumulativeRelease):
@@ -141,7 +141,7 @@ def _variant(
     open_: bool | None = None,
     made: AnyMechanism | None = None,
 ) -> Variant:
-    found = plan(study, release, symbols, wide=False, open_=open_, made=made)
+    found = trial_plan(study, release, symbols, wide=False, open_=open_, made=made)
     return Variant(study, release, label, paper, chosen, found.mechanism.title, found)
 
 
