@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NoReturn, TextIO
 
 from stream_dp import __version__
-from stream_dp.errors import Inconsistent, UserError, lasting
+from stream_dp.errors import Inconsistent, UserError, is_lasting
 from stream_dp.log.base import Damaged, Fenced, LogError, Unavailable, UnknownCommit
 
 from .output import (
@@ -86,7 +86,7 @@ def _failure(error: BaseException) -> tuple[int, Sequence[str]]:
         case OSError():
             place = f"{error.filename}: " if error.filename else ""
             line = f"{place}{error.strerror or type(error).__name__}"
-            return BAD_INPUT if lasting(error) else AGAIN, [line]
+            return BAD_INPUT if is_lasting(error) else AGAIN, [line]
         case KeyboardInterrupt():
             return INTERRUPTED, ["interrupted"]
     raise error

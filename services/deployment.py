@@ -12,7 +12,7 @@ from stream_dp.log import Log, address, open_log
 from stream_dp.log.base import Missing
 from stream_dp.log.settings import settings_from_environment
 from stream_dp.plan import Plan, plan_study
-from stream_dp.release.published import Keep
+from stream_dp.release.published import TableFilter
 from stream_dp.study import Run, Study
 from stream_dp.studyfile import load_study
 
@@ -92,7 +92,7 @@ class Deployment:
         return Snapshots(self.run.snapshots or f"{self.study.name}-snapshots", self.base)
 
 
-def open_public(source: str, keep: Keep) -> tuple[PublicLog, Deployment | None]:
+def open_public(source: str, keep: TableFilter) -> tuple[PublicLog, Deployment | None]:
     """What STUDY|PUBLIC names: its public log, and the study where a file was given.
 
     keep: the tables that are asked for.

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from stream_dp.errors import unwritable
+from stream_dp.errors import write_error
 
 
 @contextmanager
@@ -21,7 +21,7 @@ def writing(path: Path) -> Iterator[Path]:
         yield draft
         draft.replace(target)
     except OSError as error:
-        raise unwritable(path, error) from None
+        raise write_error(path, error) from None
     finally:
         with suppress(OSError):
             draft.unlink(missing_ok=True)

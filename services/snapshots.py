@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 import fsspec
 
-from stream_dp.errors import Inconsistent, UserError, unwritable
+from stream_dp.errors import Inconsistent, UserError, write_error
 from stream_dp.population import Population
 
 
@@ -56,7 +56,7 @@ class Snapshots:
                 self._fs.pipe_file(f"{self._root}/{name}", b"")
                 self._fs.rm_file(f"{self._root}/{name}")
         except OSError as error:
-            raise unwritable(f"run.snapshots: {self._root}", error) from None
+            raise write_error(f"run.snapshots: {self._root}", error) from None
 
     def write(self, population: Population) -> tuple[str, str]:
         """Name and SHA-256 of the new snapshot. It is durable when this returns."""
@@ -71,7 +71,7 @@ class Snapshots:
         try:
             return self._store(stem, suffix, save)
         except OSError as error:
-            raise unwritable(f"{self._root}/{stem}{suffix}", error) from None
+            raise write_error(f"{self._root}/{stem}{suffix}", error) from None
 
     def _store(self, stem: str, suffix: str, save: Callable[[BinaryIO], None]) -> tuple[str, str]:
         if self._fs is None:

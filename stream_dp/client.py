@@ -23,11 +23,18 @@ from .panel import Panel
 from .privacy.ledger import BudgetExceeded, Charge, Ledger
 from .release.data_sets import DataSet
 from .release.panels import TOPIC, read_panel
-from .release.published import Keep, Release, certified, declaration, everything, refused
+from .release.published import (
+    PublishedRelease,
+    TableFilter,
+    checked_release,
+    declared_study,
+    keep_all,
+    refusal,
+)
 from .study import CumulativeRelease, WindowRelease
 from .study.alphabet import ABSENT
 
-__all__ = ["LEVEL", "Estimate", "PublicLog", "Release"]
+__all__ = ["LEVEL", "Estimate", "PublicLog", "PublishedRelease"]
 
 
 class PublicLog:
@@ -40,15 +47,15 @@ class PublicLog:
     default. An answer that needs another one raises ValueError.
     """
 
-    def __init__(self, log: Log, keep: Keep = everything) -> None:
-        self.published: list[Release | DataSet] = []
+    def __init__(self, log: Log, keep: TableFilter = keep_all) -> None:
+        self.published: list[PublishedRelease | DataSet] = []
         first: Message | None = None
         try:
             for message in read_messages(log, TOPIC, "public log"):
                 if first is None:
-                    first, self.study = message, declaration(message)
+                    first, self.study = message, declared_study(message)
                 else:
-                    self.published.append(certified(self.study, message, keep))
+                    self.published.append(checked_release(self.study, message, keep))
         except Missing:
             raise
         except (Damaged, Unavailable) as error:
@@ -67,9 +74,9 @@ class PublicLog:
         return self.messages[-1].hash
 
     @cached_property
-    def releases(self) -> list[Release]:
+    def releases(self) -> list[PublishedRelease]:
         """Those of panels."""
-        return [r for r in self.published if isinstance(r, Release)]
+        return [r for r in self.published if isinstance(r, PublishedRelease)]
 
     def data_set(self, name: str, period: str | None = None) -> DataSet:
         """The data set of a batch release at a period, or the last one. Raises UserError."""
@@ -84,7 +91,7 @@ class PublicLog:
         numbers = self.study.periods.numbers
         return found[period or max(found, key=lambda label: numbers[label])]
 
-    def of(self, name: str) -> list[Release]:
+    def of(self, name: str) -> list[PublishedRelease]:
         """The releases of that name so far. Raises UserError where there are none."""
         self.study.release(name)
         found = [r for r in self.releases if r.certificate.release == name]
@@ -92,7 +99,7 @@ class PublicLog:
             raise UserError(f"release '{name}': nothing is published of it yet")
         return found
 
-    def at(self, name: str, period: str | None) -> Release:
+    def at(self, name: str, period: str | None) -> PublishedRelease:
         """The release at a period, or the last one."""
         found = self.of(name)
         if period is None:
@@ -133,7 +140,7 @@ class PublicLog:
                 start += len(chunk)
         return Panel(symbols, tuple(periods), held.values)
 
-    def _grown(self, name: str) -> list[Release]:
+    def _grown(self, name: str) -> list[PublishedRelease]:
         """The releases of that name. Raises Inconsistent unless every one adds columns of its
         next periods, and nothing else, to the rows of the one before."""
         releases = self.of(name)
@@ -145,13 +152,13 @@ class PublicLog:
             where = f"{name} at {held.period}"
             labels = self.study.periods.labels
             if held.rows != releases[0].certificate.rows:
-                raise refused(one.message, f"{where}: not the rows of the panel before it")
+                raise refusal(one.message, f"{where}: not the rows of the panel before it")
             if set(labels[first - 1 : start]) & set(held.columns):
-                raise refused(
+                raise refusal(
                     one.message, f"{where}: a period of the panel cannot be released again"
                 )
             if (held.columns, held.number) != (labels[start:end], end):
-                raise refused(one.message, f"{where}: not the columns of its periods")
+                raise refusal(one.message, f"{where}: not the columns of its periods")
         return releases
 
     def verify(self) -> list[str]:
@@ -162,18 +169,18 @@ class PublicLog:
         study = self.study
         ledger = Ledger(study.rho, study.strata)
         if self.messages[0].head.get("study_hash") != study.hash:
-            raise refused(self.messages[0], "the study's declaration does not have its hash")
+            raise refusal(self.messages[0], "the study's declaration does not have its hash")
         for one in self.published:
             held = one.certificate
             where = f"{held.release} at {held.period}"
             try:
                 ledger = ledger.charge(Charge(held.release, held.number, held.rho))
             except (BudgetExceeded, ValueError):
-                raise refused(one.message, f"{where}: over the budget") from None
+                raise refusal(one.message, f"{where}: over the budget") from None
             if held.study_hash != study.hash:
-                raise refused(one.message, f"{where}: of another study")
+                raise refusal(one.message, f"{where}: of another study")
             if ledger.spent != held.rho_spent:
-                raise refused(one.message, f"{where}: its budget does not add up")
+                raise refusal(one.message, f"{where}: its budget does not add up")
         lines = [
             f"chain: {len(self.messages)} messages, every hash and part as its manifest says",
             f"budget: {ledger.spent} of {study.rho} spent, as the certificates say",

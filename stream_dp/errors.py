@@ -29,15 +29,15 @@ class Inconsistent(UserError):
     """The logs contradict each other or the study (fail closed): an operator must decide."""
 
 
-def lasting(error: OSError) -> bool:
+def is_lasting(error: OSError) -> bool:
     """Whether what was named is at fault. Others, such as a full disk, may pass by themselves."""
     return isinstance(error, _LASTING) or error.errno in _LASTING_NUMBERS
 
 
-def unwritable(place: object, error: OSError) -> Exception:
+def write_error(place: object, error: OSError) -> Exception:
     """The error to raise where a file cannot be written: UserError if its name is at fault."""
     why = os.strerror(error.errno) if error.errno else ""
-    if lasting(error):
+    if is_lasting(error):
         return UserError(f"{place}: cannot be written: {why or 'there is no such place'}")
     words = f"cannot be written: {why or 'it takes no more'}"
     return OSError(error.errno or errno.EIO, words, str(place))

@@ -23,7 +23,7 @@ _MOST_EPSILON, _MOST_DELTA = 10, Fraction(1, 1000)
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedRelease:
     """One release: its charges by period, and the errors that theory gives."""
 
     release: Release | BatchRelease
@@ -34,7 +34,7 @@ class Planned:
 @dataclass(frozen=True)
 class Plan:
     study: Study
-    releases: tuple[Planned, ...]
+    releases: tuple[PlannedRelease, ...]
 
     @property
     def total(self) -> Fraction:
@@ -163,7 +163,7 @@ def _bounded(study: Study, release: Release, found: AnyMechanism) -> None:
         )
 
 
-def _batch(study: Study, batch: BatchRelease) -> Planned:
+def _batch(study: Study, batch: BatchRelease) -> PlannedRelease:
     """Each of its data sets costs its rho, charged when the period closes that it is due at."""
     assert study.groups is not None
     labels = study.periods.labels
@@ -174,10 +174,10 @@ def _batch(study: Study, batch: BatchRelease) -> Planned:
         "rho_of_each": str(batch.rho),
         "attributes": ", ".join((*study.groups.attributes, *batch.attributes)),
     }
-    return Planned(batch, tuple(batch.rho if x else Fraction(0) for x in due), facts)
+    return PlannedRelease(batch, tuple(batch.rho if x else Fraction(0) for x in due), facts)
 
 
-def _planned(study: Study, release: Release) -> Planned:
+def _planned(study: Study, release: Release) -> PlannedRelease:
     found = mechanism(study, release)
     _bounded(study, release, found)
     facts: dict[str, str | int | float] = {
@@ -202,7 +202,7 @@ def _planned(study: Study, release: Release) -> Planned:
     first, last = study.span(release)
     none = Fraction(0)
     charges = (*[none] * (first - 1), *found.charges, *[none] * (study.periods.count - last))
-    return Planned(release, charges, facts)
+    return PlannedRelease(release, charges, facts)
 
 
 def _window_facts(

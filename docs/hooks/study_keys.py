@@ -20,19 +20,19 @@ from stream_dp.study import (
     Carry,
     CumulativeRelease,
     DeclaredPopulation,
-    Head,
     JointRelease,
     Run,
     Study,
+    StudyKeys,
     WindowRelease,
 )
 from stream_dp.study.groups import BatchRelease, GroupAttribute, Groups, RoleColumn
 from stream_dp.study.periods import Periods, Schedule
-from stream_dp.studyfile.strata import KEYS, Waves
+from stream_dp.studyfile.strata import EXPANDED_KEYS, Waves
 
 # By heading: the model, and words before its keys.
 SECTIONS: dict[str, tuple[type[BaseModel], str]] = {
-    "`[study]`": (Head, "Who is protected, under which relation, at what budget."),
+    "`[study]`": (StudyKeys, "Who is protected, under which relation, at what budget."),
     "`[study.periods]`": (Periods, "The horizon, and what closes a period."),
     '`[study.periods]` with `close = "schedule"`': (
         Schedule,
@@ -102,7 +102,7 @@ def words(model: type[BaseModel]) -> dict[str, str]:
 
 def inline(study: type[BaseModel] = Study) -> dict[str, type[BaseModel]]:
     """By key, the models of inline tables that stand among the plain keys of `[study]`."""
-    keys = study.model_fields.keys() - Head.model_fields.keys() - _TABLES
+    keys = study.model_fields.keys() - StudyKeys.model_fields.keys() - _TABLES
     return {key: _model(study.model_fields[key].annotation) for key in sorted(keys)}
 
 
@@ -138,10 +138,10 @@ def markdown() -> str:
     parts = []
     for heading, (model, about) in sections().items():
         rows = [*_rows(model)]
-        if model is Head:
+        if model is StudyKeys:
             rows += [row for row in _rows(Study) if row[0].strip("`") in inline()]
         if model in (WindowRelease, CumulativeRelease, JointRelease):
-            rows += [(f"`{key}`", "see text", "none", EXPANDED[key]) for key in KEYS]
+            rows += [(f"`{key}`", "see text", "none", EXPANDED[key]) for key in EXPANDED_KEYS]
         lines = ["| key | value | default | meaning |", "|---|---|---|---|"]
         lines += [f"| {' | '.join(row)} |" for row in rows]
         parts.append(f"## {heading}\n\n{about}\n\n" + "\n".join(lines))

@@ -15,7 +15,7 @@ import pyarrow.parquet
 from stream_dp.client import LEVEL, PublicLog
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.release.data_sets import BatchCertificate
-from stream_dp.release.panels import Certificate
+from stream_dp.release.panels import PanelCertificate
 from stream_dp.release.published import AnyCertificate
 from stream_dp.study import Study
 
@@ -39,7 +39,7 @@ def releases(options: argparse.Namespace) -> Output:
             "release": held.release,
             "period": held.period,
             "kind": held.kind,
-            "rows": held.rows if isinstance(held, Certificate) else held.people,
+            "rows": held.rows if isinstance(held, PanelCertificate) else held.people,
             "rho": str(held.rho),
             "rho_spent": str(held.rho_spent),
             "epsilon_spent": held.epsilon_spent,

@@ -19,9 +19,9 @@ import pyarrow.csv
 from tqdm import tqdm
 
 from stream_dp.client import PublicLog
-from stream_dp.errors import UserError, unwritable
+from stream_dp.errors import UserError, write_error
 from stream_dp.panel import Symbols
-from stream_dp.population.tables import Layout
+from stream_dp.population.tables import TableLayout
 from stream_dp.study import Run
 
 from ..deployment import Deployment
@@ -71,7 +71,7 @@ def _begin(out: Path) -> tuple[Deployment, Path]:
     except (FileExistsError, NotADirectoryError):
         raise UserError(f"{out}: is not a folder; name a new one with --out") from None
     except OSError as error:
-        raise unwritable(out, error) from None
+        raise write_error(out, error) from None
     deployment = Deployment.load(path)
     if deployment.run != _RUN:
         path.unlink()
@@ -98,7 +98,7 @@ def _release(deployment: Deployment, table: Path) -> None:
             bar.set_description(label)
             # The other months' columns are renamed to no period, and so left out.
             others = {name: "" for name in labels if name != label}
-            how = Layout(PERSON, attribute=ATTRIBUTE, columns=others)
+            how = TableLayout(PERSON, attribute=ATTRIBUTE, columns=others)
             sending.deliver(deployment, table, how, quiet=True)
             operator.mark(deployment, number)
             operator.releaser(deployment).run(until_idle=True)

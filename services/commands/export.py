@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from stream_dp.client import PublicLog
-from stream_dp.errors import UserError, unwritable
+from stream_dp.errors import UserError, write_error
 
 from ..files import writing
 from ..output import Output
@@ -24,7 +24,7 @@ def export_groups(public: PublicLog, name: str, period: str | None, out: Path) -
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise unwritable(out, error) from None
+        raise write_error(out, error) from None
     for which, table in zip(("groups", "people"), found.tables, strict=True):
         paths.append(out / f"{which}.parquet")
         with writing(paths[-1]) as draft:

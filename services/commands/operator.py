@@ -15,7 +15,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from stream_dp.errors import Inconsistent, UserError, unwritable
+from stream_dp.errors import Inconsistent, UserError, write_error
 from stream_dp.log.base import Log, Missing
 from stream_dp.log.message import rfc3339_utc
 from stream_dp.privacy.ledger import Ledger
@@ -45,7 +45,7 @@ def new(options: argparse.Namespace) -> Output:
     except OSError as error:
         with suppress(OSError):  # what there is of it was written just now
             path.unlink()
-        raise unwritable(path, error) from None
+        raise write_error(path, error) from None
     return Output({"written": str(path)}, f"{path} written; edit it, then: stream-dp check {path}")
 
 

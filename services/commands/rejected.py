@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from stream_dp.log.base import Log, Missing, Stored
-from stream_dp.population.reports import REASONS, Reason, text_of
+from stream_dp.population.reports import REASONS, Reason, plain_text
 from stream_dp.study import Study
 
 from ..dead_letters import SOURCE, cells_of
@@ -86,7 +86,7 @@ def _where(
     report: Any = None
     try:
         report = msgspec.json.decode(letter.value or b"")
-        period, values = text_of(report["period"]), dict(report["values"])
+        period, values = plain_text(report["period"]), dict(report["values"])
     except (msgspec.DecodeError, TypeError, KeyError, ValueError, RecursionError):
         period, values = None, {}
     number = study.periods.numbers.get(period or "")

@@ -16,8 +16,8 @@ from tqdm import tqdm
 from stream_dp.errors import UserError
 from stream_dp.log.base import Record, Stored, memory_bytes
 from stream_dp.population import Population
-from stream_dp.population.reports import LARGEST, REASONS, Decoder
-from stream_dp.population.tables import Layout, reports, rows
+from stream_dp.population.reports import LARGEST_REPORT, REASONS, Decoder
+from stream_dp.population.tables import TableLayout, count_rows, read_reports
 from stream_dp.study import Study
 
 from ..dead_letters import source_header
@@ -36,27 +36,27 @@ def send(options: argparse.Namespace) -> Output:
     return Output({"sent": sent}, "\n".join(text))
 
 
-def layout(options: argparse.Namespace) -> Layout:
+def layout(options: argparse.Namespace) -> TableLayout:
     columns: dict[str, str] = {}
     for pair in (options.columns or "").split(",") if options.columns else []:
         name, equals, meant = pair.partition("=")
         if not equals:
             raise UserError(f"--columns: write COL=NAME,COL=NAME, not '{pair}'")
         columns[name] = meant
-    return Layout(options.person, options.period, options.attribute, columns)
+    return TableLayout(options.person, options.period, options.attribute, columns)
 
 
-def deliver(deployment: Deployment, path: Path, how: Layout, *, quiet: bool = False) -> int:
+def deliver(deployment: Deployment, path: Path, how: TableLayout, *, quiet: bool = False) -> int:
     """Send the reports of a table; how many they were."""
     with closing(deployment.log()) as log:
         log.create({REPORTS: deployment.run.partitions})
         count, source = 0, source_header(path)
         for batch in encoded(path, deployment.study, how, quiet=quiet):
             records = [Record(REPORTS, value, key.encode(), source) for key, value in batch]
-            if any(memory_bytes(r.key, r.value, r.headers) > LARGEST for r in records):
+            if any(memory_bytes(r.key, r.value, r.headers) > LARGEST_REPORT for r in records):
                 last = count + len(batch)
                 raise UserError(
-                    f"{path}: one of reports {count + 1} to {last} is over {LARGEST} bytes;"
+                    f"{path}: one of reports {count + 1} to {last} is over {LARGEST_REPORT} bytes;"
                     " those before are sent, and sending them again is harmless"
                 )
             log.append(records)
@@ -65,7 +65,7 @@ def deliver(deployment: Deployment, path: Path, how: Layout, *, quiet: bool = Fa
 
 
 def encoded(
-    path: Path, study: Study, how: Layout, *, quiet: bool = False
+    path: Path, study: Study, how: TableLayout, *, quiet: bool = False
 ) -> Iterator[list[tuple[str, bytes]]]:
     """Reports of a table as (id, JSON) in batches, with a progress bar on a terminal.
 
@@ -74,10 +74,10 @@ def encoded(
     encode = msgspec.json.encode
     normal = str if study.ids is None else study.ids.normal
     # A wide table gives several reports a row; how many is known when it has been read.
-    total = rows(path) if path.is_file() and how.attribute is None else None
+    total = count_rows(path) if path.is_file() and how.attribute is None else None
     shown = True if quiet else None
     with tqdm(total=total, desc=path.name, unit=" rows", disable=shown, leave=False) as bar:
-        for batch in reports(path, study, how):
+        for batch in read_reports(path, study, how):
             yield [
                 (normal(person), encode({"person": person, "period": period, "values": values}))
                 for person, period, values in batch
@@ -85,7 +85,7 @@ def encoded(
             bar.update(len(batch))
 
 
-def truth(study: Study, path: Path, how: Layout) -> dict[str, NDArray[np.uint8]]:
+def truth(study: Study, path: Path, how: TableLayout) -> dict[str, NDArray[np.uint8]]:
     """A known panel by attribute, (people, periods), the missing rules applied.
 
     The table goes through the decoder and the population, as reports do. People who enter late
@@ -95,7 +95,7 @@ def truth(study: Study, path: Path, how: Layout) -> dict[str, NDArray[np.uint8]]
 
 
 def joined(
-    study: Study, path: Path, how: Layout, groups: Roster
+    study: Study, path: Path, how: TableLayout, groups: Roster
 ) -> tuple[dict[str, NDArray[np.uint8]], Members]:
     """The same with the members of groups, who have a place before everybody else.
 
@@ -106,7 +106,7 @@ def joined(
 
 
 def _known(
-    study: Study, path: Path, how: Layout, members: Sequence[str]
+    study: Study, path: Path, how: TableLayout, members: Sequence[str]
 ) -> tuple[dict[str, NDArray[np.uint8]], NDArray[np.int64]]:
     """The panel, and where its members are."""
     decoder, population = Decoder(study, bytes(32)), Population(study)

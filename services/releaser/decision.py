@@ -12,10 +12,16 @@ from stream_dp.log.base import Positions
 from stream_dp.log.message import Message, build_message, message_records, parts_in_records
 from stream_dp.panel import Panel
 from stream_dp.plan import Plan
-from stream_dp.population import Closed
+from stream_dp.population import ClosedPeriod
 from stream_dp.privacy.ledger import Ledger
 from stream_dp.privacy.noise import Draw, NoiseSource
-from stream_dp.release.panels import RELEASE_TYPE, TOPIC, certificate, parts, read_columns
+from stream_dp.release.panels import (
+    RELEASE_TYPE,
+    TOPIC,
+    panel_certificate,
+    panel_parts,
+    read_columns,
+)
 from stream_dp.study import Release, Study
 
 from .. import journal
@@ -42,7 +48,7 @@ class ClosedInput:
 
     cut: Positions
     marks: dict[int, int]
-    closed: Closed
+    closed: ClosedPeriod
     accounting: dict[str, Any]
     snapshot: tuple[str, str]
     jobs: tuple[Job, ...] = ()
@@ -132,7 +138,7 @@ def decide(
         if step is None:
             continue
         cost = Fraction(0) if charge is None else charge.rho
-        words = certificate(
+        words = panel_certificate(
             study, line.declared, line.mechanism, number, step, cost, ledger.spent, simulated
         )
         index += 1
@@ -140,7 +146,7 @@ def decide(
             index,
             previous,
             words.model_dump(mode="json", exclude_none=True),
-            parts(step, words.columns),
+            panel_parts(step, words.columns),
         )
         previous = sent.hash
         hashes.append(sent.hash)

@@ -16,9 +16,8 @@ import pyarrow.parquet
 from stream_dp.batch import kinds
 from stream_dp.errors import UserError
 from stream_dp.log.base import Log
-from stream_dp.population import Closed
-from stream_dp.release.data_sets import columns as columns_of
-from stream_dp.release.data_sets import tables
+from stream_dp.population import ClosedPeriod
+from stream_dp.release.data_sets import coded_tables, column_values
 from stream_dp.study import Study
 
 from ..groups.members import Members
@@ -73,14 +72,14 @@ class Jobs:
         self._drop_abandoned()
         self._clean()
 
-    def snapshot(self, number: int, closed: Closed) -> tuple[Job, ...]:
+    def snapshot(self, number: int, closed: ClosedPeriod) -> tuple[Job, ...]:
         """The jobs that a period's close begins, their snapshots written; no ids in them."""
         made = []
         for release in self.study.due(number):
             label = self.study.periods.labels[number - 1]
             name = job_id(self.genesis, release.name, label)
-            held = tables(
-                columns_of(self.study, release),
+            held = coded_tables(
+                column_values(self.study, release),
                 self.members.groups,
                 self.members.people([closed.symbols[a] for a in release.attributes]),
                 self.members.group_of,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from stream_dp.log.base import Writer
 from stream_dp.privacy.ledger import Ledger
 from stream_dp.study import Study
-from stream_dp.study.periods import seconds
+from stream_dp.study.periods import duration_seconds
 
 from ..journal import Entry, certified_charges
 from .clocks import Clocks
@@ -78,7 +78,7 @@ class Publisher:
             return periods.release_time(entry.number)
         if periods.delay is None or not entry.marked:
             return None
-        return max(entry.marked.values()) / 1000 + seconds(periods.delay)
+        return max(entry.marked.values()) / 1000 + duration_seconds(periods.delay)
 
     def _wait(self, moment: float, until_idle: bool, what: str) -> bool:
         """Wait for a moment; False if asked to stop, or not to wait, before it comes."""

@@ -7,7 +7,13 @@ from fractions import Fraction
 
 from stream_dp.errors import UserError
 from stream_dp.log.message import MAX_PART, build_message, message_records
-from stream_dp.release.data_sets import BATCH_TYPE, certificate, checked, columns, valid
+from stream_dp.release.data_sets import (
+    BATCH_TYPE,
+    batch_certificate,
+    column_values,
+    has_declared_roles,
+    read_tables,
+)
 from stream_dp.release.panels import TOPIC
 from stream_dp.study import Study
 
@@ -29,8 +35,8 @@ def result_entry(
     """
     declared = study.batch(job.release)
     assert declared is not None
-    tables, measured = checked(columns(study, declared), result.parts)
-    if not valid(study, tables):
+    tables, measured = read_tables(column_values(study, declared), result.parts)
+    if not has_declared_roles(study, tables):
         raise UserError("a result has groups whose roles are not as the study declares")
     if any(len(data) > MAX_PART - _ROOM // 2 for _, data in result.parts):
         raise UserError("a part of a result is too large for a record")
@@ -46,7 +52,7 @@ def result_entry(
         raise UserError("a result with seeded noise in a study without, or the other way round")
     shown = tail.shown.charge(job.charge)
     try:
-        words = certificate(
+        words = batch_certificate(
             study,
             declared,
             job.period,

@@ -26,9 +26,14 @@ from stream_dp.batch.data.domain import Hierarchy
 from stream_dp.errors import UserError
 from stream_dp.log.base import Log, LogError, Missing
 from stream_dp.privacy.noise import NoiseSource, SystemNoise, system_entropy
-from stream_dp.release.data_sets import columns, measurements, parts, tables
+from stream_dp.release.data_sets import (
+    coded_tables,
+    column_values,
+    data_set_parts,
+    measurement_table,
+)
 from stream_dp.study import Study
-from stream_dp.study.groups import KEY
+from stream_dp.study.groups import KEY_COLUMN
 
 from ..jobs.progress import Progress
 from ..jobs.records import (
@@ -128,9 +133,9 @@ class Worker:
         made = fitted.sample(seed_of(transcript.rounds()))
         measured = fitted.measurements
         errors = measured.standard_errors()
-        answers = measurements(measured.queries, measured.values, measured.variances, errors)
-        names = columns(self.study, release)
-        held = parts(tables(names, made.groups, made.people, made.group_of), answers)
+        answers = measurement_table(measured.queries, measured.values, measured.variances, errors)
+        names = column_values(self.study, release)
+        held = data_set_parts(coded_tables(names, made.groups, made.people, made.group_of), answers)
         head = {
             "mechanism": fitted.title,
             "notes": dict(fitted.notes),
@@ -147,13 +152,13 @@ class Worker:
         """The snapshot of a job, checked against the hashes that the journal has."""
         release = self.study.batch(job.release)
         assert release is not None
-        names = columns(self.study, release)
+        names = column_values(self.study, release)
         groups, people = self._table(job.groups), self._table(job.people)
 
         def codes(table: object, which: str) -> NDArray[np.integer]:
             return np.stack([table[c].to_numpy() for c in names[which]], axis=1)  # type: ignore[index]
 
-        group_of = people[KEY].to_numpy().astype(np.int64)
+        group_of = people[KEY_COLUMN].to_numpy().astype(np.int64)
         domain = domain_of(self.study, release)
         try:
             return Hierarchy(domain, codes(groups, "groups"), codes(people, "people"), group_of)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from stream_dp.errors import UserError
 from stream_dp.panel import window_symbols
-from stream_dp.study.alphabet import matching
+from stream_dp.study.alphabet import matching_codes
 
 _MOST_MASK = 1 << 20
 
@@ -106,7 +106,7 @@ def _pattern(text: str, words: list[str], values: tuple[int | str, ...]) -> Wind
 def _codes(text: str, word: str, values: tuple[int | str, ...]) -> list[int]:
     found = []
     for one in word.split("|"):
-        codes = matching(one, values)
+        codes = matching_codes(one, values)
         if not codes:
             known = ", ".join(str(value) for value in values)
             raise UserError(f"query '{text}': '{one}' is no value; the values are {known}")

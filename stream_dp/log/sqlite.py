@@ -22,7 +22,7 @@ from typing import Any
 
 import msgspec
 
-from stream_dp.errors import unwritable
+from stream_dp.errors import write_error
 from stream_dp.privacy.noise import system_entropy
 
 from .base import (
@@ -142,7 +142,7 @@ class SqliteLog:
                 with suppress(FileExistsError):  # another process has made it meanwhile
                     os.link(draft, path)
         except OSError as error:
-            raise unwritable(self._path, error) from None
+            raise write_error(self._path, error) from None
 
     def _usable(self, readonly: bool) -> None:
         """Raises LogError for what the file system says of the file, before it is opened."""

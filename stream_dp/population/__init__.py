@@ -1,5 +1,5 @@
 """CONFIDENTIAL: from the bytes of reports to the counts of a closed period."""
 
-from .population import Accounting, Closed, Population
+from .population import Accounting, ClosedPeriod, Population
 
-__all__ = ["Accounting", "Closed", "Population"]
+__all__ = ["Accounting", "ClosedPeriod", "Population"]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-NULL = 254  # the code of a cell that clears
+CLEARED = 254  # the code of a cell that clears
 _COMPACT = 1 << 20  # cells that wait in a partition before repeated ones are merged
 _PART = 1 << 16  # cells of a part that is large enough to stay as it is
 
@@ -67,7 +67,7 @@ EMPTY = Cells(
 )
 
 
-class Waiting:
+class WaitingCells:
     """Cells of periods that are not closed, by partition, in the order of their offsets.
 
     Repeated cells are merged when those that wait have doubled, so that repeats use no memory.
@@ -80,7 +80,7 @@ class Waiting:
         self._merged: dict[int, int] = {}  # how many they were after the last merge
 
     @classmethod
-    def of(cls, cells: Cells) -> Waiting:
+    def of(cls, cells: Cells) -> WaitingCells:
         """What `all` gave."""
         self = cls()
         for partition in np.unique(cells.partition).tolist():
@@ -120,7 +120,7 @@ class Waiting:
                     parts[-2:] = [Cells.joined(parts[-2:])]
                 break
             rows = np.arange(len(cells))
-            kept = latest(Cells.joined([*parts, cells.take(rows[:room])]))
+            kept = latest_cells(Cells.joined([*parts, cells.take(rows[:room])]))
             superseded += limit - len(kept)
             self._set(partition, [kept], len(kept))
             parts, cells = self._parts[partition], cells.take(rows[room:])
@@ -141,7 +141,7 @@ class Waiting:
         return Cells.joined(due)
 
 
-def latest(cells: Cells) -> Cells:
+def latest_cells(cells: Cells) -> Cells:
     """The last of the cells of each (person, period, attribute), sorted by person.
 
     The cells must stand in order of precedence.

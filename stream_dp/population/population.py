@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from stream_dp.errors import Inconsistent
 from stream_dp.study import CumulativeRelease, JointRelease, Release, Study, WindowRelease
 
-from .cells import NULL, Cells, Waiting, latest
-from .reports import Reason, Rejected
+from .cells import CLEARED, Cells, WaitingCells, latest_cells
+from .reports import Reason, RejectedRecord
 
 _VERSION = 2
 
@@ -54,7 +54,7 @@ class Accounting:
 
 
 @dataclass(frozen=True)
-class Closed:
+class ClosedPeriod:
     """A closed period, confidential.
 
     symbols: by attribute, a code for every slot; refused: by reason, the cells of people who
@@ -82,7 +82,7 @@ class Population:
         self._hi = np.zeros(0, np.uint64)
         self._lo = np.zeros(0, np.uint64)
         self._slot = np.zeros(0, np.int32)
-        self._waiting = Waiting()
+        self._waiting = WaitingCells()
         size = study.size or 0
         self._alphabets = {r.stream: study.alphabet(r) for r in study.releases}
         self._wheres = {r.stream: r.where for r in study.releases}
@@ -137,7 +137,7 @@ class Population:
         """Where people are in the arrays of symbols; -1 for those without a place."""
         return self._find(hi, lo)
 
-    def fold(self, cells: Cells, rejected: list[Rejected]) -> None:
+    def fold(self, cells: Cells, rejected: list[RejectedRecord]) -> None:
         """Take in a decoded batch."""
         for one in rejected:
             self.accounting.rejected.update(one.cells)
@@ -149,17 +149,17 @@ class Population:
         self.accounting.superseded += count
         self.accounting.pending -= count
 
-    def close(self) -> Closed:
+    def close(self) -> ClosedPeriod:
         """Close the next period: merge its cells, admit newcomers, count."""
         period = self.period + 1
         due = self._waiting.due(period)
-        final = latest(due)
+        final = latest_cells(due)
         self._supersede(len(due) - len(final))
         slots = self._find(final.hi, final.lo)
-        unknown = (slots < 0) & (final.code != NULL)
+        unknown = (slots < 0) & (final.code != CLEARED)
         self._admit(final.hi[unknown], final.lo[unknown])
         slots[slots < 0] = self._find(final.hi[slots < 0], final.lo[slots < 0])
-        told = final.code != NULL
+        told = final.code != CLEARED
         refused: dict[Reason, Cells] = {"full": final.take((slots < 0) & told)}
         told &= slots >= 0
         against = self._against(final, slots, told)
@@ -184,7 +184,7 @@ class Population:
             self._recent[stream] = self._recent[stream] % keep * np.uint32(q) + found
         counted = {r.name: self._rises(r, streams[r.stream]) for r in self._counted}
         recent = dict(self._recent)
-        return Closed(symbols, refused, lambda: self._count(recent, counted))
+        return ClosedPeriod(symbols, refused, lambda: self._count(recent, counted))
 
     def _against(
         self, cells: Cells, slots: NDArray[np.int64], told: NDArray[np.bool_]
@@ -339,7 +339,7 @@ class Population:
         numbers = head["accounting"]
         self.accounting = Accounting(**{**numbers, "rejected": Tally(numbers["rejected"])})
         self._hi, self._lo, self._slot = held["hi"], held["lo"], held["slot"]
-        self._waiting = Waiting.of(Cells(*(held[f"waiting {i}"] for i in range(7))))
+        self._waiting = WaitingCells.of(Cells(*(held[f"waiting {i}"] for i in range(7))))
         self._last = {name: held[f"last {name}"] for name in self._last}
         self._recent = {name: held[f"recent {name}"] for name in self._recent}
         self._totals = {name: held[f"totals {name}"] for name in self._totals}

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from stream_dp.log.base import Stored, memory_bytes
 from stream_dp.study import Study
 
-from .cells import EMPTY, NULL, Cells
+from .cells import CLEARED, EMPTY, Cells
 
 Reason = Literal["unreadable", "person", "period", "late", "attribute", "value", "full", "fixed"]
 
@@ -37,11 +37,13 @@ REASONS: dict[Reason, str] = {
 
 _NONE, _BAD = 255, 253
 LONGEST_ID = 256
-LARGEST = 64_000  # bytes of a report by `log.base.memory_bytes`: its key, its value and its headers
+LARGEST_REPORT = (
+    64_000  # bytes of a report by `log.base.memory_bytes`: its key, its value and its headers
+)
 
 
 @dataclass(frozen=True)
-class Rejected:
+class RejectedRecord:
     """A record of a batch, by its place in it, and how many of its cells fail for which reason."""
 
     place: int
@@ -56,7 +58,7 @@ class Decoder:
         self._rule = study.ids
         self._names = tuple(study.attributes)
         self._codes = [
-            {**attribute.codes, None: NULL, msgspec.UNSET: _NONE}
+            {**attribute.codes, None: CLEARED, msgspec.UNSET: _NONE}
             for attribute in study.attributes.values()
         ]
         labels = study.periods.numbers
@@ -92,7 +94,7 @@ class Decoder:
         flat = np.frombuffer(b"".join(digests), ">u8").astype(np.uint64)
         return flat.reshape(-1, 2)
 
-    def decode(self, records: Sequence[Stored], closed: int) -> tuple[Cells, list[Rejected]]:
+    def decode(self, records: Sequence[Stored], closed: int) -> tuple[Cells, list[RejectedRecord]]:
         """Cells of the records that can be used, and what is rejected.
 
         closed: the last closed period; cells for it or an earlier one are late.
@@ -105,8 +107,8 @@ class Decoder:
             value, headers = record.value, record.headers
             try:
                 # Where there is neither a key nor a header, the value is all of its size.
-                if (headers != () or record.key or len(value) > LARGEST) and (  # type: ignore[arg-type]
-                    headers is None or memory_bytes(record.key, value, headers) > LARGEST
+                if (headers != () or record.key or len(value) > LARGEST_REPORT) and (  # type: ignore[arg-type]
+                    headers is None or memory_bytes(record.key, value, headers) > LARGEST_REPORT
                 ):
                     odd.append(place)
                     continue
@@ -120,16 +122,16 @@ class Decoder:
             found, reasons = self._odd(records[place], closed)
             parts.append(found)
             if reasons:
-                rejected.append(Rejected(place, dict(reasons)))
+                rejected.append(RejectedRecord(place, dict(reasons)))
         return Cells.joined(parts), rejected
 
     def _typed(
         self, reports: list[Any], places: list[int], records: Sequence[Stored], closed: int
-    ) -> tuple[Cells, list[Rejected]]:
+    ) -> tuple[Cells, list[RejectedRecord]]:
         """Reports with only known attributes and plain values, column by column."""
         count = len(reports)
         persons = self.ids(
-            [r.person if r.person.__class__ is str else text_of(r.person) or "" for r in reports]
+            [r.person if r.person.__class__ is str else plain_text(r.person) or "" for r in reports]
         )
         get = self._periods.get
         period = np.fromiter((get(r.period, 0) for r in reports), np.int64, count)
@@ -149,7 +151,7 @@ class Decoder:
                 bool(sound[row]), int(period[row]), closed, int(given[:, row].sum()),
                 int((code[:, row] == _BAD).sum()),
             )  # fmt: skip
-            rejected.append(Rejected(places[row], dict(reasons)))
+            rejected.append(RejectedRecord(places[row], dict(reasons)))
         hashes = self.hashes(persons)
         partition = np.fromiter((records[p].partition for p in places), np.uint16, count)
         offset = np.fromiter((records[p].offset for p in places), np.int64, count)
@@ -181,7 +183,7 @@ class Decoder:
         """One report that is not of the plain form: cell by cell, as far as it can be read."""
         if (
             record.headers is None
-            or memory_bytes(record.key, record.value, record.headers) > LARGEST
+            or memory_bytes(record.key, record.value, record.headers) > LARGEST_REPORT
         ):
             return EMPTY, Tally({"unreadable": 1})
         try:
@@ -191,10 +193,10 @@ class Decoder:
             return EMPTY, Tally({"unreadable": 1})
         if not isinstance(values, dict) or not values:
             return EMPTY, Tally({"unreadable": 1})
-        (name,) = self.ids([text_of(person) or ""])
+        (name,) = self.ids([plain_text(person) or ""])
         if not 0 < len(name) <= LONGEST_ID:
             return EMPTY, Tally({"person": len(values)})
-        number = 0 if text_of(period) is None else self._periods.get(period, 0)
+        number = 0 if plain_text(period) is None else self._periods.get(period, 0)
         if number <= closed:
             return EMPTY, Tally({"late" if number else "period": len(values)})
         reasons: Tally[Reason] = Tally()
@@ -204,7 +206,7 @@ class Decoder:
                 reasons["attribute"] += 1
                 continue
             index = self._names.index(attribute)
-            plain = value is None or text_of(value) is not None
+            plain = value is None or plain_text(value) is not None
             code = self._codes[index].get(value, _BAD) if plain else _BAD
             if code == _BAD:
                 reasons["value"] += 1
@@ -225,7 +227,7 @@ class Decoder:
         ), reasons
 
 
-def text_of(value: object) -> str | None:
+def plain_text(value: object) -> str | None:
     """Ids, periods and values are text or whole numbers, nothing else."""
     if isinstance(value, str):
         return value

@@ -21,14 +21,14 @@ from stream_dp.celltext import cell_text, id_text
 from stream_dp.errors import UserError
 from stream_dp.study import Study
 
-Row = tuple[str, str, dict[str, str]]
+ReportRow = tuple[str, str, dict[str, str]]
 
 PARQUET_ROWS = 1 << 16  # read at once
 CSV_BYTES = 1 << 20  # read at once
 
 
 @dataclass(frozen=True)
-class Layout:
+class TableLayout:
     """Which columns hold what.
 
     Long: person, period and a column for each attribute. Wide (attribute given): person and a
@@ -41,7 +41,7 @@ class Layout:
     columns: Mapping[str, str] | None = None
 
 
-def rows(path: Path) -> int:
+def count_rows(path: Path) -> int:
     """Rows of a table, for a progress bar; a CSV's lines are counted."""
     with _readable(path):
         if path.suffix == ".parquet":
@@ -51,7 +51,7 @@ def rows(path: Path) -> int:
             return max(0, lines - 1)
 
 
-def reports(path: Path, study: Study, layout: Layout) -> Iterator[list[Row]]:
+def read_reports(path: Path, study: Study, layout: TableLayout) -> Iterator[list[ReportRow]]:
     """Batches of (person, period, values); empty cells are left out. Raises UserError.
 
     An empty list stands for a row group without a value, so that progress can be told.
@@ -80,7 +80,7 @@ def reports(path: Path, study: Study, layout: Layout) -> Iterator[list[Row]]:
 
 
 def _columns(
-    path: Path, names: list[str], study: Study, layout: Layout
+    path: Path, names: list[str], study: Study, layout: TableLayout
 ) -> dict[str, tuple[str, str]]:
     """By column of the file: the period and the attribute that it holds."""
     renamed = {name: (layout.columns or {}).get(name, name) for name in names}

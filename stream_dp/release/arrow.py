@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 
-Parts = Sequence[tuple[str, bytes]]
+NamedParts = Sequence[tuple[str, bytes]]
 
 # Slots of the tables Message and RecordBatch in Arrow's Message.fbs.
 _HEADER, _COMPRESSION = 2, 3
 
 
-def stream(table: pa.Table) -> bytes:
+def ipc_stream(table: pa.Table) -> bytes:
     """The table as one IPC stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
@@ -25,7 +25,7 @@ def stream(table: pa.Table) -> bytes:
     return bytes(sink.getvalue())
 
 
-def read(parts: Parts, name: str, fits: Callable[[pa.Schema], bool]) -> pa.Table:
+def read_table(parts: NamedParts, name: str, fits: Callable[[pa.Schema], bool]) -> pa.Table:
     """The table in the parts NAME/0, NAME/1, ..., which share its memory.
 
     fits: whether a schema is one that was expected. Raises ValueError for parts that are missing

@@ -24,9 +24,9 @@ from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.message import MAX_PART, Message
 from stream_dp.privacy.zcdp import epsilon
 from stream_dp.study import Study
-from stream_dp.study.groups import KEY, SIZE, BatchRelease
+from stream_dp.study.groups import KEY_COLUMN, SIZE_COLUMN, BatchRelease
 
-from .arrow import Parts, read, stream
+from .arrow import NamedParts, ipc_stream, read_table
 from .panels import (
     MEASUREMENTS,
     SEEDED_NOISE,
@@ -35,15 +35,22 @@ from .panels import (
     Epsilon,
     Exact,
     Text,
-    Whole,
+    WholeNumber,
     invariants_words,
     read_measurements,
     relation_words,
 )
 
 BATCH_TYPE = "stream-dp.batch"
-_STATED = {"name", "kind", "attributes", "rho", "every", "at"}  # in the certificate or the study
-Tables = tuple[pa.Table, pa.Table]
+_IN_CERTIFICATE = {
+    "name",
+    "kind",
+    "attributes",
+    "rho",
+    "every",
+    "at",
+}  # in the certificate or the study
+GroupsAndPeople = tuple[pa.Table, pa.Table]
 
 
 class BatchCertificate(BaseModel):
@@ -62,10 +69,10 @@ class BatchCertificate(BaseModel):
     release: Text
     kind: Text
     period: Text
-    number: Whole
-    horizon: Whole
-    groups: Whole
-    people: Whole
+    number: WholeNumber
+    horizon: WholeNumber
+    groups: WholeNumber
+    people: WholeNumber
     columns: dict[str, dict[str, tuple[int | str, ...]]]
     mechanism: Text
     parameters: Details
@@ -79,7 +86,7 @@ class BatchCertificate(BaseModel):
     delta: Exact
     epsilon_spent: Epsilon
     epsilon_total: Epsilon
-    measured: Whole
+    measured: WholeNumber
     noise: Text
     notes: Details
     code_version: Text
@@ -98,15 +105,15 @@ class DataSet:
         return read_measurements(self.message.parts)
 
     @property
-    def tables(self) -> Tables:
+    def tables(self) -> GroupsAndPeople:
         """Groups and people with their values; `group` ties them."""
-        return readable(self.certificate.columns, self.check())
+        return decoded_tables(self.certificate.columns, self.check())
 
-    def check(self) -> Tables:
+    def check(self) -> GroupsAndPeople:
         """The tables as codes. Raises Inconsistent unless they are what the certificate says."""
         held = self.certificate
         try:
-            found, measured = checked(held.columns, self.message.parts)
+            found, measured = read_tables(held.columns, self.message.parts)
         except UserError:
             raise Inconsistent("not the tables of its certificate") from None
         if (held.groups, held.people) != (found[0].num_rows, found[1].num_rows):
@@ -116,7 +123,9 @@ class DataSet:
         return found
 
 
-def columns(study: Study, release: BatchRelease) -> dict[str, dict[str, tuple[int | str, ...]]]:
+def column_values(
+    study: Study, release: BatchRelease
+) -> dict[str, dict[str, tuple[int | str, ...]]]:
     """By table and column, the value of each code; the size of a group is its last column."""
     assert study.groups is not None
     groups: dict[str, tuple[int | str, ...]] = {
@@ -126,14 +135,14 @@ def columns(study: Study, release: BatchRelease) -> dict[str, dict[str, tuple[in
     roles = study.groups.roles
     people = {roles.column: roles.values} if roles is not None else {}
     people |= {name: study.attributes[name].symbols for name in release.attributes}
-    return {"groups": {**groups, SIZE: sizes}, "people": people}
+    return {"groups": {**groups, SIZE_COLUMN: sizes}, "people": people}
 
 
-def certificate(
+def batch_certificate(
     study: Study,
     declared: BatchRelease,
     number: int,
-    tables: Tables,
+    tables: GroupsAndPeople,
     measured: int,
     about: Mapping[str, Any],
     rho: Fraction,
@@ -150,9 +159,9 @@ def certificate(
         horizon=study.periods.count,
         groups=tables[0].num_rows,
         people=tables[1].num_rows,
-        columns=columns(study, declared),
+        columns=column_values(study, declared),
         mechanism=about["mechanism"],
-        parameters=declared.model_dump(mode="json", exclude_none=True, exclude=_STATED),
+        parameters=declared.model_dump(mode="json", exclude_none=True, exclude=_IN_CERTIFICATE),
         unit=study.unit,
         neighbours=study.neighbours,
         guarantee=relation_words(study),
@@ -170,18 +179,21 @@ def certificate(
     )
 
 
-def tables(
+def coded_tables(
     names: Mapping[str, Iterable[str]],
     groups: NDArray[np.integer],
     people: NDArray[np.integer],
     group_of: NDArray[np.int64],
-) -> Tables:
+) -> GroupsAndPeople:
     """names: of the columns of each table; groups, people: codes; group_of: (people,)."""
     keys = pa.array(group_of.astype(np.int32))
     return (
         pa.table({name: _codes(groups[:, i]) for i, name in enumerate(names["groups"])}),
         pa.table(
-            {KEY: keys, **{name: _codes(people[:, i]) for i, name in enumerate(names["people"])}}
+            {
+                KEY_COLUMN: keys,
+                **{name: _codes(people[:, i]) for i, name in enumerate(names["people"])},
+            }
         ),
     )
 
@@ -190,7 +202,7 @@ def _codes(column: NDArray[np.integer]) -> pa.Array:
     return pa.array(np.ascontiguousarray(column, np.uint16))
 
 
-def parts(found: Tables, measurements: pa.Table) -> list[tuple[str, bytes]]:
+def data_set_parts(found: GroupsAndPeople, measurements: pa.Table) -> list[tuple[str, bytes]]:
     """As named Arrow streams, each within a record."""
     longest = max((len(q.encode()) for q in measurements["query"].to_pylist()), default=0)
     return [
@@ -203,33 +215,35 @@ def parts(found: Tables, measurements: pa.Table) -> list[tuple[str, bytes]]:
 def _slices(name: str, table: pa.Table, row: int) -> list[tuple[str, bytes]]:
     some = max(1, (MAX_PART - 65_536) // row)
     starts = range(0, max(1, table.num_rows), some)
-    return [(f"{name}/{i}", stream(table.slice(start, some))) for i, start in enumerate(starts)]
+    return [(f"{name}/{i}", ipc_stream(table.slice(start, some))) for i, start in enumerate(starts)]
 
 
-def checked(
-    declared: Mapping[str, Mapping[str, Sequence[int | str]]], found: Parts
-) -> tuple[Tables, pa.Table]:
+def read_tables(
+    declared: Mapping[str, Mapping[str, Sequence[int | str]]], found: NamedParts
+) -> tuple[GroupsAndPeople, pa.Table]:
     """Tables and measurements, if they are what the columns declare. Raises UserError."""
     try:
         held = (
-            read(found, "groups", _columns(dict.fromkeys(declared["groups"], pa.uint16()))),
-            read(
+            read_table(found, "groups", _columns(dict.fromkeys(declared["groups"], pa.uint16()))),
+            read_table(
                 found,
                 "people",
-                _columns({KEY: pa.int32(), **dict.fromkeys(declared["people"], pa.uint16())}),
+                _columns(
+                    {KEY_COLUMN: pa.int32(), **dict.fromkeys(declared["people"], pa.uint16())}
+                ),
             ),
         )
         for table, name in zip(held, ("groups", "people"), strict=True):
             for column, values in declared[name].items():
                 if len(table) and pa.compute.max(table[column]).as_py() >= len(values):
                     raise ValueError
-        key = held[1][KEY].to_numpy()
+        key = held[1][KEY_COLUMN].to_numpy()
         if len(key) and not 0 <= key[0] <= key[-1] < held[0].num_rows:
             raise ValueError
         if (np.diff(key) < 0).any():
             raise ValueError
         sizes = np.bincount(key, minlength=held[0].num_rows)
-        if not np.array_equal(sizes, held[0][SIZE].to_numpy().astype(np.int64) + 1):
+        if not np.array_equal(sizes, held[0][SIZE_COLUMN].to_numpy().astype(np.int64) + 1):
             raise ValueError
         return held, read_measurements(found)
     except (ValueError, KeyError):
@@ -249,7 +263,7 @@ def _columns(types: Mapping[str, pa.DataType]) -> Callable[[pa.Schema], bool]:
     return fits
 
 
-def valid(study: Study, found: Tables) -> bool:
+def has_declared_roles(study: Study, found: GroupsAndPeople) -> bool:
     """Whether every group has the roles that the study declares; `found` are its tables.
 
     Readers check for themselves: nothing of the synthesizers is used here.
@@ -257,7 +271,7 @@ def valid(study: Study, found: Tables) -> bool:
     roles = study.groups.roles if study.groups is not None else None
     if roles is None:
         return True
-    group, role = found[1][KEY].to_numpy(), found[1][roles.column].to_numpy()
+    group, role = found[1][KEY_COLUMN].to_numpy(), found[1][roles.column].to_numpy()
     heads, spouses, children = (
         np.bincount(group[role == roles.values.index(value)], minlength=found[0].num_rows)
         for value in (roles.head, roles.spouse, roles.child)
@@ -265,7 +279,7 @@ def valid(study: Study, found: Tables) -> bool:
     return bool(((heads == 1) & (spouses <= 1) & (children <= roles.children)).all())
 
 
-def measurements(
+def measurement_table(
     queries: Sequence[str],
     values: NDArray[np.int64],
     variances: Sequence[Fraction],
@@ -282,13 +296,17 @@ def measurements(
     )
 
 
-def readable(declared: Mapping[str, Mapping[str, Sequence[int | str]]], found: Tables) -> Tables:
+def decoded_tables(
+    declared: Mapping[str, Mapping[str, Sequence[int | str]]], found: GroupsAndPeople
+) -> GroupsAndPeople:
     """The tables with values instead of codes, groups with their number as the key."""
     groups, people = found
     number = pa.array(np.arange(groups.num_rows, dtype=np.int64))
     return (
-        pa.table({KEY: number, **_values(declared["groups"], groups)}),
-        pa.table({KEY: people[KEY].cast(pa.int64()), **_values(declared["people"], people)}),
+        pa.table({KEY_COLUMN: number, **_values(declared["groups"], groups)}),
+        pa.table(
+            {KEY_COLUMN: people[KEY_COLUMN].cast(pa.int64()), **_values(declared["people"], people)}
+        ),
     )
 
 

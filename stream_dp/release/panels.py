@@ -26,7 +26,7 @@ from stream_dp.panel import Symbols
 from stream_dp.privacy.zcdp import epsilon
 from stream_dp.study import Release, Study
 
-from .arrow import Parts, read, stream
+from .arrow import NamedParts, ipc_stream, read_table
 
 TOPIC = "releases"
 STUDY_TYPE = "stream-dp.study"
@@ -70,7 +70,7 @@ Exact = Annotated[Fraction, BeforeValidator(_fraction), PlainSerializer(str, ret
 Details = Annotated[dict[str, Any], BeforeValidator(_small)]
 Text = Annotated[str, Field(max_length=10_000)]
 Epsilon = Annotated[str, Field(pattern=r"^[0-9]{1,30}(\.[0-9]{1,12})?$")]
-Whole = Annotated[int, Field(ge=0, le=10**12, strict=True)]
+WholeNumber = Annotated[int, Field(ge=0, le=10**12, strict=True)]
 
 _RELATION = {
     "add_remove": "one {unit}, with its whole history, is added or removed",
@@ -78,12 +78,12 @@ _RELATION = {
     "replace_in_place": "one {unit}'s own attributes change, over the whole history; groups, their"
     " sizes and their attributes do not",
 }
-_STATED = {"name", "kind", "attribute", "rho"}  # stand in the certificate itself
+_IN_CERTIFICATE = {"name", "kind", "attribute", "rho"}  # stand in the certificate itself
 SYSTEM_NOISE = "exact discrete Gaussian (OpenDP) from the operating system's entropy"
 SEEDED_NOISE = "SEEDED SIMULATION: repeatable, NOT PRIVATE"
 
 
-class Certificate(BaseModel):
+class PanelCertificate(BaseModel):
     """What a release guarantees, and how it was made. rho: of this release at this period.
 
     panel_bias: how the panel's own answers are biased, in words; not in releases of older versions.
@@ -98,10 +98,10 @@ class Certificate(BaseModel):
     kind: Text
     attribute: Text
     period: Text
-    number: Whole
-    horizon: Whole
+    number: WholeNumber
+    horizon: WholeNumber
     columns: tuple[str, ...]
-    rows: Whole
+    rows: WholeNumber
     values: tuple[int | str, ...]
     mechanism: Text
     parameters: Details
@@ -115,7 +115,7 @@ class Certificate(BaseModel):
     delta: Exact
     epsilon_spent: Epsilon
     epsilon_total: Epsilon
-    padding: Whole
+    padding: WholeNumber
     noise_variance: Exact
     noise: Text
     notes: Annotated[dict[str, int], BeforeValidator(_small)]
@@ -157,7 +157,7 @@ def bias_words(study: Study, declared: Release, mechanism: AnyMechanism) -> str:
     return f"{mechanism.bias}{late * study.grows(declared)}; use 'estimate'"
 
 
-def certificate(
+def panel_certificate(
     study: Study,
     declared: Release,
     mechanism: AnyMechanism,
@@ -166,10 +166,10 @@ def certificate(
     rho: Fraction,
     spent: Fraction,
     simulated: bool,
-) -> Certificate:
+) -> PanelCertificate:
     """The certificate of a step at period `number` that cost `rho`, with `spent` after it."""
     labels = study.periods.labels[:number]
-    return Certificate(
+    return PanelCertificate(
         study=study.name,
         study_hash=study.hash,
         release=declared.name,
@@ -182,7 +182,7 @@ def certificate(
         rows=step.columns.shape[0],
         values=mechanism.values,
         mechanism=mechanism.title,
-        parameters=declared.model_dump(mode="json", exclude_none=True, exclude=_STATED),
+        parameters=declared.model_dump(mode="json", exclude_none=True, exclude=_IN_CERTIFICATE),
         unit=study.unit,
         neighbours=study.neighbours,
         guarantee=relation_words(study),
@@ -202,7 +202,7 @@ def certificate(
     )
 
 
-def parts(step: Step, columns: tuple[str, ...]) -> list[tuple[str, bytes]]:
+def panel_parts(step: Step, columns: tuple[str, ...]) -> list[tuple[str, bytes]]:
     """The step's panel columns and measurements as named Arrow streams, each within a record."""
     rows = max(1, (MAX_PART - 65_536) // len(columns))
     measured, told = step.measurements, step.estimates
@@ -220,7 +220,7 @@ def parts(step: Step, columns: tuple[str, ...]) -> list[tuple[str, bytes]]:
     )
     return [
         *(
-            (f"panel/{i}", stream(_columns(step.columns[start : start + rows], columns)))
+            (f"panel/{i}", ipc_stream(_columns(step.columns[start : start + rows], columns)))
             for i, start in enumerate(range(0, max(1, step.columns.shape[0]), rows))
         ),
         *_slices("measurements", raw),
@@ -232,14 +232,14 @@ def _slices(name: str, table: pa.Table) -> list[tuple[str, bytes]]:
     longest = max(len(query.encode()) for query in table["query"].to_pylist())
     some = max(1, (MAX_PART - 65_536) // (longest + 200))
     starts = range(0, max(1, table.num_rows), some)
-    return [(f"{name}/{i}", stream(table.slice(start, some))) for i, start in enumerate(starts)]
+    return [(f"{name}/{i}", ipc_stream(table.slice(start, some))) for i, start in enumerate(starts)]
 
 
 def _columns(symbols: Symbols, labels: tuple[str, ...]) -> pa.Table:
     return pa.table({x: pa.array(symbols[:, i], pa.uint8()) for i, x in enumerate(labels)})
 
 
-def read_columns(found: Parts) -> tuple[Symbols, tuple[str, ...]]:
+def read_columns(found: NamedParts) -> tuple[Symbols, tuple[str, ...]]:
     """The panel's new columns in a release's parts, (rows, new periods), and their labels.
 
     Raises ValueError.
@@ -249,26 +249,26 @@ def read_columns(found: Parts) -> tuple[Symbols, tuple[str, ...]]:
     return np.stack(columns, axis=1), tuple(table.column_names)
 
 
-def read_panel(found: Parts) -> pa.Table:
+def read_panel(found: NamedParts) -> pa.Table:
     """The panel's new columns in a release's parts, by label. Raises ValueError."""
-    return read(found, "panel", _codes)
+    return read_table(found, "panel", _codes)
 
 
 def _codes(schema: pa.Schema) -> bool:
     return len(schema) > 0 and set(schema.types) == {pa.uint8()}
 
 
-def read_measurements(found: Parts) -> pa.Table:
+def read_measurements(found: NamedParts) -> pa.Table:
     """The noisy answers in a release's parts: query, value, variance, standard_error.
 
     Raises ValueError.
     """
-    return read(found, "measurements", MEASUREMENTS.equals)
+    return read_table(found, "measurements", MEASUREMENTS.equals)
 
 
-def read_estimates(found: Parts) -> pa.Table:
+def read_estimates(found: NamedParts) -> pa.Table:
     """The unbiased answers in a release's parts: query, value, standard_error.
 
     Raises ValueError.
     """
-    return read(found, "estimates", ESTIMATES.equals)
+    return read_table(found, "estimates", ESTIMATES.equals)

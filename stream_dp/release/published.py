@@ -23,11 +23,11 @@ from stream_dp.study import CumulativeRelease, Study
 from stream_dp.study.alphabet import ABSENT
 from stream_dp.study.faults import contradictions
 
-from .data_sets import BATCH_TYPE, BatchCertificate, DataSet, columns, valid
+from .data_sets import BATCH_TYPE, BatchCertificate, DataSet, column_values, has_declared_roles
 from .panels import (
     RELEASE_TYPE,
     STUDY_TYPE,
-    Certificate,
+    PanelCertificate,
     read_estimates,
     read_measurements,
     read_panel,
@@ -38,15 +38,15 @@ _FAR = 1e15  # people: no count, and no error of one, is as large
 _TABLES = {"panel", "measurements", "estimates"}
 _M = TypeVar("_M", bound=BaseModel)
 
-AnyCertificate = Certificate | BatchCertificate
-Keep = Callable[[Study, AnyCertificate, str], bool]
+AnyCertificate = PanelCertificate | BatchCertificate
+TableFilter = Callable[[Study, AnyCertificate, str], bool]
 
 
 @dataclass(frozen=True)
-class Release:
+class PublishedRelease:
     """One published release."""
 
-    certificate: Certificate
+    certificate: PanelCertificate
     message: Message
 
     @property
@@ -60,16 +60,16 @@ class Release:
         return read_estimates(self.message.parts)
 
 
-def everything(study: Study, certificate: AnyCertificate, table: str) -> bool:
+def keep_all(study: Study, certificate: AnyCertificate, table: str) -> bool:
     """Keep all tables of all releases."""
     return True
 
 
-def refused(message: Message, why: str) -> Inconsistent:
+def refusal(message: Message, why: str) -> Inconsistent:
     return Inconsistent(f"public log: message {message.index}: {why}")
 
 
-def declaration(first: Message) -> Study:
+def declared_study(first: Message) -> Study:
     """The study that a public log begins with. Raises Inconsistent."""
     head = first.head
     _known_format(first)
@@ -83,15 +83,17 @@ def declaration(first: Message) -> Study:
         study.canonical(), study.periods.labels
     except (ValueError, KeyError, TypeError, ArithmeticError, UserError):
         why = "it does not begin with a study's declaration"
-        raise refused(first, f"{why} that stream-dp {__version__} can read") from None
+        raise refusal(first, f"{why} that stream-dp {__version__} can read") from None
     return study
 
 
-def certified(study: Study, message: Message, keep: Keep) -> Release | DataSet:
+def checked_release(
+    study: Study, message: Message, keep: TableFilter
+) -> PublishedRelease | DataSet:
     """A release, of whose message those tables remain that `keep` names. Raises Inconsistent."""
     _known_format(message)
     kind = message.head.get("type")
-    made: Release | DataSet
+    made: PublishedRelease | DataSet
     try:
         if kind == BATCH_TYPE:
             made = _data_set(study, message)
@@ -100,7 +102,7 @@ def certified(study: Study, message: Message, keep: Keep) -> Release | DataSet:
         else:
             raise Inconsistent("a certificate cannot be read: its type is unknown")
     except Inconsistent as error:
-        raise refused(message, error.lines[0]) from None
+        raise refusal(message, error.lines[0]) from None
     held = made.certificate
     parts = tuple(
         (name, data) for name, data in message.parts if keep(study, held, name.partition("/")[0])
@@ -110,7 +112,7 @@ def certified(study: Study, message: Message, keep: Keep) -> Release | DataSet:
 
 def _known_format(message: Message) -> None:
     if message.head.get("format", FORMAT) != FORMAT:
-        raise refused(
+        raise refusal(
             message,
             f"is of a later format than stream-dp {__version__} reads; use a newer version",
         )
@@ -141,8 +143,8 @@ def _stated(study: Study, held: AnyCertificate, **expected: object) -> None:
             raise Inconsistent(f"its certificate's {name} is not what the study declares")
 
 
-def _panel(study: Study, message: Message) -> Release:
-    held = _certificate(Certificate, message.head)
+def _panel(study: Study, message: Message) -> PublishedRelease:
+    held = _certificate(PanelCertificate, message.head)
     declared = next((r for r in study.releases if r.name == held.release), None)
     if declared is None:
         raise Inconsistent("of a release that the study does not declare")
@@ -171,7 +173,7 @@ def _panel(study: Study, message: Message) -> Release:
         raise Inconsistent(f"{where}: a row has a value that is not declared")
     if not all(_sound(table) for table in (measured, told)):
         raise Inconsistent(f"{where}: a measurement or an estimate is no number of people")
-    return Release(held, message)
+    return PublishedRelease(held, message)
 
 
 def _most(column: pa.ChunkedArray) -> int:
@@ -189,7 +191,7 @@ def _data_set(study: Study, message: Message) -> DataSet:
     declared = study.batch(held.release)
     if declared is None:
         raise Inconsistent("of a release that the study does not declare")
-    _stated(study, held, kind=declared.kind, columns=columns(study, declared))
+    _stated(study, held, kind=declared.kind, columns=column_values(study, declared))
     made = DataSet(held, message)
     where = f"{held.release} at {held.period}"
     try:
@@ -198,6 +200,6 @@ def _data_set(study: Study, message: Message) -> DataSet:
         raise Inconsistent(f"{where}: {error}") from None
     if not _sound(made.measurements):
         raise Inconsistent(f"{where}: a measurement is no number of people")
-    if not valid(study, found):
+    if not has_declared_roles(study, found):
         raise Inconsistent(f"{where}: a group has not the roles that the study declares")
     return made

@@ -8,13 +8,13 @@ from .model import (
     CounterName,
     CumulativeRelease,
     DeclaredPopulation,
-    Head,
     JointRelease,
     Neighbours,
     Release,
     Run,
     Strategy,
     Study,
+    StudyKeys,
     WindowRelease,
 )
 from .periods import Periods, Schedule
@@ -28,7 +28,6 @@ __all__ = [
     "CumulativeRelease",
     "DeclaredPopulation",
     "Groups",
-    "Head",
     "JointRelease",
     "Neighbours",
     "Periods",
@@ -37,5 +36,6 @@ __all__ = [
     "Schedule",
     "Strategy",
     "Study",
+    "StudyKeys",
     "WindowRelease",
 ]

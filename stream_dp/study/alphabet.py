@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import product
 
 ABSENT = "absent"
-Word = int | str
+SymbolName = int | str
 
 
 @dataclass(frozen=True)
@@ -23,14 +23,14 @@ class Alphabet:
     """
 
     attributes: tuple[str, ...]
-    parts: tuple[tuple[Word, ...], ...]
+    parts: tuple[tuple[SymbolName, ...], ...]
     outside: bool = False
 
     @cached_property
-    def values(self) -> tuple[Word, ...]:
+    def values(self) -> tuple[SymbolName, ...]:
         """The name of every symbol: a value, or `poverty=1&job=yes`, or 'absent'."""
         if len(self.parts) == 1:
-            named: tuple[Word, ...] = self.parts[0]
+            named: tuple[SymbolName, ...] = self.parts[0]
         else:
             named = tuple(
                 ABSENT if all(v == ABSENT for v in values) else self._named(values)
@@ -47,11 +47,11 @@ class Alphabet:
     def name(self) -> str:
         return "&".join(self.attributes)
 
-    def _named(self, values: Sequence[Word]) -> str:
+    def _named(self, values: Sequence[SymbolName]) -> str:
         return "&".join(f"{a}={v}" for a, v in zip(self.attributes, values, strict=True))
 
 
-def matching(word: str, values: Sequence[Word]) -> list[int]:
+def matching_codes(word: str, values: Sequence[SymbolName]) -> list[int]:
     """Codes of the symbols that a word means: a symbol's name, or a part of products' names.
 
     `job=yes` and `job=yes&poverty=1` are parts of `poverty=1&job=yes`.

@@ -10,7 +10,7 @@ from typing import Any
 from stream_dp.privacy.ledger import composed_cost
 
 from . import group_faults
-from .alphabet import ABSENT, Alphabet, matching
+from .alphabet import ABSENT, Alphabet, matching_codes
 from .groups import BatchRelease
 from .model import (
     MOST_BINS,
@@ -30,7 +30,7 @@ from .periods import Periods
 _PADDED = ".padded: with rows declared nothing is padded; leave it out"
 
 
-def faults(
+def section_faults(
     parts: dict[str, Any],
     unfit: Callable[[BatchRelease, dict[str, Any]], Iterator[str]] = lambda batch, parts: iter(()),
 ) -> list[str]:
@@ -52,7 +52,7 @@ def faults(
             problems.append(f"{where}.name: '{release.name}' stands there twice")
         seen.add(release.name)
         if isinstance(release, BatchRelease):
-            more = [*group_faults.faults(release, parts), *unfit(release, parts)]
+            more = [*group_faults.batch_faults(release, parts), *unfit(release, parts)]
             problems += [f"{where}{fault}" for fault in more]
             continue
         problems += _unknown(release, parts, where)
@@ -61,14 +61,16 @@ def faults(
         if len(found) == len(names) and not any(a.problems("") for a in found):
             problems += [f"{where}{fault}" for fault in _against(release, parts)]
     total = parts.get("rho")
-    costs = {b.name: group_faults.cost(b, parts.get("periods")) for b in parts.get("batches", ())}
+    costs = {
+        b.name: group_faults.batch_cost(b, parts.get("periods")) for b in parts.get("batches", ())
+    }
     wanted = composed_cost(_cells(releases), {r.name: r.rho for r in releases} | costs)
     if total is not None and wanted > total:
         problems.append(
             f"releases: their rhos add up to {float(wanted):g}, more than study.rho = "
             f"{float(total):g}; lower them or raise the total"
         )
-    return [*problems, *group_faults.whole(parts), *_size(parts)]
+    return [*problems, *group_faults.groups_faults(parts), *_size(parts)]
 
 
 def contradictions(study: Study) -> list[str]:
@@ -77,7 +79,7 @@ def contradictions(study: Study) -> list[str]:
     sections = {name: getattr(study, name) for name in type(study).model_fields}
     if study.groups is None:
         del sections["groups"]
-    return faults(
+    return section_faults(
         sections
         | {
             "declared": study.attributes,
@@ -121,9 +123,9 @@ def _against(release: Release, parts: dict[str, Any]) -> Iterator[str]:
     yield from _periods(release, parts.get("periods"), len(alphabet.values))
     if not isinstance(release, WindowRelease):
         for word in release.event:
-            if not matching(str(word), alphabet.values):
+            if not matching_codes(str(word), alphabet.values):
                 yield f".event: {word!r} is no value of {alphabet.name}; {_known(alphabet)}"
-            elif alphabet.absent in matching(str(word), alphabet.values):
+            elif alphabet.absent in matching_codes(str(word), alphabet.values):
                 yield ".event: 'absent' cannot be the event"
     if parts.get("neighbours") is not None:
         yield from _rows(release, alphabet, parts["neighbours"] == "add_remove")

@@ -8,11 +8,11 @@ from typing import Any
 
 from stream_dp.errors import UserError
 
-from .groups import KEY, SIZE, BatchRelease, Groups, check_relation
+from .groups import KEY_COLUMN, SIZE_COLUMN, BatchRelease, Groups, check_relation
 from .periods import Periods
 
 
-def faults(batch: BatchRelease, parts: dict[str, Any]) -> Iterator[str]:
+def batch_faults(batch: BatchRelease, parts: dict[str, Any]) -> Iterator[str]:
     """Faults of a batch release, to be put after its place in the file."""
     periods: Periods | None = parts.get("periods")
     if (batch.every is None) == (batch.at is None):
@@ -38,11 +38,11 @@ def faults(batch: BatchRelease, parts: dict[str, Any]) -> Iterator[str]:
         groups: Groups = parts["groups"]
         if groups.roles is not None and batch.kind == "independent":
             yield ": 'independent' knows nothing of [groups.roles]; take another kind"
-        if KEY in {*groups.attributes, *batch.attributes}:
-            yield f": the name '{KEY}' is reserved for the key of a group"
+        if KEY_COLUMN in {*groups.attributes, *batch.attributes}:
+            yield f": the name '{KEY_COLUMN}' is reserved for the key of a group"
 
 
-def whole(parts: dict[str, Any]) -> Iterator[str]:
+def groups_faults(parts: dict[str, Any]) -> Iterator[str]:
     """Faults of the study as a whole, each with its place."""
     batches: tuple[BatchRelease, ...] = parts.get("batches", ())
     if "groups" in parts and not batches and all(r is not None for _, r in parts["listed"]):
@@ -69,7 +69,7 @@ def role_column_faults(groups: Groups, attributes: Collection[str]) -> Iterator[
         return
     if roles.column in attributes or roles.column in groups.attributes:
         yield f"groups.roles.column: '{roles.column}' is an attribute; a role is nobody's answer"
-    if roles.column in {KEY, SIZE}:
+    if roles.column in {KEY_COLUMN, SIZE_COLUMN}:
         yield f"groups.roles.column: the name '{roles.column}' is reserved"
     if len({str(v) for v in roles.values}) < len(roles.values):
         yield "groups.roles: head, spouse, child and others must be different values"
@@ -77,7 +77,7 @@ def role_column_faults(groups: Groups, attributes: Collection[str]) -> Iterator[
         yield f"groups.roles.children: must be fewer than groups.most = {groups.most}"
 
 
-def cost(batch: BatchRelease, periods: Periods | None) -> Fraction:
+def batch_cost(batch: BatchRelease, periods: Periods | None) -> Fraction:
     """What all data sets of a batch release cost together, as far as that is known."""
     if batch.at is not None:
         return batch.rho * len(batch.at)

@@ -12,23 +12,26 @@ from pydantic import Field
 
 from stream_dp.errors import UserError
 
-from .numbers import Declared, Name, Rho, Symbol
+from .numbers import Declaration, Name, Rho, Symbol
 
-Kind = Literal["independent", "mwem", "hpd-fixed", "hpd-gen"]
-KINDS: tuple[str, ...] = get_args(Kind)
-KEY, SIZE = "group", "size"  # reserved: the column that ties people to groups, a group's size
-RELATION = "replace_in_place"  # the one under which what batch releases cost is proved
+BatchKind = Literal["independent", "mwem", "hpd-fixed", "hpd-gen"]
+BATCH_KINDS: tuple[str, ...] = get_args(BatchKind)
+KEY_COLUMN, SIZE_COLUMN = (
+    "group",
+    "size",
+)  # reserved: the column that ties people to groups, a group's size
+BATCH_RELATION = "replace_in_place"  # the one under which what batch releases cost is proved
 _Count = Annotated[int, Field(ge=1, le=10**6, strict=True)]
 
 
-class GroupAttribute(Declared):
+class GroupAttribute(Declaration):
     """A public property of a group, such as its region, and its possible values."""
 
     values: Annotated[tuple[Symbol, ...], Field(min_length=1, max_length=1 << 15)]
     """Its possible values, whole numbers or text."""
 
 
-class RoleColumn(Declared):
+class RoleColumn(Declaration):
     """Who is who in a group, in a column of the table of members: it stays, as membership does.
 
     Every group has exactly one head, at most one spouse, of the head, and at most `children`, of
@@ -53,7 +56,7 @@ class RoleColumn(Declared):
         return (self.head, self.spouse, self.child, *self.others)
 
 
-class Groups(Declared):
+class Groups(Declaration):
     """The groups that people belong to; their table is sent once, before the study begins."""
 
     unit: Annotated[str, Field(min_length=1, max_length=64)]
@@ -66,12 +69,12 @@ class Groups(Declared):
     """`[groups.roles]`: who is head, spouse and child, where relatives matter."""
 
 
-class BatchRelease(Declared):
+class BatchRelease(Declaration):
     """A synthetic data set of groups with their members, made anew at some periods' closes."""
 
     name: Name
     """The release's name; each stands once in a study."""
-    kind: Kind
+    kind: BatchKind
     """The method that makes the data set."""
     attributes: Annotated[tuple[str, ...], Field(min_length=1, max_length=64)]
     """Of people, from their reports: each person has the symbol that the attribute's missing rule
@@ -96,8 +99,8 @@ class BatchRelease(Declared):
 
 def check_relation(neighbours: str) -> None:
     """Raises UserError unless costs of batch releases are proved under the study's relation."""
-    if neighbours != RELATION:
+    if neighbours != BATCH_RELATION:
         raise UserError(
             f"neighbours: what releases of groups and members cost under '{neighbours}' is not"
-            f" proved; declare neighbours = '{RELATION}', or leave such releases out"
+            f" proved; declare neighbours = '{BATCH_RELATION}', or leave such releases out"
         )

@@ -5,12 +5,12 @@ from __future__ import annotations
 import unicodedata
 from typing import Literal
 
-from .numbers import Declared, Flag
+from .numbers import Declaration, Flag
 
 _ROUNDS = 8
 
 
-class Ids(Declared):
+class Ids(Declaration):
     """Which spellings of an id are one person. Without a rule every spelling is a person."""
 
     trim: Flag = None

@@ -17,10 +17,10 @@ from pydantic import AfterValidator, Field
 
 from stream_dp.errors import UserError
 
-from .alphabet import ABSENT, Alphabet, matching
+from .alphabet import ABSENT, Alphabet, matching_codes
 from .groups import BatchRelease, Groups
 from .ids import Ids
-from .numbers import Declared, Flag, Name, Probability, Rho, Symbol
+from .numbers import Declaration, Flag, Name, Probability, Rho, Symbol
 from .periods import Periods
 
 MOST_BINS = 1 << 20
@@ -30,7 +30,7 @@ MOST_TOTALS = 500  # periods of a cumulative release: its state and its plan gro
 Neighbours = Literal["add_remove", "replace_one", "replace_in_place"]
 
 
-class Carry(Declared):
+class Carry(Declaration):
     """A missing value repeats the person's last one; before any, it is `first`."""
 
     carry: Literal[True]
@@ -39,7 +39,7 @@ class Carry(Declared):
     """What stands for a person who has not answered yet: one of the values."""
 
 
-class Attribute(Declared):
+class Attribute(Declaration):
     """One question: its possible values, and what stands for a missing answer."""
 
     values: Annotated[tuple[Symbol, ...], Field(min_length=1, max_length=MOST_SYMBOLS)]
@@ -94,10 +94,10 @@ NO_CONTRASTS = (
     " add_remove allows: leave strategy out, or declare missing = 'absent' and rows"
 )
 CounterName = Literal["tree", "honaker", "sqrt", "normalised", "gamma2", "unbounded"]
-Rows = Annotated[int, Field(ge=1, le=10**8, strict=True)]
+RowBound = Annotated[int, Field(ge=1, le=10**8, strict=True)]
 
 
-class _Release(Declared):
+class _Release(Declaration):
     """What every release declares."""
 
     name: Name
@@ -115,7 +115,7 @@ class _Release(Declared):
     """The release's first period; by default the study's."""
     last: str | None = None
     """The release's last period; by default the study's."""
-    rows: Rows | None = None
+    rows: RowBound | None = None
     """A declared bound on the people, and so on the synthetic rows, where their number is private:
     under `add_remove` with `missing = "absent"`, and in strata."""
 
@@ -181,7 +181,7 @@ class JointRelease(_Release):
 Release = Annotated[WindowRelease | CumulativeRelease | JointRelease, Field(discriminator="kind")]
 
 
-class Run(Declared):
+class Run(Declaration):
     """Where this study runs. Not part of the hash; STREAM_DP_LOG and so on override it."""
 
     log: str
@@ -212,7 +212,7 @@ class Run(Declared):
     a file, and not on Kafka."""
 
 
-class DeclaredPopulation(Declared):
+class DeclaredPopulation(Declaration):
     """How many units there are, where that is public."""
 
     size: Annotated[int, Field(ge=1, le=10**9, strict=True)] | None = None
@@ -220,7 +220,7 @@ class DeclaredPopulation(Declared):
     `add_remove`; whoever is beyond it is turned away for good."""
 
 
-class Head(Declared):
+class StudyKeys(Declaration):
     """The plain keys of [study]."""
 
     name: Name
@@ -244,7 +244,7 @@ def _some(ids: Ids | None) -> Ids | None:
     return None if ids == Ids() else ids
 
 
-class Study(Head):
+class Study(StudyKeys):
     """A whole declaration. `studyfile.parse_study` checks one; the public log holds it as JSON."""
 
     periods: Periods
@@ -299,7 +299,7 @@ class Study(Head):
 
     def event_codes(self, release: CumulativeRelease | JointRelease) -> tuple[int, ...]:
         values = self.alphabet(release).values
-        found = {code for word in release.event for code in matching(str(word), values)}
+        found = {code for word in release.event for code in matching_codes(str(word), values)}
         return tuple(sorted(found))
 
     def span(self, release: Release) -> tuple[int, int]:

@@ -54,15 +54,15 @@ _exact = PlainSerializer(str, return_type=str)
 Rho = Annotated[Fraction, BeforeValidator(_positive), _exact]
 Probability = Annotated[Fraction, BeforeValidator(_probability), _exact]
 Flag = Annotated[Literal[True] | None, BeforeValidator(_flag)]
-NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
-Name = Annotated[str, Field(pattern=f"^{NAME}$")]
+NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+Name = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$")]
 Symbol = (
     Annotated[int, Field(strict=True)]
     | Annotated[str, Field(strict=True, max_length=64, pattern=r"^[^|?=&\x00-\x1f]+$")]
 )
 
 
-class Declared(BaseModel):
+class Declaration(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", hide_input_in_errors=True, arbitrary_types_allowed=True
     )

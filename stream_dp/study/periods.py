@@ -18,7 +18,7 @@ from pydantic import (
     field_validator,
 )
 
-Every = Literal["day", "week", "month", "quarter", "year", "step"]
+PeriodUnit = Literal["day", "week", "month", "quarter", "year", "step"]
 
 _SHAPE = {
     "day": r"(\d{4})-(\d{2})-(\d{2})",
@@ -39,7 +39,7 @@ _EXAMPLE = {
 _UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 
 
-def seconds(text: str) -> int:
+def duration_seconds(text: str) -> int:
     """The length of '3d', '12h', '30m' or '10s' in seconds. Raises ValueError on anything else."""
     match = re.fullmatch(r"(\d{1,6})([dhms])", text)
     if match is None:
@@ -83,7 +83,7 @@ class Schedule(BaseModel):
     @field_validator("grace", "delay")
     @classmethod
     def _length(cls, text: str) -> str:
-        seconds(text)
+        duration_seconds(text)
         return text
 
 
@@ -92,7 +92,7 @@ class Periods(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
-    every: Every
+    every: PeriodUnit
     """The length of a period; `step` stands for numbers without a calendar."""
     count: Annotated[int, Field(ge=1, le=10_000, strict=True)]
     """How many periods the study has: its horizon."""
@@ -138,7 +138,7 @@ class Periods(BaseModel):
     @classmethod
     def _length(cls, text: str | None, info: ValidationInfo) -> str | None:
         if text is not None:
-            seconds(text)
+            duration_seconds(text)
             if isinstance(info.data.get("close"), Schedule):
                 raise ValueError("a schedule has its own delay")
         return text
@@ -157,7 +157,7 @@ class Periods(BaseModel):
         if not isinstance(self.close, Schedule):
             return None
         end = datetime.combine(self._start(number), self.close.at, ZoneInfo(self.close.zone))
-        return end.timestamp() + seconds(self.close.grace)
+        return end.timestamp() + duration_seconds(self.close.grace)
 
     def release_time(self, number: int) -> float | None:
         """The scheduled time of a period's releases, in Unix seconds: a public constant.
@@ -169,7 +169,7 @@ class Periods(BaseModel):
         if isinstance(self.close, Schedule):
             closed = self.close_time(number)
             assert closed is not None
-            return closed + seconds(self.close.delay)
+            return closed + duration_seconds(self.close.delay)
         if self.every == "step":
             return None
         return datetime.combine(self._start(number), time(0), ZoneInfo("UTC")).timestamp()
@@ -192,7 +192,7 @@ class Periods(BaseModel):
         }[self.every]
 
 
-def _start(every: Every, first: str, offset: int) -> date:
+def _start(every: PeriodUnit, first: str, offset: int) -> date:
     """First day of the period `offset` periods after `first`. Raises ValueError, OverflowError."""
     match = re.fullmatch(_SHAPE[every], first)
     if match is None:

@@ -12,7 +12,7 @@ from stream_dp.study.group_faults import role_column_faults
 from stream_dp.study.groups import BatchRelease, Groups
 
 
-def faults(batch: BatchRelease, parts: dict[str, Any]) -> Iterator[str]:
+def domain_faults(batch: BatchRelease, parts: dict[str, Any]) -> Iterator[str]:
     """Faults of a batch release's domain, to be put after its place in the file."""
     groups: Groups | None = parts.get("groups")
     if groups is None or not all(name in parts["attributes"] for name in batch.attributes):

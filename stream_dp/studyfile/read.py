@@ -16,21 +16,21 @@ from stream_dp.study import (
     Attribute,
     CumulativeRelease,
     DeclaredPopulation,
-    Head,
     JointRelease,
     Release,
     Run,
     Study,
+    StudyKeys,
     WindowRelease,
 )
-from stream_dp.study.faults import faults
-from stream_dp.study.groups import KINDS, BatchRelease, Groups
+from stream_dp.study.faults import section_faults
+from stream_dp.study.groups import BATCH_KINDS, BatchRelease, Groups
 from stream_dp.study.ids import Ids
-from stream_dp.study.numbers import NAME
+from stream_dp.study.numbers import NAME_PATTERN
 from stream_dp.study.periods import Periods
 
 from . import domains
-from .strata import KEYS, Waves, expanded
+from .strata import EXPANDED_KEYS, Waves, expanded_releases
 
 _NAMES = "use letters, digits, '.', '_' and '-', at most 64"
 _LIMITS = {
@@ -58,7 +58,7 @@ _KINDS: dict[str, type[WindowRelease] | type[CumulativeRelease] | type[JointRele
 def parse_study(raw: dict[str, Any]) -> Study:
     """The study in a table that is laid out as a study file is. Raises UserError."""
     parts, problems = _parts(raw)
-    problems += faults(parts, domains.faults)
+    problems += section_faults(parts, domains.domain_faults)
     if problems:
         # Releases of one declaration share its faults.
         raise UserError(dict.fromkeys(problems))
@@ -128,7 +128,7 @@ def _lines(error: ValidationError, where: str, model: type[BaseModel]) -> list[s
         key = ".".join([where, *place])
         text = item["msg"].removeprefix("Value error, ")
         if item["type"] == "extra_forbidden":
-            known = [*model.model_fields, *(KEYS if "where" in model.model_fields else ())]
+            known = [*model.model_fields, *(EXPANDED_KEYS if "where" in model.model_fields else ())]
             text = f"unknown key; known here are {', '.join(known)}"
         elif item["type"] == "missing":
             text = "is required"
@@ -204,7 +204,7 @@ def _each(
     raw: object, number: int, parts: dict[str, Any], problems: list[str]
 ) -> list[tuple[int, object]]:
     """What one declaration stands for, each with its number in the file."""
-    if not isinstance(raw, dict) or not set(KEYS) & raw.keys():
+    if not isinstance(raw, dict) or not set(EXPANDED_KEYS) & raw.keys():
         return [(number, raw)]
     where, waves = f"releases[{number}]", None
     if "waves" in raw:
@@ -212,13 +212,13 @@ def _each(
         if waves is None:
             return []
     declared, periods = parts["declared"], parts.get("periods")
-    made, lines = expanded(raw, waves, parts["attributes"], declared, periods)
+    made, lines = expanded_releases(raw, waves, parts["attributes"], declared, periods)
     problems += [f"{where}{line}" for line in lines]
     return [(number, one) for one in made]
 
 
 def _named(name: str, problems: list[str]) -> bool:
-    if re.fullmatch(NAME, name):
+    if re.fullmatch(NAME_PATTERN, name):
         return True
     problems.append(f"attributes.{name}: {_NAMES}")
     return False
@@ -235,18 +235,20 @@ def _nest_schedule(periods: dict[str, Any]) -> dict[str, Any]:
 def _fields(head: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """The plain keys of [study] that are sound, and the faults of the others."""
     try:
-        return dict(Head.model_validate(head)), []
+        return dict(StudyKeys.model_validate(head)), []
     except ValidationError as error:
         wrong = {str(item["loc"][0]) for item in error.errors() if item["loc"]}
         sample = {"name": "x", "unit": "x", "neighbours": "add_remove", "rho": 1, "delta": "1/2"}
-        sound = {key: head[key] for key in head.keys() & Head.model_fields.keys() - wrong}
-        checked = Head.model_validate({**sample, **sound})
-        known = f"known here are {', '.join((*Head.model_fields, 'periods', 'population', 'ids'))}"
+        sound = {key: head[key] for key in head.keys() & StudyKeys.model_fields.keys() - wrong}
+        checked = StudyKeys.model_validate({**sample, **sound})
+        known = (
+            f"known here are {', '.join((*StudyKeys.model_fields, 'periods', 'population', 'ids'))}"
+        )
         lines = [
             f"{line.split(': unknown key')[0]}: unknown key; {known}"
             if ": unknown key" in line
             else line
-            for line in _lines(error, "study", Head)
+            for line in _lines(error, "study", StudyKeys)
         ]
         return {key: getattr(checked, key) for key in sound}, [
             "study.neighbours: is required: 'add_remove', 'replace_one' or 'replace_in_place';"
@@ -260,9 +262,9 @@ def _fields(head: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
 def _release(raw: object, number: int, problems: list[str]) -> Release | BatchRelease | None:
     kind = raw.get("kind") if isinstance(raw, dict) else None
     where = f"releases[{number}]"
-    if isinstance(kind, str) and kind in KINDS:
+    if isinstance(kind, str) and kind in BATCH_KINDS:
         return _section(BatchRelease, raw, where, problems)
     if not isinstance(kind, str) or kind not in _KINDS:
-        problems.append(f"{where}.kind: must be one of {', '.join((*_KINDS, *KINDS))}")
+        problems.append(f"{where}.kind: must be one of {', '.join((*_KINDS, *BATCH_KINDS))}")
         return None
     return _section(_KINDS[kind], raw, where, problems)

@@ -14,10 +14,10 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from stream_dp.study import Attribute
-from stream_dp.study.numbers import NAME
+from stream_dp.study.numbers import NAME_PATTERN
 from stream_dp.study.periods import Periods
 
-KEYS = ("strata", "waves")
+EXPANDED_KEYS = ("strata", "waves")
 
 
 class Waves(BaseModel):
@@ -33,7 +33,7 @@ class Waves(BaseModel):
     """How many periods a wave lasts."""
 
 
-def expanded(
+def expanded_releases(
     raw: Mapping[str, Any],
     waves: Waves | None,
     attributes: Mapping[str, Attribute],
@@ -45,10 +45,10 @@ def expanded(
     raw: with `strata`, or with `waves`, which are given as checked; attributes: those that are
     sound; declared: the names of all.
     """
-    rest = {key: value for key, value in raw.items() if key not in KEYS}
+    rest = {key: value for key, value in raw.items() if key not in EXPANDED_KEYS}
     key, by = ("waves.by", waves.by) if waves is not None else ("strata", raw.get("strata"))
     fixed = [name for name, attribute in attributes.items() if attribute.fixed]
-    own = [name for name in ("where", *KEYS) if name in raw]
+    own = [name for name in ("where", *EXPANDED_KEYS) if name in raw]
     if len(own) > 1:
         return [], [f": declare one of {', '.join(own)}"]
     if waves is not None and {"first", "last"} & raw.keys():
@@ -67,7 +67,7 @@ def expanded(
     made, values = [], attributes[by].values
     for value in values:
         name = f"{raw['name']}-{value}"
-        if re.fullmatch(NAME, raw["name"]) and not re.fullmatch(NAME, name):
+        if re.fullmatch(NAME_PATTERN, raw["name"]) and not re.fullmatch(NAME_PATTERN, name):
             return [], [
                 f".{key}: '{name}' cannot be a release's name: write the values of '{by}' with"
                 " letters, digits, '.', '_' and '-'"

@@ -23,7 +23,7 @@ from typing import Any
 from stream_dp.evaluation import simulate
 from stream_dp.evaluation.panels.compare import Comparison, FormErrors, ReleaseComparison, compare
 from stream_dp.panel import Symbols
-from stream_dp.population.tables import Layout
+from stream_dp.population.tables import TableLayout
 from stream_dp.services.commands.send import truth
 from stream_dp.study import Study
 from stream_dp.studyfile import parse_study
@@ -100,7 +100,7 @@ def submissions() -> Case:
     """0 active, 2 withdrawn, 1 submitted an assessment; nobody is missing."""
     declared = study("submitted", (0, 2, 1), 9, "0.005", size=26_071)
     columns = {f"m{i}": str(i) for i in range(1, 10)}
-    layout = Layout("id", attribute="submitted", columns=columns)
+    layout = TableLayout("id", attribute="submitted", columns=columns)
     found = truth(declared, PANELS / "oulad_submit_monthly.csv", layout)
     return Case("oulad_submit_monthly.csv", declared, found, simulated=False)
 
@@ -110,7 +110,7 @@ def union() -> Case:
     declared = study("union", (0, 1), 15, "0.05", rows=5000, missing="absent")
     years = (68, 69, 70, 71, 72, 73, 75, 77, 78, 80, 82, 83, 85, 87, 88)
     columns = {f"y{year}": str(i) for i, year in enumerate(years, 1)}
-    layout = Layout("idcode", attribute="union", columns=columns)
+    layout = TableLayout("idcode", attribute="union", columns=columns)
     found = truth(declared, PANELS / "nlswork_union.csv", layout)
     return Case("nlswork_union.csv", declared, found, simulated=False)
 

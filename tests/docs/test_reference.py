@@ -17,7 +17,7 @@ from stream_dp.population.reports import Decoder
 from stream_dp.services import cli
 from stream_dp.services.markers import MARKER
 from stream_dp.studyfile import parse_study
-from stream_dp.studyfile.strata import KEYS
+from stream_dp.studyfile.strata import EXPANDED_KEYS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -33,8 +33,10 @@ def models():
 
 @pytest.mark.parametrize("model", models().values(), ids=lambda model: model.__name__)
 def test_every_key_of_a_study_file_has_words(model):
-    keys = model.model_fields.keys() | (study_keys.inline() if model is study_keys.Head else set())
-    words = study_keys.words(study_keys.Study if model is study_keys.Head else model)
+    keys = model.model_fields.keys() | (
+        study_keys.inline() if model is study_keys.StudyKeys else set()
+    )
+    words = study_keys.words(study_keys.Study if model is study_keys.StudyKeys else model)
     silent = keys - words.keys()
     assert not silent, f"{model.__name__}: write a sentence below {', '.join(sorted(silent))}"
 
@@ -45,17 +47,17 @@ def test_every_model_of_a_study_file_has_a_section():
 
     assert study_keys.inline(More) == study_keys.inline() | {"spans": study_keys.Waves}
     assert study_keys.models() - models().keys() == {"Study"}
-    assert study_keys.EXPANDED.keys() == set(KEYS)
+    assert study_keys.EXPANDED.keys() == set(EXPANDED_KEYS)
 
 
 def test_words_are_those_of_the_class_that_declares_the_field_last():
-    class Base(study_keys.Head):
+    class Base(study_keys.StudyKeys):
         name: str
         """Other words,
         on two lines."""
 
     assert study_keys.words(Base)["name"] == "Other words, on two lines."
-    assert study_keys.words(Base)["unit"] == study_keys.words(study_keys.Head)["unit"]
+    assert study_keys.words(Base)["unit"] == study_keys.words(study_keys.StudyKeys)["unit"]
 
 
 def test_limits_and_defaults_are_those_of_the_models():

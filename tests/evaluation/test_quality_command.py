@@ -20,7 +20,7 @@ from stream_dp.evaluation.data_sets import figures as quality_figures
 from stream_dp.evaluation.data_sets import households
 from stream_dp.evaluation.data_sets.quality import DataSetReport, Quality
 from stream_dp.evaluation.panels import repeat
-from stream_dp.population.tables import Layout
+from stream_dp.population.tables import TableLayout
 from stream_dp.services import cli
 from stream_dp.services.commands import evaluate as evaluating
 from stream_dp.services.commands.send import joined
@@ -94,7 +94,7 @@ def test_the_population_is_what_a_snapshot_holds() -> None:
         table = place / "truth.csv"
         write_truth(table)
         study = homes.setting.study
-        known, members = joined(study, table, Layout(), roster())
+        known, members = joined(study, table, TableLayout(), roster())
         (release,) = study.batches or ()
         held = evaluating.hierarchy(study, release, known, members, 2)
         kept = pyarrow.parquet.read_table(people)

@@ -13,7 +13,7 @@ from wire import CODECS, Raw, batch, produce
 
 from stream_dp.errors import Inconsistent
 from stream_dp.log.kafka import KafkaLog
-from stream_dp.population.reports import LARGEST
+from stream_dp.population.reports import LARGEST_REPORT
 from stream_dp.services.cli import main
 from stream_dp.services.dead_letters import reasons_of
 from stream_dp.services.jobs.records import JobBoard
@@ -129,7 +129,7 @@ def test_strange_headers_do_not_end_the_service(place, headers, value, capsys):
     assert accounting["received"] == 2
     assert reasons_of(letters) == accounting["rejected"]
     text = all(_is_text(name) for name, _ in headers)
-    small = sum(len(n) + len(v or b"") + 100 for n, v in headers) + len(GOOD) <= LARGEST
+    small = sum(len(n) + len(v or b"") + 100 for n, v in headers) + len(GOOD) <= LARGEST_REPORT
     assert rejected == len(letters) == (0 if value and text and small else 1)
     assert main(["rejected", str(here.path)]) == 0
     assert "\x1b" not in capsys.readouterr().out
@@ -144,7 +144,7 @@ def _is_text(name):
 
 def raws(rng):
     """A random record of another program."""
-    sizes = [0, 1, 40, 300, 300, 300, LARGEST, 100_000]
+    sizes = [0, 1, 40, 300, 300, 300, LARGEST_REPORT, 100_000]
 
     def some(most=8):
         return rng.choice([None, rng.randbytes(rng.choice(sizes[:most])), b"\0" * 400])

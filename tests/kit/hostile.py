@@ -64,15 +64,15 @@ def sound() -> list[Message]:
 def _data_set(study: Study, before: Message) -> Message:
     (declared,) = study.batches or ()
     sizes = np.array([1, 2, 3, 4] * 4)
-    names = dataset.columns(study, declared)
+    names = dataset.column_values(study, declared)
     groups = np.stack([np.arange(len(sizes)) % 2, sizes - 1], axis=1)
     people = np.arange(sizes.sum())[:, None] % 3
-    tables = dataset.tables(names, groups, people, np.repeat(np.arange(len(sizes)), sizes))
-    answers = dataset.measurements(["people"], np.array([40]), [Fraction(2)], np.array([1.4]))
+    tables = dataset.coded_tables(names, groups, people, np.repeat(np.arange(len(sizes)), sizes))
+    answers = dataset.measurement_table(["people"], np.array([40]), [Fraction(2)], np.array([1.4]))
     about = {"mechanism": "mwem", "notes": {"rounds": 3}, "simulated": True}
     spent = study.rho
-    held = dataset.certificate(study, declared, 4, tables, 1, about, declared.rho, spent)
-    parts = dataset.parts(tables, answers)
+    held = dataset.batch_certificate(study, declared, 4, tables, 1, about, declared.rho, spent)
+    parts = dataset.data_set_parts(tables, answers)
     return build_message(before.index + 1, before.hash, held.model_dump(mode="json"), parts)
 
 

@@ -11,7 +11,7 @@ from stream_dp.log.base import Batch, Stored, TopicInfo
 from stream_dp.log.message import START, build_message, message_records
 from stream_dp.panel import window_codes
 from stream_dp.privacy.noise import SeededNoise
-from stream_dp.release.panels import STUDY_TYPE, certificate, parts
+from stream_dp.release.panels import STUDY_TYPE, panel_certificate, panel_parts
 
 
 class Shelf:
@@ -97,9 +97,13 @@ def _published(study, counts, source, periods=None):
             spent += cost
             if step is None:
                 continue
-            told = certificate(study, declared, m, number, step, cost, spent, source.simulated)
+            told = panel_certificate(
+                study, declared, m, number, step, cost, spent, source.simulated
+            )
             held = told.model_dump(mode="json")
-            found.append(build_message(len(found), found[-1].hash, held, parts(step, told.columns)))
+            found.append(
+                build_message(len(found), found[-1].hash, held, panel_parts(step, told.columns))
+            )
     return found
 
 

@@ -9,7 +9,7 @@ import pytest
 from stream_dp.errors import Inconsistent
 from stream_dp.panel import window_codes
 from stream_dp.population import Population
-from stream_dp.population.cells import NULL, Cells
+from stream_dp.population.cells import CLEARED, Cells
 from stream_dp.studyfile import parse_study
 
 
@@ -131,7 +131,12 @@ def test_one_person_more_changes_nobody_elses_symbols():
 
 def test_the_last_word_counts_and_null_takes_it_back():
     one, study = np.array([1]), make()
-    for codes, expected in (([3, 1], 1), ([3, NULL], 0), ([NULL, 4], 4), ([2, NULL, 2], 2)):
+    for codes, expected in (
+        ([3, 1], 1),
+        ([3, CLEARED], 0),
+        ([CLEARED, 4], 4),
+        ([2, CLEARED, 2], 2),
+    ):
         population = Population(study)
         population.fold(cells(np.array([9]), 1, [4], start=100), [])
         for offset, code in enumerate(codes):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stream_dp.log.base import Stored
-from stream_dp.population.cells import EMPTY, NULL, Cells
+from stream_dp.population.cells import CLEARED, EMPTY, Cells
 from stream_dp.population.reports import REASONS, Decoder
 from stream_dp.studyfile import parse_study
 
@@ -64,8 +64,8 @@ def told(values, person="ann", period="2021-02", closed=0):
         ({"work": 12}, [], {"value": 1}),
         ({"work": "12"}, [(1, 2)], {}),
         ({"work": "absent"}, [(1, 3)], {}),
-        ({"poverty": None}, [(0, NULL)], {}),
-        ({"poverty": None, "work": None}, [(0, NULL), (1, NULL)], {}),
+        ({"poverty": None}, [(0, CLEARED)], {}),
+        ({"poverty": None, "work": None}, [(0, CLEARED), (1, CLEARED)], {}),
         ({"poverty": 2}, [], {"value": 1}),
         ({"poverty": "absent"}, [], {"value": 1}),
         ({"poverty": ""}, [], {"value": 1}),

@@ -8,7 +8,7 @@ import pytest
 
 from stream_dp.errors import UserError
 from stream_dp.population import tables as table
-from stream_dp.population.tables import Layout, reports, rows
+from stream_dp.population.tables import TableLayout, count_rows, read_reports
 from stream_dp.studyfile import parse_study
 
 STUDY = parse_study(
@@ -42,7 +42,7 @@ def read(tmp_path):
         else:
             path = tmp_path / (name or "table.csv")
             path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return [row for batch in reports(path, STUDY, Layout(**layout)) for row in batch]
+        return [row for batch in read_reports(path, STUDY, TableLayout(**layout)) for row in batch]
 
     return read
 
@@ -285,12 +285,14 @@ def test_many_rows_come_in_batches_in_order(read, tmp_path):
     text = "person,period,poverty\n" + "".join(f"p{i},2021-01,{i % 2}\n" for i in range(count))
     found = read(text)
     assert [person for person, _, _ in found] == [f"p{i}" for i in range(count)]
-    batches = list(reports(tmp_path / "table.csv", STUDY, Layout()))
+    batches = list(read_reports(tmp_path / "table.csv", STUDY, TableLayout()))
     assert len(batches) > 1
-    assert rows(tmp_path / "table.csv") == count
+    assert count_rows(tmp_path / "table.csv") == count
     read({"person": ["p"] * count, "period": ["2021-01"] * count, "poverty": [1] * count})
-    assert len([b for b in reports(tmp_path / "table.parquet", STUDY, Layout()) if b]) == 3
-    assert rows(tmp_path / "table.parquet") == count
+    assert (
+        len([b for b in read_reports(tmp_path / "table.parquet", STUDY, TableLayout()) if b]) == 3
+    )
+    assert count_rows(tmp_path / "table.parquet") == count
 
 
 def refused(read, content, **layout):
@@ -384,9 +386,9 @@ def test_columns_that_are_no_text_are_values_or_told(read, column):
 
 def test_files_that_are_not_there_or_of_another_kind(tmp_path, read):
     with pytest.raises(UserError, match="no such file"):
-        list(reports(tmp_path / "none.csv", STUDY, Layout()))
+        list(read_reports(tmp_path / "none.csv", STUDY, TableLayout()))
     with pytest.raises(UserError, match="no such file"):
-        list(reports(tmp_path, STUDY, Layout()))
+        list(read_reports(tmp_path, STUDY, TableLayout()))
     with pytest.raises(UserError, match=r"write tables as \.csv or \.parquet"):
         read("person,period,poverty\n", name="table.txt")
     for name in ("table.parquet",):

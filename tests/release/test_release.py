@@ -21,10 +21,10 @@ from stream_dp.privacy.zcdp import epsilon
 from stream_dp.release.panels import (
     SEEDED_NOISE,
     SYSTEM_NOISE,
-    Certificate,
-    certificate,
+    PanelCertificate,
     invariants_words,
-    parts,
+    panel_certificate,
+    panel_parts,
     read_columns,
     read_estimates,
     read_measurements,
@@ -90,7 +90,7 @@ def test_a_certificate_says_what_is_guaranteed(neighbours, place, period):
     declared = study.releases[place]
     made, step = stepped(study, declared, period)
     cost, spent = made.charges[period - 1], Fraction(3, 100)
-    found = certificate(study, declared, made, period, step, cost, spent, simulated=False)
+    found = panel_certificate(study, declared, made, period, step, cost, spent, simulated=False)
     held = json.loads(json.dumps(found.model_dump(mode="json")))
     months = [f"2021-0{i}" for i in range(1, period + 1)]
     first = period == 3 and place == 0
@@ -122,8 +122,8 @@ def test_a_certificate_says_what_is_guaranteed(neighbours, place, period):
     assert held["noise"] == SYSTEM_NOISE
     assert held["notes"] == step.notes
     assert held["code_version"] == __version__
-    assert Certificate.model_validate(held) == found
-    simulated = certificate(study, declared, made, period, step, cost, spent, simulated=True)
+    assert PanelCertificate.model_validate(held) == found
+    simulated = panel_certificate(study, declared, made, period, step, cost, spent, simulated=True)
     assert simulated.noise == SEEDED_NOISE
     assert "NOT PRIVATE" in simulated.noise
 
@@ -151,8 +151,10 @@ def test_the_guarantee_in_words(neighbours, words):
 def test_later_versions_may_say_more():
     study = make()
     made, step = stepped(study, study.releases[0], 3)
-    found = certificate(study, study.releases[0], made, 3, step, Fraction(0), Fraction(0), True)
-    assert Certificate.model_validate({**found.model_dump(mode="json"), "more": 1}) == found
+    found = panel_certificate(
+        study, study.releases[0], made, 3, step, Fraction(0), Fraction(0), True
+    )
+    assert PanelCertificate.model_validate({**found.model_dump(mode="json"), "more": 1}) == found
 
 
 # Sizes.
@@ -160,7 +162,7 @@ def test_later_versions_may_say_more():
 
 def all_fit(step, labels):
     """The parts of a step, checked to fit a record, also inside the journal."""
-    made = parts(step, labels)
+    made = panel_parts(step, labels)
     sent = build_message(1, START, {"any": "head"}, made)
     for record in message_records(
         sent, "releases", kind="k", source="s", content="application/x", time=1e9
@@ -219,7 +221,9 @@ def test_three_hundred_thousand_rows_with_the_longest_values():
     table = read_measurements(held)
     assert table["query"].to_pylist() == list(step.measurements.queries)
     assert table["value"].to_pylist() == step.measurements.values.tolist()
-    told = certificate(study, declared, made, 6, step, Fraction(1, 20), Fraction(1, 20), False)
+    told = panel_certificate(
+        study, declared, made, 6, step, Fraction(1, 20), Fraction(1, 20), False
+    )
     sent = build_message(6, "0" * 64, told.model_dump(mode="json"), held)
     assert len(sent.manifest) < 50_000
 
@@ -228,7 +232,7 @@ def test_measurements_hold_exact_variances_and_standard_errors():
     variances = (Fraction(1, 50), Fraction(1, 3), Fraction(10**9, 7))
     measured = Measurements(("total at-least 1",) * 3, np.array([-5, 0, 2**62]), variances)
     told = Estimates(("total at-least 1", "people"), np.array([-4.5, 2.0]), np.array([0.25, 3]))
-    held = parts(Step(np.zeros((2, 1), np.uint8), measured, told), ("1",))
+    held = panel_parts(Step(np.zeros((2, 1), np.uint8), measured, told), ("1",))
     table = read_measurements(tuple(held))
     assert table.schema.names == ["query", "value", "variance", "standard_error"]
     assert table["value"].to_pylist() == [-5, 0, 2**62]
@@ -246,7 +250,7 @@ def test_measurements_hold_exact_variances_and_standard_errors():
 
 def test_the_same_step_gives_the_same_bytes():
     study = make()
-    made = [parts(stepped(study, study.releases[0], 3)[1], ("a", "b", "c")) for _ in range(2)]
+    made = [panel_parts(stepped(study, study.releases[0], 3)[1], ("a", "b", "c")) for _ in range(2)]
     assert made[0] == made[1]
 
 
@@ -254,8 +258,12 @@ def test_a_release_can_be_read_with_arrow_and_json_alone():
     study = make()
     declared = study.releases[0]
     made, step = stepped(study, declared, 3)
-    told = certificate(study, declared, made, 3, step, Fraction(1, 40), Fraction(1, 40), False)
-    sent = build_message(4, "ab" * 32, told.model_dump(mode="json"), parts(step, told.columns))
+    told = panel_certificate(
+        study, declared, made, 3, step, Fraction(1, 40), Fraction(1, 40), False
+    )
+    sent = build_message(
+        4, "ab" * 32, told.model_dump(mode="json"), panel_parts(step, told.columns)
+    )
     published = message_records(sent, "releases", kind="k", source="s", content="c", time=None)
     *parts_, manifest = [record.value for record in published]
 

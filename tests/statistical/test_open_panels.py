@@ -18,7 +18,7 @@ from stream_dp.continual import FixedWindow, mechanism
 from stream_dp.continual.splits import project_to_limits
 from stream_dp.plan import plan_study
 from stream_dp.privacy.noise import SeededNoise
-from stream_dp.release.panels import Certificate, bias_words
+from stream_dp.release.panels import PanelCertificate, bias_words
 
 T, PEOPLE, ROWS, RUNS = 10, 1500, 3000, 24
 ABSENT = 2
@@ -158,4 +158,4 @@ def test_a_certificate_without_it_is_read():
     counts = [{"r0": np.array([500, 0, 0, 0])} for _ in range(4)]
     held = public_of(study, counts, Silent()).releases[0].certificate.model_dump(mode="json")
     del held["panel_bias"]
-    assert Certificate.model_validate(held).panel_bias is None
+    assert PanelCertificate.model_validate(held).panel_bias is None

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from stream_dp.errors import UserError
 from stream_dp.estimate.query import parse_query
-from stream_dp.study.alphabet import ABSENT, Alphabet, matching
+from stream_dp.study.alphabet import ABSENT, Alphabet, matching_codes
 
 values = st.lists(
     st.integers(-3, 99) | st.text("abé ;'\"", min_size=1, max_size=4),
@@ -31,7 +31,9 @@ GONE = Alphabet(("poverty", "job"), ((0, 1, ABSENT), ("yes", ABSENT)))
 def test_every_code_has_a_name_and_every_name_means_that_code(alphabet):
     names = [str(value) for value in alphabet.values]
     assert len(set(names)) == len(names)
-    assert [matching(name, alphabet.values) for name in names] == [[i] for i in range(len(names))]
+    assert [matching_codes(name, alphabet.values) for name in names] == [
+        [i] for i in range(len(names))
+    ]
 
 
 @given(alphabets)
@@ -61,7 +63,7 @@ def test_a_part_of_a_name_means_all_that_have_it(alphabet, data):
         for code, one in enumerate(itertools.product(*alphabet.parts))
         if all(one[i] == v for i, v in chosen.items()) and any(v != ABSENT for v in one)
     ]
-    assert matching(word, alphabet.values) == expected
+    assert matching_codes(word, alphabet.values) == expected
 
 
 def test_names_of_products():
@@ -76,10 +78,10 @@ def test_names_of_products():
 
 def test_words_that_mean_nothing():
     for word in ("", "poverty", "poverty=2", "job=yes&job=no", "=", "&", "poverty=1&", "yes", "1"):
-        assert matching(word, BOTH.values) == []
-    assert matching("poverty=1&poverty=1", BOTH.values) == [3, 4, 5]
-    assert matching("1", (0, 1)) == [1]
-    assert matching("a=1", (0, 1)) == []
+        assert matching_codes(word, BOTH.values) == []
+    assert matching_codes("poverty=1&poverty=1", BOTH.values) == [3, 4, 5]
+    assert matching_codes("1", (0, 1)) == [1]
+    assert matching_codes("a=1", (0, 1)) == []
 
 
 def bins(mask, q):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from stream_dp.study.periods import Periods, Schedule, seconds
+from stream_dp.study.periods import Periods, Schedule, duration_seconds
 
 HOUR = 3600
 
@@ -89,13 +89,13 @@ def test_a_first_period_may_be_a_number_or_a_date():
     ("text", "length"), [("3d", 259200), ("12h", 43200), ("30m", 1800), ("10s", 10), ("0s", 0)]
 )
 def test_lengths_of_time(text, length):
-    assert seconds(text) == length
+    assert duration_seconds(text) == length
 
 
 @pytest.mark.parametrize("text", ["", "3", "d", "3 d", "-1h", "1.5h", "3w", "1h30m", "3D"])
 def test_other_lengths_of_time_are_refused(text):
     with pytest.raises(ValueError, match="'3d', '12h'"):
-        seconds(text)
+        duration_seconds(text)
     with pytest.raises(ValidationError, match="'3d', '12h'"):
         Schedule(zone="UTC", grace=text)
 

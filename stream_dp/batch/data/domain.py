@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from stream_dp.errors import UserError
-from stream_dp.study.groups import SIZE
+from stream_dp.study.groups import SIZE_COLUMN
 
 MOST_VALUES = 1 << 15  # of a column: a query's targets are 16 bits, with -1 for free
 
@@ -137,8 +137,8 @@ class Domain:
     def __post_init__(self) -> None:
         names = [c.name for c in (*self.group, *self.person)]
         lines = [f"column '{n}': declared twice" for n in sorted(set(names)) if names.count(n) > 1]
-        if SIZE in names:
-            lines.append(f"column '{SIZE}': reserved for the number of a group's members")
+        if SIZE_COLUMN in names:
+            lines.append(f"column '{SIZE_COLUMN}': reserved for the number of a group's members")
         if not self.person:
             lines.append("domain: declare at least one attribute of persons")
         if not 1 <= self.most <= 1000:
@@ -156,7 +156,7 @@ class Domain:
     @cached_property
     def group_columns(self) -> tuple[Column, ...]:
         """The columns of `Hierarchy.groups`: the group attributes, then the size."""
-        return (*self.group, Column(SIZE, tuple(range(1, self.most + 1))))
+        return (*self.group, Column(SIZE_COLUMN, tuple(range(1, self.most + 1))))
 
     @cached_property
     def group_values(self) -> tuple[int, ...]:

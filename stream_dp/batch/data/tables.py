@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from stream_dp.celltext import cell_text, id_text
 from stream_dp.errors import UserError
-from stream_dp.study.groups import KEY
+from stream_dp.study.groups import KEY_COLUMN
 
 from .domain import Column, Domain, Hierarchy, Wide, role_faults
 
@@ -93,9 +93,10 @@ def to_tables(hierarchy: Hierarchy) -> tuple[pa.Table, pa.Table]:
     groups = _values(domain.group_columns, hierarchy.groups)
     people = _values(domain.person, hierarchy.people)
     return (
-        pa.table([numbers, *groups], names=[KEY, *(c.name for c in domain.group_columns)]),
+        pa.table([numbers, *groups], names=[KEY_COLUMN, *(c.name for c in domain.group_columns)]),
         pa.table(
-            [pa.array(hierarchy.group_of), *people], names=[KEY, *(c.name for c in domain.person)]
+            [pa.array(hierarchy.group_of), *people],
+            names=[KEY_COLUMN, *(c.name for c in domain.person)],
         ),
     )
 

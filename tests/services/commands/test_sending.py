@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from stream_dp.errors import UserError
 from stream_dp.population import tables as table
-from stream_dp.population.tables import Layout
+from stream_dp.population.tables import TableLayout
 from stream_dp.services.commands.send import encoded
 from stream_dp.studyfile import parse_study
 
@@ -41,7 +41,7 @@ STUDY = parse_study(
     }
 )
 PERIODS = ("2021", "2022", "2023")
-LONG, WIDE = Layout(), Layout(attribute="poverty")
+LONG, WIDE = TableLayout(), TableLayout(attribute="poverty")
 
 # What a table of people has, and what one row of it may have instead.
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\0"), max_size=5)
@@ -55,7 +55,7 @@ notes = st.text(st.sampled_from('a,"\n'), max_size=30)
 class Form:
     """A kind of file: rows as a strategy, how they are written, and their layout."""
 
-    def __init__(self, row: Any, write: Any, layout: Layout) -> None:
+    def __init__(self, row: Any, write: Any, layout: TableLayout) -> None:
         self.row, self.write, self.layout = row, write, layout
 
 

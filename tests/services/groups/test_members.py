@@ -12,7 +12,7 @@ import pyarrow.parquet
 import pytest
 
 from stream_dp.errors import UserError
-from stream_dp.population.tables import Layout
+from stream_dp.population.tables import TableLayout
 from stream_dp.services.cli import main
 from stream_dp.services.commands.groups import from_files
 from stream_dp.services.commands.send import encoded, joined
@@ -161,20 +161,20 @@ def test_members_and_reports_meet_by_the_rule(tmp_path: Path) -> None:
     truth = tmp_path / "truth.csv"
     rows = [f"{p},2021-0{n},1" for p in ("ann", " bea", "c\u00e9", "DAN") for n in (1, 2)]
     truth.write_text("\n".join(["person,period,work", *rows]) + "\n", "utf-8")
-    panel, members = joined(study(RULE), truth, Layout(), roster)
+    panel, members = joined(study(RULE), truth, TableLayout(), roster)
     assert panel["work"].sum() == 8
     assert panel["work"][members.slots].sum() == 8
     with pytest.raises(UserError, match="4 of 4 members of groups are not in it"):
-        joined(study(), truth, Layout(), roster)
+        joined(study(), truth, TableLayout(), roster)
 
 
 def test_a_key_is_the_same_for_every_spelling(tmp_path: Path) -> None:
     """So that all reports of a person lie in one partition, where the last value wins."""
     table = tmp_path / "reports.csv"
     table.write_text("person,period,work\nAnn ,2021-01,1\nann,2021-01,0\n")
-    sent = [record for batch in encoded(table, study(RULE), Layout()) for record in batch]
+    sent = [record for batch in encoded(table, study(RULE), TableLayout()) for record in batch]
     assert [key for key, _ in sent] == ["ann", "ann"]
     assert b'"Ann "' in sent[0][1]
-    plain = [record for batch in encoded(table, study(), Layout()) for record in batch]
+    plain = [record for batch in encoded(table, study(), TableLayout()) for record in batch]
     assert [key for key, _ in plain] == ["Ann ", "ann"]
     assert [value for _, value in plain] == [value for _, value in sent]

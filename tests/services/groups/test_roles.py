@@ -278,11 +278,13 @@ def result(homes: Homes, roles: list[int]) -> None:
     job = next(job for entry in homes.entries() for job in entry.jobs)
     names = {"groups": ["region", "size"], "people": ["place", "work"]}
     people = np.array([[role, 0] for role in roles])
-    made = dataset.tables(names, np.array([[0, 1]]), people, np.zeros(2, np.int64))
-    answers = dataset.measurements(["q"], np.array([1]), [Fraction(1)], np.array([1.0]))
+    made = dataset.coded_tables(names, np.array([[0, 1]]), people, np.zeros(2, np.int64))
+    answers = dataset.measurement_table(["q"], np.array([1]), [Fraction(1)], np.array([1.0]))
     head = {"mechanism": "m", "notes": {}, "simulated": False}
     with homes.worker() as worker:
-        worker.log.append(result_records(job.id, 1, "w", head, dataset.parts(made, answers)))
+        worker.log.append(
+            result_records(job.id, 1, "w", head, dataset.data_set_parts(made, answers))
+        )
 
 
 @pytest.mark.parametrize("roles", [[0, 0], [1, 2], [2, 3], [0, 1], [3, 0]])
@@ -300,7 +302,7 @@ def test_a_household_that_cannot_be_is_not_published(
     assert not taken
     assert any("whose roles are not as the study declares" in line for line in told)
     # Nor does anybody who checks what is public take it for one.
-    monkeypatch.setattr("stream_dp.services.releaser.results.valid", lambda *_: True)
+    monkeypatch.setattr("stream_dp.services.releaser.results.has_declared_roles", lambda *_: True)
     homes.run()
     with pytest.raises(Inconsistent, match="homes at 2021-03: a group has not the roles"):
         homes.public().verify()

@@ -18,7 +18,7 @@ from stream_dp.log.sqlite import SqliteLog
 from stream_dp.plan import plan_study
 from stream_dp.population import Population
 from stream_dp.population import cells as cells_module
-from stream_dp.population.cells import NULL, Cells
+from stream_dp.population.cells import CLEARED, Cells
 from stream_dp.population.reports import REASONS, Decoder
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.services import cli
@@ -158,7 +158,7 @@ def test_every_record_gives_cells_or_a_reason(batch, closed):
     assert set(cells.offset.tolist()) | {one.place for one in rejected} == set(range(len(batch)))
     assert (cells.period > closed).all()
     assert (cells.code[cells.attribute == 0] != 3).all()
-    assert set(cells.code.tolist()) <= {0, 1, 2, NULL}
+    assert set(cells.code.tolist()) <= {0, 1, 2, CLEARED}
 
 
 @settings(max_examples=200)

@@ -12,7 +12,7 @@ from test_fuzz import KEY, OPEN, STUDY_FILE, Service, balanced, raw, report, sec
 from stream_dp.log.base import MAX_BATCH, Record, Stored, memory_bytes
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.population import Population
-from stream_dp.population.reports import LARGEST, Decoder
+from stream_dp.population.reports import LARGEST_REPORT, Decoder
 from stream_dp.services.dead_letters import reasons_of
 from stream_dp.services.journal import read as read_journal
 from stream_dp.services.markers import close_marker
@@ -24,7 +24,7 @@ header_names = st.sampled_from(["stream-dp-close", "stream-dp-source", "", "h"])
     st.characters(exclude_categories=["Cs"]), max_size=9
 )
 header_values = st.none() | st.binary(max_size=9).filter(lambda v: not v.isdigit())
-large = st.sampled_from([LARGEST - 100, LARGEST, 90_000]).map(bytes)
+large = st.sampled_from([LARGEST_REPORT - 100, LARGEST_REPORT, 90_000]).map(bytes)
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -51,7 +51,7 @@ def test_whatever_a_record_is_it_is_accounted_for(tmp_path, records):
     assert balanced(accounting)
     assert accounting["received"] >= len(records)
     assert reasons_of(letters) == accounting["rejected"]
-    oversize = sum(memory_bytes(r.key, r.value, r.headers) > LARGEST for r in records)
+    oversize = sum(memory_bytes(r.key, r.value, r.headers) > LARGEST_REPORT for r in records)
     assert accounting["rejected"].get("unreadable", 0) >= oversize
     service.close_logs()
 
@@ -81,11 +81,11 @@ def test_a_report_with_the_header_of_a_marker_is_a_report(tmp_path):
 @pytest.mark.parametrize(
     ("how", "fits"),
     [
-        ({"value": LARGEST}, True),
-        ({"value": LARGEST + 1}, False),
-        ({"key": LARGEST + 1}, False),
-        ({"header": LARGEST + 1}, False),
-        ({"value": LARGEST - 400, "key": 200, "header": 200}, False),
+        ({"value": LARGEST_REPORT}, True),
+        ({"value": LARGEST_REPORT + 1}, False),
+        ({"key": LARGEST_REPORT + 1}, False),
+        ({"header": LARGEST_REPORT + 1}, False),
+        ({"value": LARGEST_REPORT - 400, "key": 200, "header": 200}, False),
     ],
 )
 def test_a_report_over_its_declared_size_is_unreadable(how, fits):
