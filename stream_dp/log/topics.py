@@ -253,6 +253,7 @@ class Topics:
                 if error.args[0].code() not in _MOVING or clock_module.monotonic() > deadline:
                     raise log_error(f"kafka: {what}", error) from None
                 clock_module.sleep(_SOON)
+                self._cluster()  # what the client knew of leaders may be older than a restart
 
     def describe(self, topic: str) -> TopicInfo:
         name = self.name(topic)

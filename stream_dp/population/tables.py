@@ -6,6 +6,7 @@ a fault that stops the file, are of the whole table.
 
 from __future__ import annotations
 
+import codecs
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -159,7 +160,16 @@ def _csv_batches(path: Path) -> Iterator[pa.RecordBatch]:
 
 
 def csv_names(path: Path) -> list[str]:
-    """The header of a CSV file, as the reader of its rows sees it. Raises ArrowException."""
+    """The header of a CSV file, as the reader of its rows sees it.
+
+    Raises ArrowException, and UnicodeDecodeError where any of the file is not UTF-8: pyarrow would
+    print a traceback for such a row before it refuses it.
+    """
+    decode = codecs.getincrementaldecoder("utf-8")().decode
+    with path.open("rb") as file:
+        for block in iter(lambda: file.read(CSV_BYTES), b""):
+            decode(block)
+        decode(b"", final=True)
     parse = pyarrow.csv.ParseOptions(
         newlines_in_values=True, invalid_row_handler=lambda row: "skip"
     )

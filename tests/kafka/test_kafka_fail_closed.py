@@ -173,7 +173,7 @@ def test_a_tampered_journal(place: Days, admin: AdminClient, refused: Callable[.
         ("2/panel/0", lambda _: b"\x00", "message 2 does not have the bytes of its manifest"),
         (
             "1/manifest",
-            lambda value: value.replace(b'"unit":"person"', b'"unit":"planet"'),
+            lambda value: value.replace(b'"code_version":"', b'"code_version":"9'),
             "message 2 does not follow the one before it (broken hash chain)",
         ),
     ],

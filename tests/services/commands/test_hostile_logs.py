@@ -66,6 +66,10 @@ def judged(words: list[str], capsys: pytest.CaptureFixture[str]) -> int:
         return code
     (line,) = said.err.splitlines()
     assert said.out == "", words
+    if "--json" in words:
+        error = json.loads(line)
+        assert error["code"] == code, (words, line)
+        (line,) = (f"stream-dp: {fault}" for fault in error["lines"])
     if code == 2:  # what was asked for is not there
         assert line.startswith(tuple(f"stream-dp: {word}" for word in ASKED)), (words, line)
     else:
@@ -168,6 +172,9 @@ def test_what_is_wrong_is_told_with_the_place_of_the_message(
     for words in commands(source, tmp_path):
         assert main(words) == 4
         (line,) = capsys.readouterr().err.splitlines()
+        if "--json" in words:
+            (fault,) = json.loads(line)["lines"]
+            line = f"stream-dp: {fault}"
         assert line.startswith(f"stream-dp: public log: message {chain.index(one)}: ")
         assert told in line
 

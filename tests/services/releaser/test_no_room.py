@@ -289,7 +289,7 @@ def test_a_read_only_file_system(disk: Path, finished: Place) -> None:
     for words in (["releases", place.public_source], ["verify", place.public_source]):
         assert command(*words)[0] == 0
     subprocess.run(["mount", "-o", "remount,rw", str(disk)], check=True)
-    assert command("run", place.file, "--until-idle")[0] == 0
+    assert command("run", place.file, "--until-idle", "--moved")[0] == 0
 
 
 # Logs that were cut
