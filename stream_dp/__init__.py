@@ -1,5 +1,101 @@
-"""stream-dp: continual release of differentially private synthetic data, from a stream."""
+"""stream-dp: continual release of differentially private synthetic data, from a stream.
 
-from importlib.metadata import version
+What a notebook or a script needs is here; each name is imported from its module when it is first
+used, so `import stream_dp` is quick.
+"""
 
-__version__ = version("stream-dp")
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .batch.base import Memory as Memory
+    from .batch.data.domain import Column as Column
+    from .batch.data.domain import Domain as Domain
+    from .batch.data.domain import Hierarchy as Hierarchy
+    from .batch.data.tables import from_tables as from_tables
+    from .batch.data.tables import to_tables as to_tables
+    from .batch.kinds import synthesizer as synthesizer
+    from .client import PublicLog as PublicLog
+    from .client import open as open
+    from .continual import Cumulative as Cumulative
+    from .continual import FixedWindow as FixedWindow
+    from .continual import Joint as Joint
+    from .continual import mechanism as mechanism
+    from .continual.base import Mechanism as Mechanism
+    from .continual.base import Step as Step
+    from .continual.counters import Counter as Counter
+    from .errors import Inconsistent as Inconsistent
+    from .errors import UserError as UserError
+    from .estimate.answer import Estimate as Estimate
+    from .log import open_log as open_log
+    from .log.base import LogError as LogError
+    from .log.memory import MemoryLog as MemoryLog
+    from .panel import Panel as Panel
+    from .panel import window_codes as window_codes
+    from .plan import Plan as Plan
+    from .plan import plan_study as plan_study
+    from .privacy.noise import SeededNoise as SeededNoise
+    from .privacy.noise import SystemNoise as SystemNoise
+    from .privacy.zcdp import epsilon as epsilon
+    from .privacy.zcdp import gaussian_rho as gaussian_rho
+    from .release.data_sets import BatchCertificate as BatchCertificate
+    from .release.data_sets import DataSet as DataSet
+    from .release.panels import PanelCertificate as PanelCertificate
+    from .release.published import PublishedRelease as PublishedRelease
+    from .services.script import run_study as run_study
+    from .study import BatchRelease as BatchRelease
+    from .study import Study as Study
+    from .studyfile import load_study as load_study
+    from .studyfile import parse_study as parse_study
+
+    __version__: str
+
+# Where each public name is, by module; the imports above say the same to a type checker.
+_MODULES = {
+    "batch.base": ("Memory",),
+    "batch.data.domain": ("Column", "Domain", "Hierarchy"),
+    "batch.data.tables": ("from_tables", "to_tables"),
+    "batch.kinds": ("synthesizer",),
+    "client": ("PublicLog", "open"),
+    "continual": ("Cumulative", "FixedWindow", "Joint", "mechanism"),
+    "continual.base": ("Mechanism", "Step"),
+    "continual.counters": ("Counter",),
+    "errors": ("Inconsistent", "UserError"),
+    "estimate.answer": ("Estimate",),
+    "log": ("open_log",),
+    "log.base": ("LogError",),
+    "log.memory": ("MemoryLog",),
+    "panel": ("Panel", "window_codes"),
+    "plan": ("Plan", "plan_study"),
+    "privacy.noise": ("SeededNoise", "SystemNoise"),
+    "privacy.zcdp": ("epsilon", "gaussian_rho"),
+    "release.data_sets": ("BatchCertificate", "DataSet"),
+    "release.panels": ("PanelCertificate",),
+    "release.published": ("PublishedRelease",),
+    "services.script": ("run_study",),
+    "study": ("BatchRelease", "Study"),
+    "studyfile": ("load_study", "parse_study"),
+}
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
+
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, from its module."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        value: Any = version("stream-dp")
+    elif name in _HOMES:
+        value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES, "__version__"})

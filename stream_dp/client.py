@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
+from contextlib import closing
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from .errors import UserError
 from .estimate.answer import LEVEL, Estimate, answer_query, release_query
@@ -17,8 +20,10 @@ from .estimate.estimator import StreamMeasurements
 from .estimate.measurements import PeriodMeasurements as Measurements
 from .estimate.measurements import releases_of_stream
 from .estimate.query import TotalQuery
+from .log import open_log
 from .log.base import Damaged, Log, LogError, Missing, Unavailable
 from .log.message import Message, read_messages
+from .log.settings import settings_from_environment
 from .panel import Panel
 from .privacy.ledger import BudgetExceeded, Charge, Ledger
 from .release.data_sets import DataSet
@@ -34,7 +39,26 @@ from .release.published import (
 from .study import CumulativeRelease, WindowRelease
 from .study.alphabet import ABSENT
 
-__all__ = ["LEVEL", "Estimate", "PublicLog", "PublishedRelease"]
+__all__ = ["LEVEL", "Estimate", "PublicLog", "PublishedRelease", "open"]
+
+
+def open(address: str) -> PublicLog:
+    """Reads and checks the public log at `sqlite:FILE` or at `kafka://host:port,.../prefix`.
+
+    A cluster's settings come from the file that STREAM_DP_KAFKA_SETTINGS names. Raises UserError,
+    LogError (Missing where nothing is published there yet), Inconsistent.
+
+    >>> import stream_dp
+    >>> stream_dp.open("poverty-public.db")
+    Traceback (most recent call last):
+    ...
+    stream_dp.errors.UserError: log 'poverty-public.db': write it as sqlite:FILE or kafka://host:port/prefix
+    """
+    settings, insecure = settings_from_environment(Path())
+    with closing(
+        open_log(address, Path(), public=True, readonly=True, kafka=settings, insecure=insecure)
+    ) as log:
+        return PublicLog(log)
 
 
 class PublicLog:
@@ -42,9 +66,28 @@ class PublicLog:
 
     Raises UserError, Inconsistent, Damaged, Unavailable.
 
-
+    log: only read here, so that it can be closed afterwards.
     keep: which tables of which releases stay in memory once they are checked; all of them by
-    default. An answer that needs another one raises ValueError.
+        default. An answer that needs another one raises ValueError.
+
+    >>> import pyarrow, stream_dp
+    >>> study = stream_dp.parse_study({
+    ...     "study": {"name": "work", "unit": "person", "neighbours": "replace_one",
+    ...               "rho": 1, "delta": "1/1000000", "population": {"size": 2},
+    ...               "periods": {"first": "2026-01", "every": "month", "count": 2}},
+    ...     "attributes": {"work": {"values": ["no", "yes"], "missing": "no"}},
+    ...     "releases": [{"name": "now", "kind": "window", "attribute": "work", "width": 1,
+    ...                   "rho": 1}],
+    ... })
+    >>> reports = pyarrow.table({"person": ["a", "b"], "period": ["2026-01"] * 2,
+    ...                          "work": ["yes", "no"]})
+    >>> public = stream_dp.run_study(study, reports, simulation_seed=1)
+    >>> [release.certificate.period for release in public.releases]
+    ['2026-01', '2026-02']
+    >>> public.panel("now").table().column_names
+    ['row', '2026-01', '2026-02']
+    >>> public.estimates("now").column_names
+    ['period', 'query', 'value', 'standard_error']
     """
 
     def __init__(self, log: Log, keep: TableFilter = keep_all) -> None:
@@ -110,8 +153,24 @@ class PublicLog:
         first, last = found[0].certificate.period, found[-1].certificate.period
         raise UserError(f"release '{name}': none at period '{period}'; it has {first} to {last}")
 
+    def estimates(self, name: str) -> pa.Table:
+        """The unbiased answers that every release of that name was published with.
+
+        A column `period`, and those of `PublishedRelease.estimates`: query, value, standard_error. Later
+        measurements make `estimate` more certain. Raises UserError where there are none.
+        """
+        return _by_period([(r.certificate.period, r.estimates) for r in self.of(name)])
+
+    def measurements(self, name: str) -> pa.Table:
+        """The noisy answers that every release of that name was published with.
+
+        A column `period`, and those of `PublishedRelease.measurements`: query, value, variance,
+        standard_error. Raises UserError where there are none.
+        """
+        return _by_period([(r.certificate.period, r.measurements) for r in self.of(name)])
+
     def panel(self, name: str, period: str | None = None) -> Panel:
-        """The synthetic panel up to a period, or up to the last one."""
+        """The synthetic panel up to a period, or up to the last one; `table()` is in Arrow."""
         return self._panel(name, self.at(name, period).certificate.period)
 
     def _panel(self, name: str, last: str) -> Panel:
@@ -261,3 +320,11 @@ class PublicLog:
             f"consecutive {min(2, width)} of last {width} {what}",
             *totals,
         ]
+
+
+def _by_period(tables: list[tuple[str, pa.Table]]) -> pa.Table:
+    """The tables below each other, with a first column that says of which period each is."""
+    return pa.concat_tables(
+        table.add_column(0, "period", pa.array([period] * table.num_rows, pa.string()))
+        for period, table in tables
+    )

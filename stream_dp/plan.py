@@ -33,6 +33,8 @@ class PlannedRelease:
 
 @dataclass(frozen=True)
 class Plan:
+    """What each release of a study costs in every period, and how large its errors will be."""
+
     study: Study
     releases: tuple[PlannedRelease, ...]
 
