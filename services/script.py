@@ -18,7 +18,7 @@ from stream_dp.privacy.noise import SeededNoise, SystemNoise
 from stream_dp.study import Study
 
 from .commands.send import encoded
-from .releaser.inputs import close_marker
+from .markers import close_marker
 from .releaser.releaser import Releaser
 from .snapshots import Snapshots
 from .topics import CLOCK, REPORTS
