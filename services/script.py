@@ -13,7 +13,7 @@ from stream_dp.errors import UserError
 from stream_dp.log.base import Record
 from stream_dp.log.memory import MemoryLog
 from stream_dp.plan import plan_study
-from stream_dp.population.tables import Layout
+from stream_dp.population.tables import TableLayout
 from stream_dp.privacy.noise import SeededNoise, SystemNoise
 from stream_dp.study import Study
 
@@ -59,7 +59,7 @@ def run_study(
         table = folder / "reports.parquet"
         pyarrow.parquet.write_table(reports, table)
         log.create({REPORTS: 1})
-        for batch in encoded(table, study, Layout(attribute=attribute), quiet=True):
+        for batch in encoded(table, study, TableLayout(attribute=attribute), quiet=True):
             log.append(Record(REPORTS, value, key.encode()) for key, value in batch)
         log.append([close_marker(study.periods.count, 0)])
         snapshots = Snapshots("snapshots", folder)

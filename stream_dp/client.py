@@ -156,8 +156,9 @@ class PublicLog:
     def estimates(self, name: str) -> pa.Table:
         """The unbiased answers that every release of that name was published with.
 
-        A column `period`, and those of `PublishedRelease.estimates`: query, value, standard_error. Later
-        measurements make `estimate` more certain. Raises UserError where there are none.
+        A column `period`, and those of `PublishedRelease.estimates`: query, value,
+        standard_error. Later measurements make `estimate` more certain. Raises UserError where
+        there are none.
         """
         return _by_period([(r.certificate.period, r.estimates) for r in self.of(name)])
 
