@@ -74,7 +74,7 @@ def test_privacy_noise_is_not_of_numpy_or_jax(monkeypatch):
 
     monkeypatch.setattr(SeededNoise, "draw", none)
     monkeypatch.setattr(SeededNoise, "top", none)
-    monkeypatch.setattr("stream_dp.batch.hpd.mixture.synthesizer.HPD.sample", none)
+    monkeypatch.setattr("stream_dp.batch.hpd.mixture.HPD.sample", none)
     monkeypatch.setattr(np.random, "default_rng", none)
     monkeypatch.setattr("jax.random.gumbel", none)
     made = mixture.fit(TRUTH, release("hpd-fixed"), SystemNoise(), Memory(), lambda *told: None)

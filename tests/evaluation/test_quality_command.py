@@ -114,7 +114,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         seen.append(words)
         return [Quality("m", label, "data set", "people", 1, 0.5, 0.1) for label, _ in words[1]]
 
-    monkeypatch.setattr(households, "evaluate", instead)
+    monkeypatch.setattr(households, "evaluate_data_sets", instead)
     return seen
 
 

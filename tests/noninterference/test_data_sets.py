@@ -45,7 +45,7 @@ def run(path: Path, more: list[Record]) -> dict[str, bytes | str]:
     with pytest.MonkeyPatch.context() as patch:
         secrets_fixed(patch)
         patch.setattr("stream_dp.log.sqlite.clock_module.time", lambda: 1e9)
-        patch.setattr("stream_dp.log.sqlite.place_of", lambda path: "1/0")
+        patch.setattr("stream_dp.log.sqlite.file_place", lambda path: "1/0")
         send_roster(homes.setting, roster())
         for number in range(1, PERIODS + 1):
             own = [r for r in more if f'"{LABELS[number - 1]}"'.encode() in (r.value or b"")]
