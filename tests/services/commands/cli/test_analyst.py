@@ -1,0 +1,238 @@
+"""`releases`, `export`, `estimate`, `verify`, `evaluate`, and exit codes of the process."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+from trial import MONTHS, STUDY
+
+# releases, export, estimate, verify
+
+
+def test_releases(source, stream_dp, as_json):
+    held = as_json("releases", source)
+    assert held["study"] == "poverty"
+    names = [(r["release"], r["period"]) for r in held["releases"]]
+    assert names == [
+        ("months", "2021-01"),
+        ("pairs", "2021-02"),
+        ("months", "2021-02"),
+        ("pairs", "2021-03"),
+        ("months", "2021-03"),
+    ]
+    spent = [Fraction(r["rho_spent"]) for r in held["releases"]]
+    assert spent == sorted(spent)
+    assert spent[-1] == Fraction(3, 4)
+    assert held["head"] == held["releases"][-1]["hash"]
+    text = stream_dp("releases", source)
+    assert text.startswith("study poverty: A small trial\n")
+    assert text.rstrip().endswith(f"head {held['head']}")
+    assert len(text.splitlines()) == 3 + len(names)
+
+
+@pytest.mark.parametrize(("period", "columns"), [(None, 3), ("2021-02", 2)])
+def test_export(source, stream_dp, as_json, tmp_path, period, columns):
+    options = ["--period", period] if period else []
+    out = stream_dp("export", source, "pairs", tmp_path / "panel.parquet", *options)
+    table = pyarrow.parquet.read_table(tmp_path / "panel.parquet")
+    assert table.column_names == ["row", *MONTHS[:columns]]
+    assert f"{table.num_rows} synthetic rows, 2021-01 to {MONTHS[columns - 1]}" in out
+    assert out.splitlines()[-1].startswith("panel bias: ")
+    held = as_json("export", source, "pairs", tmp_path / "panel.csv", *options)
+    assert held["rows"] == table.num_rows
+    assert held["panel_bias"].endswith("use 'estimate'")
+    with (tmp_path / "panel.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [int(r["2021-01"]) for r in rows] == table["2021-01"].to_pylist()
+    assert {r["2021-02"] for r in rows} <= {"0", "1"}
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["none", "out.csv"], "release 'none': the study has no such release; it has pairs, month"),
+        (["pairs", "out.xlsx"], "write it as .parquet or .csv"),
+        (["pairs", "out"], "write it as .parquet or .csv"),
+        (["pairs", "no/where/out.csv"], "cannot be written"),
+        (["pairs", "no/where/out.parquet"], "cannot be written"),
+        (["pairs", "out.csv", "--period", "2021-01"], "none at period '2021-01'; it has 2021-02"),
+        (["pairs", "out.csv", "--period", "x"], "none at period 'x'"),
+    ],
+)
+def test_what_cannot_be_exported(source, stream_dp, tmp_path, monkeypatch, words, told):
+    monkeypatch.chdir(tmp_path)
+    assert told in stream_dp("export", source, *words, code=2)
+    assert not list(tmp_path.glob("out*"))
+
+
+def test_estimate(source, stream_dp, as_json):
+    query = "at-least 1 of last 2 poverty=1"
+    held = as_json("estimate", source, "pairs", query)
+    assert held["query"] == query
+    assert (held["period"], held["measure"]) == ("2021-03", "share")
+    low, high = held["interval"]
+    assert low < held["value"] < high
+    assert held["standard_error"] > 0
+    counted = as_json("estimate", source, "pairs", query, "--count", "--period", "2021-02")
+    assert (counted["period"], counted["measure"]) == ("2021-02", "count")
+    assert held == as_json("estimate", source, "pairs", query, "--share")
+    text = stream_dp("estimate", source, "pairs", query)
+    assert f"{query} at 2021-03 (share of households)" in text
+    assert f"{held['value']:.5f}" in text
+    assert "95% interval" in text
+    # Nearly everybody has the event every month: of 60 places all but noise.
+    total = as_json("estimate", source, "months", "total at-least 3", "--count")
+    assert abs(total["value"] - 60) < 6 * total["standard_error"]
+
+
+def test_estimate_lists_what_can_be_asked(source, stream_dp, as_json):
+    everything = as_json("estimate", source)
+    assert set(everything) == {"pairs", "months"}
+    assert as_json("estimate", source, "months") == {"months": everything["months"]}
+    text = stream_dp("estimate", source)
+    for name, queries in everything.items():
+        for query in queries:
+            assert query in text
+            as_json("estimate", source, name, query)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["none"], "the study has no such release; it has pairs, months"),
+        (["none", "pattern 1"], "the study has no such release; it has pairs, months"),
+        (["pairs", "poor"], "not understood; write"),
+        (["pairs", "pattern 2"], "'2' is no value; the values are 0, 1"),
+        (["pairs", "pattern 1 1 1"], "looks at 3 periods and the release at 2"),
+        (["pairs", "total at-least 1"], "ask a window release for a pattern"),
+        (["months", "pattern 1"], "total at-least"),
+        (["months", "total at-least 4"], "ask for 1 to 3 periods"),
+        (["pairs", "pattern 1", "--period", "2021-01"], "none at period '2021-01'"),
+    ],
+)
+def test_what_cannot_be_estimated(source, stream_dp, words, told):
+    err = stream_dp("estimate", source, *words, code=2)
+    assert told in err
+    assert len(err.splitlines()) == 1
+
+
+def test_verify(source, finished, stream_dp, as_json):
+    held = as_json("verify", source)
+    text = stream_dp("verify", source)
+    assert text.rstrip().endswith(f"head {held['head']}")
+    with_study = source.endswith(".toml")
+    assert any("journal and public log agree" in line for line in held["verified"]) == with_study
+    kept = as_json("releases", source)["releases"][1]["hash"]
+    assert "kept elsewhere is in the chain" in stream_dp("verify", source, "--head", kept)
+    err = stream_dp("verify", source, "--head", "0" * 64, code=4)
+    assert "the hash kept elsewhere is not in its chain" in err
+
+
+def test_verify_finds_a_changed_byte(finished, tmp_path, stream_dp):
+    data = (finished / "public.db").read_bytes()
+    # A name inside a manifest, so that the file is still a log.
+    assert b"A small trial" in data
+    (tmp_path / "changed.db").write_bytes(data.replace(b"A small trial", b"A large trial"))
+    for words in (["verify"], ["releases"], ["estimate"]):
+        err = stream_dp(words[0], f"sqlite:{tmp_path / 'changed.db'}", *words[1:], code=4)
+        assert "message" in err
+
+
+@pytest.mark.parametrize("command", ["releases", "verify", "estimate"])
+def test_public_logs_that_are_not_there(study, tmp_path, stream_dp, command):
+    assert "no such log" in stream_dp(command, f"sqlite:{tmp_path / 'none.db'}", code=2)
+    assert "write it as sqlite:FILE" in stream_dp(command, "postgres:x", code=2)
+    assert "public.db" in stream_dp(command, study, code=2)
+    err = stream_dp(command, tmp_path / "public.db", code=2)
+    assert f"name a public log as sqlite:{tmp_path / 'public.db'}" in err
+    (tmp_path / "notes.db").write_bytes(b"notes " * 1000)
+    err = stream_dp(command, f"sqlite:{tmp_path / 'notes.db'}", code=2)
+    assert "not a log of stream-dp" in err
+    assert not (tmp_path / "public.db").exists()
+
+
+def test_the_confidential_log_is_no_public_log(finished, stream_dp):
+    err = stream_dp("releases", f"sqlite:{finished / 'poverty.db'}", code=2)
+    assert "public log" in err
+
+
+# evaluate
+
+
+@pytest.fixture
+def _one_process(monkeypatch):
+    monkeypatch.setattr("stream_dp.evaluation.panels.repeat._cores", lambda: 1)
+
+
+@pytest.mark.usefixtures("_one_process")
+def test_evaluate(study, stream_dp, as_json):
+    table = study.parent / "reports.csv"
+    held = as_json("evaluate", study, table, "--repetitions", "3")
+    assert held["confidential"] is True
+    assert "CONFIDENTIAL" in stream_dp("evaluate", study, table, "--repetitions", "2").upper()
+
+
+@pytest.mark.usefixtures("_one_process")
+def test_evaluate_asks_products_of_open_attributes_by_their_names(tmp_path, stream_dp, as_json):
+    text = STUDY.replace("missing = 0", 'missing = "absent"')
+    text = text.replace('attribute = "poverty"', 'attribute = ["poverty", "work"]')
+    study, table = tmp_path / "open.toml", tmp_path / "long.csv"
+    study.write_text(text)
+    work = ["no", "half day"]
+    told = [f"p{i},2021-0{t},{i % 2},{work[i * t % 3 % 2]}" for i in range(40) for t in (1, 2, 3)]
+    table.write_text("\n".join(["person,period,poverty,work", *told]) + "\n")
+    found = as_json("evaluate", study, table, "--repetitions", "2")
+    assert "at-least 1 of last 2 'poverty=" in json.dumps(found)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["reports.csv", "--repetitions", "1"], "--repetitions: give at least 2"),
+        (["reports.csv", "--seed", "-1"], "seed"),
+        (["none.csv"], "no such file"),
+        (["reports.csv", "--person", "id"], "no column 'id'"),
+        (["bad.csv"], "no value of it fits the study"),
+    ],
+)
+def test_wrong_words_of_evaluate(study, monkeypatch, stream_dp, words, told):
+    monkeypatch.chdir(study.parent)
+    Path("bad.csv").write_text("person,period,poverty\n")
+    assert told in stream_dp("evaluate", study, *words, code=2)
+
+
+# As a process.
+
+
+def process(*words, **options):
+    command = [sys.executable, "-m", "stream_dp.services.cli", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, **options)
+
+
+def test_exit_codes_of_the_process(finished, tmp_path):
+    done = process("check", tmp_path / "none.toml")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert len(done.stderr.splitlines()) == 1
+    done = process("verify", finished / "study.toml", "--head", "0" * 64)
+    assert (done.returncode, done.stdout) == (4, "")
+    done = process("releases", finished / "study.toml", "--json", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["study"] == "poverty"
+
+
+def test_nothing_is_said_when_the_reader_leaves(finished):
+    read, write_ = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "stream_dp.services.cli", "releases"]
+    done = subprocess.run(
+        [*command, str(finished / "study.toml")], stdout=write_, stderr=subprocess.PIPE
+    )
+    os.close(write_)
+    assert done.stderr == b""
+    assert done.returncode == 1

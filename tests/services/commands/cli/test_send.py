@@ -1,0 +1,74 @@
+"""`send`: tables of both layouts, and those that cannot be read."""
+
+import pytest
+
+# send
+
+
+def test_send_says_how_many_reports_it_sent(study, stream_dp, as_json):
+    table = study.parent / "reports.csv"
+    assert stream_dp("send", study, table) == f"{table}: 150 reports sent\n"
+    assert as_json("send", study, table) == {"sent": {str(table): 150}}
+
+
+def test_send_a_wide_table(study, stream_dp, as_json):
+    table = study.parent / "wide.csv"
+    table.write_text("id,m1,m2,2021-03\na,0,1,\nb,,1,1\n")
+    layout = ["--person", "id", "--attribute", "poverty", "--columns", "m1=2021-01,m2=2021-02"]
+    assert as_json("send", study, table, *layout) == {"sent": {str(table): 4}}
+    stream_dp("close", study, "2021-03")
+    stream_dp("run", study, "--until-idle")
+    assert as_json("status", study)["cells_at_last_cut"]["accepted"] == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--person", "id"], "no column 'id'; name the ids' with --person"),
+        (["--period", "month"], "no column 'month'; name it with --period"),
+        (["--attribute", "age"], "attribute 'age': not declared; there are poverty, work"),
+        (["--attribute", "poverty"], "a column for each period, or --columns NAME=PERIOD"),
+        (["--columns", "poverty"], "--columns: write COL=NAME,COL=NAME, not 'poverty'"),
+        (["--columns", "a=poverty"], "no column 'a' to rename"),
+    ],
+)
+def test_wrong_options_of_send(study, stream_dp, options, told):
+    table = study.parent / "reports.csv"
+    assert told in stream_dp("send", study, table, *options, code=2)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("none.csv", None, "no such file"),
+        ("table.txt", b"person,period,poverty\n", "write tables as .csv or .parquet"),
+        ("empty.csv", b"", "cannot be read as a table"),
+        ("ragged.csv", b"person,period,poverty\na,2021-01\n", "cannot be read as a table"),
+        ("latin.csv", b"person,period,poverty\n\xe9,2021-01,1\n", "cannot be read as a table"),
+        ("fake.parquet", b"person,period,poverty\n", "cannot be read as a table"),
+        ("empty.parquet", b"", "cannot be read as a table"),
+    ],
+)
+def test_wrong_files_of_send(study, stream_dp, name, content, told):
+    path = study.parent / name
+    if content is not None:
+        path.write_bytes(content)
+    err = stream_dp("send", study, path, code=2)
+    assert told in err
+    assert str(path) in err
+    assert len(err.splitlines()) == 1
+
+
+def test_sending_twice_changes_no_release(study, stream_dp, as_json):
+    table = study.parent / "reports.csv"
+    for _ in range(2):
+        stream_dp("send", study, table)
+    stream_dp("close", study, "2021-03")
+    stream_dp("run", study, "--until-idle")
+    assert as_json("status", study)["cells_at_last_cut"] == {
+        "received": 600,
+        "accepted": 300,
+        "superseded": 300,
+        "rejected": {},
+        "pending": 0,
+    }

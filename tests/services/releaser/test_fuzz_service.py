@@ -1,0 +1,182 @@
+"""The whole service: received = accepted + superseded + rejected + pending."""
+
+import json
+import threading
+import uuid
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from kit.arrivals import BOUNDED, OPEN, PERIODS, any_value, people, raw, report_bytes, wild
+
+from stream_dp.client import PublicLog
+from stream_dp.log.base import Record
+from stream_dp.log.sqlite import SqliteLog
+from stream_dp.plan import plan_study
+from stream_dp.population.reports import REASONS
+from stream_dp.privacy.noise import SeededNoise
+from stream_dp.services.dead_letters import reasons_of
+from stream_dp.services.journal import read as read_journal
+from stream_dp.services.markers import close_marker
+from stream_dp.services.releaser.releaser import Releaser
+from stream_dp.services.snapshots import Snapshots
+from stream_dp.services.topics import DEAD_LETTERS, REPORTS
+
+# The whole service.
+
+
+class Service:
+    """A releaser on two files, with simulated noise."""
+
+    def __init__(self, folder, study, partitions=2):
+        folder.mkdir()
+        self.study, self.folder, self.partitions = study, folder, partitions
+        self.log = SqliteLog(folder / "log.db", timed=(REPORTS,))
+        self.public = SqliteLog(folder / "public.db", public=True)
+        # Durability is not what is tested here.
+        for log in (self.log, self.public):
+            log._db.execute("PRAGMA synchronous = OFF")
+        self.log.create({REPORTS: partitions})
+        self.lines = []
+
+    def close_logs(self):
+        self.log.close()
+        self.public.close()
+
+    def mark(self, number):
+        self.log.append(close_marker(number, p) for p in range(self.partitions))
+
+    def run(self):
+        return Releaser(
+            plan_study(self.study),
+            self.log,
+            self.public,
+            Snapshots("snapshots", self.folder),
+            self.partitions,
+            source=SeededNoise(1),
+            tell=self.lines.append,
+            stop=threading.Event(),
+        ).run(until_idle=True)
+
+    def letters(self):
+        letters, batch = [], None
+        while batch is None or not batch.at_end:
+            start = {0: 0} if batch is None else batch.next
+            batch = self.log.read(DEAD_LETTERS, start, 100_000, 0)
+            letters += batch.records
+        return letters
+
+    def accounting(self):
+        return read_journal(self.log)[-1].message.head["accounting"]
+
+
+def balanced(accounting):
+    return accounting["received"] == (
+        accounting["accepted"]
+        + accounting["superseded"]
+        + sum(accounting["rejected"].values())
+        + accounting["pending"]
+    )
+
+
+SECRET = "Zq7secret"
+secret_reports = st.fixed_dictionaries(
+    {
+        "person": people | st.just(SECRET) | wild,
+        "period": st.sampled_from([*PERIODS, SECRET, 2001]) | wild,
+        "values": st.dictionaries(
+            st.sampled_from(["a", "b", "c", SECRET]), any_value | st.just(SECRET), max_size=3
+        ),
+    }
+).map(lambda r: json.dumps(r).encode())
+
+
+@pytest.mark.parametrize("study", [OPEN, BOUNDED], ids=["open", "bounded"])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    segments=st.lists(
+        st.lists(st.tuples(st.integers(0, 1), secret_reports | raw), max_size=12),
+        min_size=len(PERIODS),
+        max_size=len(PERIODS),
+    ),
+    stop=st.booleans(),
+)
+def test_the_service_lives_and_accounts_for_everything(tmp_path, study, segments, stop):
+    service = Service(tmp_path / uuid.uuid4().hex, study)
+    for number, segment_ in enumerate(segments, 1):
+        service.log.append(Record(REPORTS, v, b"k", (), p) for p, v in segment_)
+        service.mark(number)
+        if stop or number == len(segments):
+            assert service.run() is (number == len(segments))
+            accounting = service.accounting()
+            assert balanced(accounting)
+            assert reasons_of(service.letters()) == accounting["rejected"]
+    assert accounting["pending"] == 0
+    assert all(count >= 0 for count in accounting["rejected"].values())
+    for line in service.lines:
+        assert SECRET not in line
+    for letter in service.letters():
+        assert SECRET.encode() not in (letter.key or b"")
+        assert all(SECRET.encode() not in value for _, value in letter.headers)
+    periods = [r.certificate.period for r in PublicLog(service.public).of("wa")]
+    assert periods == list(PERIODS[1:])
+    service.close_logs()
+
+
+def test_a_record_that_fails_twice_is_counted_twice(tmp_path):
+    service = Service(tmp_path / "s", BOUNDED, partitions=1)
+    # Everybody's a is unusable and b is good, but there is no place for two of them.
+    service.log.append(Record(REPORTS, report_bytes(f"p{i}", a=99, b="x")) for i in range(6))
+    service.mark(1)
+    service.run()
+    accounting = service.accounting()
+    assert accounting["rejected"] == {"full": 2, "value": 6}
+    assert reasons_of(service.letters()) == accounting["rejected"]
+    assert balanced(accounting)
+    service.close_logs()
+
+
+@pytest.mark.parametrize("word", [b"", b"x", b"0", b"-1", b"1.5", b"100000", b"\xb2"])
+def test_a_record_that_only_looks_like_a_marker_is_not_lost(tmp_path, word):
+    service = Service(tmp_path / "s", OPEN)
+    header = (("stream-dp-close", word),)
+    service.log.append([Record(REPORTS, report_bytes("p", a=1), None, header, 0)])
+    service.log.append([Record(REPORTS, None, None, header, 1)])
+    assert service.run() is False
+    service.mark(1)
+    service.run()
+    accounting = service.accounting()
+    assert accounting["received"] == 2
+    assert accounting["accepted"] == 1
+    assert reasons_of(service.letters()) == accounting["rejected"] == {"unreadable": 1}
+    service.close_logs()
+
+
+def test_dead_letters_hold_the_record_and_say_where_it_was(tmp_path):
+    service = Service(tmp_path / "s", OPEN)
+    bad = report_bytes(SECRET, "1999", a=1, b="x")
+    service.log.append([Record(REPORTS, report_bytes("p"), None, (), 1)])
+    service.log.append([Record(REPORTS, bad, b"key", (("h", b"1"),), 1)])
+    service.mark(1)
+    service.run()
+    first, second = service.letters()
+    held = dict(second.headers)
+    assert second.value == bad
+    assert second.key == b"reports/1/1"
+    assert held["__connect.errors.topic"] == b"reports"
+    assert (held["__connect.errors.partition"], held["__connect.errors.offset"]) == (b"1", b"1")
+    assert held["__connect.errors.exception.message"] == REASONS["period"].encode()
+    assert held["stream-dp-cells"] == b"period=2"
+    assert dict(first.headers)["stream-dp-cells"] == b"unreadable=1"
+    service.close_logs()
+
+
+def test_records_of_the_largest_size_that_fail_are_kept(tmp_path):
+    service = Service(tmp_path / "s", OPEN)
+    service.log.append([Record(REPORTS, b"x" * 1_000_000)])
+    service.mark(1)
+    service.run()
+    (letter,) = service.letters()
+    assert letter.value.startswith(b"x" * 900_000)
+    assert service.accounting()["rejected"] == {"unreadable": 1}
+    service.close_logs()
