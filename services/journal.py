@@ -73,7 +73,7 @@ class Entry:
     @property
     def jobs(self) -> list[Job]:
         """The batch jobs that this close begins."""
-        return [Job.of(held, self.number) for held in self.message.head.get("jobs", [])]
+        return [Job.of(fields, self.number) for fields in self.message.head.get("jobs", [])]
 
     @property
     def number(self) -> int:
@@ -103,8 +103,30 @@ class Entry:
     @property
     def snapshot(self) -> tuple[str, str]:
         """Name and SHA-256 of the population's snapshot."""
-        held = self.message.head["snapshot"]
-        return held["name"], held["sha256"]
+        snapshot = self.message.head["snapshot"]
+        return snapshot["name"], snapshot["sha256"]
+
+    @property
+    def key(self) -> bytes:
+        """Of the hash of ids. Genesis alone has it."""
+        return bytes.fromhex(self.message.head["key"])
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the study's noise is seeded. Genesis alone says it."""
+        return bool(self.message.head["simulated"])
+
+    @property
+    def groups(self) -> str | None:
+        """The hash of the table of groups that genesis binds; None without batch releases."""
+        digest: str | None = self.message.head.get("groups")
+        return digest
+
+    @property
+    def accounting(self) -> dict[str, Any] | None:
+        """What became of all cells up to the cut; None for entries that close no period."""
+        cells: dict[str, Any] | None = self.message.head.get("accounting")
+        return cells
 
     @property
     def published(self) -> list[str]:
@@ -116,11 +138,11 @@ class Entry:
 
     def public_records(self) -> list[Record]:
         """The records to be published, as they were decided."""
-        found = []
-        for name, data in self.message.parts:
-            if name.startswith("public/"):
-                found.append(msgspec.msgpack.decode(data, type=Record))
-        return found
+        return [
+            msgspec.msgpack.decode(data, type=Record)
+            for name, data in self.message.parts
+            if name.startswith("public/")
+        ]
 
 
 def genesis(
@@ -136,13 +158,13 @@ def genesis(
     groups: the hash of the table of groups, where the study has batch releases. places: of the
     files of both logs.
     """
-    head = {
+    manifest = {
         "type": STUDY_TYPE,
         "study": msgspec.json.decode(study.canonical()),
         "study_hash": study.hash,
         "code_version": __version__,
     }
-    declared = build_message(0, START, head, [])
+    declared = build_message(0, START, manifest, [])
     public = message_records(
         declared,
         TOPIC,
@@ -151,7 +173,7 @@ def genesis(
         content="application/json",
         time=None,
     )
-    held = {
+    head = {
         "type": GENESIS,
         "number": 0,
         "study_hash": study.hash,
@@ -166,11 +188,12 @@ def genesis(
         **({} if groups is None else {"groups": groups}),
         **({"places": dict(places)} if places and any(places.values()) else {}),
     }
-    return build_message(0, START, held, _parts(public, {}))
+    return build_message(0, START, head, _parts(public, {}))
 
 
 def close(
     before: Message,
+    *,
     number: int,
     cut: Positions,
     marks: Mapping[int, int],
@@ -183,8 +206,21 @@ def close(
     public: Sequence[Record],
     hashes: Sequence[str],
 ) -> Message:
-    """The entry that closes a period, after the entry `before`."""
-    held = {
+    """The entry that closes a period, after the entry `before`.
+
+    number: of the period.
+    cut: by partition, the position where the period's input ends.
+    marks, marked: by partition, the last period that a marker closes, and its append time in
+        milliseconds.
+    charges: of the period.
+    snapshot: name and SHA-256 of the population's snapshot.
+    accounting: what became of all cells since the study began.
+    jobs: batch jobs that the close begins.
+    states: by release, its mechanism's state.
+    public: the records to be published.
+    hashes: of the public messages, in order.
+    """
+    head = {
         "type": CLOSE,
         "number": number,
         "cut": {str(p): o for p, o in cut.items()},
@@ -197,7 +233,7 @@ def close(
         "code_version": __version__,
         **({"jobs": [job.as_dict() for job in jobs]} if jobs else {}),
     }
-    return build_message(before.index + 1, before.hash, held, _parts(public, states))
+    return build_message(before.index + 1, before.hash, head, _parts(public, states))
 
 
 def result(
@@ -207,7 +243,7 @@ def result(
 
     It charges nothing: that was done by the close that began the job.
     """
-    held = {
+    head = {
         "type": RESULT,
         "number": job.period,
         "job": job.id,
@@ -217,12 +253,12 @@ def result(
         "public": list(hashes),
         "code_version": __version__,
     }
-    return build_message(before.index + 1, before.hash, held, _parts(public, {}))
+    return build_message(before.index + 1, before.hash, head, _parts(public, {}))
 
 
 def placed(before: Message, places: Mapping[str, str]) -> Message:
     """The entry that notes in which files the journal goes on, after the entry `before`."""
-    held = {
+    head = {
         "type": PLACED,
         "number": before.head["number"],
         "places": dict(places),
@@ -230,13 +266,14 @@ def placed(before: Message, places: Mapping[str, str]) -> Message:
         "public": [],
         "code_version": __version__,
     }
-    return build_message(before.index + 1, before.hash, held, [])
+    return build_message(before.index + 1, before.hash, head, [])
 
 
 def _parts(public: Sequence[Record], states: Mapping[str, bytes]) -> list[tuple[str, bytes]]:
-    found = [part for name, data in states.items() for part in split_part(f"state {name}", data)]
+    """The states, each as parts that fit a record, and the public records."""
+    dumped = [part for name, data in states.items() for part in split_part(f"state {name}", data)]
     packed = [msgspec.msgpack.encode(record) for record in public]
-    return found + [(f"public/{i}", data) for i, data in enumerate(packed)]
+    return dumped + [(f"public/{i}", data) for i, data in enumerate(packed)]
 
 
 def journal_records(entry: Message, study: Study) -> list[Record]:
@@ -252,20 +289,20 @@ def journal_records(entry: Message, study: Study) -> list[Record]:
 
 def read(log: Log) -> list[Entry]:
     """The whole journal, checked for gaps, damage and a broken chain. Raises Inconsistent."""
-    entries = [Entry(found) for found in read_messages(log, JOURNAL, "journal")]
+    entries = [Entry(decision) for decision in read_messages(log, JOURNAL, "journal")]
     begun: set[str] = set()
     closed = -1
     for place, entry in enumerate(entries):
-        job = entry.result_of
+        result_of = entry.result_of
         if entry.message.head["type"] == PLACED:
             continue
-        if job is None:
+        if result_of is None:
             closed += 1
             if entry.number != closed:
                 raise Inconsistent(f"journal: entry {place} closes period {entry.number}")
-            begun |= {found.id for found in entry.jobs}
-        elif job in begun:
-            begun.remove(job)
+            begun |= {job.id for job in entry.jobs}
+        elif result_of in begun:
+            begun.remove(result_of)
         else:
             raise Inconsistent(f"journal: entry {place} takes a result that no job waits for")
     return entries
@@ -354,8 +391,8 @@ def check_public(entries: Sequence[Entry], public: Sequence[str]) -> None:
             f" {len(public) - 1}: an older journal was restored; bring back the newer one, for"
             " its noise must not be drawn again"
         )
-    for place, (found, digest) in enumerate(zip(public, decided, strict=False)):
-        if found != digest:
+    for place, (published, digest) in enumerate(zip(public, decided, strict=False)):
+        if published != digest:
             raise Inconsistent(
                 f"public log: message {place} is not the one that the journal decided; restore"
                 " the public log from a copy, or find out who changed it"

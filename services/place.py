@@ -16,12 +16,15 @@ _WORDS = {"log": "confidential log", "public": "public log"}
 
 
 def placed_entry(
-    entries: Sequence[Entry], log: Log, public: Log, published: bool, moved: bool, file: str
+    entries: Sequence[Entry], log: Log, public: Log, *, published: bool, moved: bool, file: str
 ) -> Message | None:
     """The entry by which the journal notes where it goes on; None where it knows that.
 
-    published: whether the public log holds anything; one that is empty may be made anew. moved: the
-    operator's word. file: the study's, for the advice. Raises Inconsistent.
+    published: whether the public log holds anything; one that is empty may be made anew.
+    moved: the operator's word that the files were moved and no other copy goes on.
+    file: the study's, for the advice.
+
+    Raises Inconsistent where a file is another one and `moved` is not set.
     """
     now = log_places(log, public)
     known = _known(entries)

@@ -225,7 +225,7 @@ def _strange(deployment: Deployment, entries: Sequence[Entry], log: Log) -> str 
         place.check_place(entries, log, file)
         with closing(deployment.public(readonly=True)) as public:
             published = bool(public.read(TOPIC, {0: 0}, 1, 0).records)
-            place.placed_entry(entries, log, public, published, False, file)
+            place.placed_entry(entries, log, public, published=published, moved=False, file=file)
     except Missing:
         return None
     except Inconsistent as error:

@@ -141,7 +141,7 @@ def _bound(log: Log) -> str | None:
         entries = journal.read(log)
     except Missing:
         return None
-    return str(entries[0].message.head.get("groups")) if entries else None
+    return str(entries[0].groups) if entries else None
 
 
 def _add(

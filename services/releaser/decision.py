@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from stream_dp.continual import AnyMechanism, mechanism
-from stream_dp.log.base import Positions
+from stream_dp.log.base import Positions, Record
 from stream_dp.log.message import Message, build_message, message_records, parts_in_records
 from stream_dp.panel import Panel
 from stream_dp.plan import Plan
@@ -33,17 +33,22 @@ from ..journal import Entry
 class ReleaseState:
     """A release of the study, its mechanism, and the mechanism's state after the last period."""
 
-    declared: Release
+    release: Release
     mechanism: AnyMechanism
     state: Any
 
 
 @dataclass(frozen=True)
 class ClosedInput:
-    """What is known of the input at a cut: where it is, what it held, where the state is kept.
+    """The input of a period that is closed, as its journal entry states it.
 
-    jobs: the batch jobs that the close begins, their snapshots written. marked: by partition, when
-    the marker was appended, in milliseconds.
+    cut: by partition, the position where the period's input ends.
+    marks: by partition, the last period that a marker below the cut closes.
+    closed: the population's counts and symbols.
+    accounting: what became of all cells since the study began.
+    snapshot: name and SHA-256 of the population's snapshot.
+    jobs: the batch jobs that the close begins, their snapshots written.
+    marked: by partition, when the marker was appended, in milliseconds.
     """
 
     cut: Positions
@@ -57,119 +62,135 @@ class ClosedInput:
 
 @dataclass(frozen=True)
 class ChainEnd:
-    """Where the journal and the public chain end, and what is spent on all that is decided.
+    """The last entry of the journal, the last public message that it decides, and what is spent.
 
-    index, hash: of the last public message that is decided. shown: the charges of the releases
-    up to it, whose sum a certificate states; the plan charges a job before its result is there,
-    and one that is abandoned shows nothing.
+    entry: the last entry of the journal.
+    index: of the last public message that is decided.
+    hash: of the same message.
+    certified: the charges of the releases up to that message; a certificate states their sum. A
+        job is charged before its result exists, and counts here with its result only.
     """
 
     entry: Entry
     index: int
     hash: str
-    shown: Ledger
+    certified: Ledger
 
     @classmethod
     def of(cls, plan: Plan, entries: Sequence[Entry]) -> ChainEnd:
         hashes = [digest for entry in entries for digest in entry.published]
-        shown = plan.ledger()
+        ledger = plan.ledger()
         for entry in entries:
-            shown = shown.charge(*journal.certified_charges(entry, plan.study))
-        return cls(entries[-1], len(hashes) - 1, hashes[-1], shown)
+            ledger = ledger.charge(*journal.certified_charges(entry, plan.study))
+        return cls(entries[-1], len(hashes) - 1, hashes[-1], ledger)
 
 
-def release_states(study: Study, entries: Sequence[Entry]) -> tuple[ReleaseState, ...]:
-    """Every continual release with the state that the last close holds. entries: the closes."""
-    return tuple(_line(study, release, entries) for release in study.releases)
+def release_states(study: Study, closes: Sequence[Entry]) -> tuple[ReleaseState, ...]:
+    """Every continual release with the state that the last close holds.
+
+    closes: genesis and the entries that close a period.
+    """
+    return tuple(_release_state(study, release, closes) for release in study.releases)
 
 
-def _line(study: Study, release: Release, entries: Sequence[Entry]) -> ReleaseState:
-    made = mechanism(study, release)
-    if len(entries) == 1:
-        return ReleaseState(release, made, made.init())
+def _release_state(study: Study, release: Release, closes: Sequence[Entry]) -> ReleaseState:
+    synthesizer = mechanism(study, release)
+    if len(closes) == 1:
+        return ReleaseState(release, synthesizer, synthesizer.init())
     panel: Panel | None = None
-    for entry in entries[1:]:
+    for entry in closes[1:]:
         sent = [r for r in entry.public_records() if (r.key or b"").endswith(_key(release))]
         if sent:
             columns, periods = read_columns(parts_in_records(sent))
             if panel is None:
-                panel = Panel(columns, periods, made.values)
+                panel = Panel(columns, periods, synthesizer.values)
             else:
                 panel = panel.extended(columns, periods)
-    return ReleaseState(release, made, made.load(entries[-1].state(release.name), panel))
+    state = synthesizer.load(closes[-1].state(release.name), panel)
+    return ReleaseState(release, synthesizer, state)
 
 
 def draw_noise(
-    study: Study, source: NoiseSource, held: Sequence[ReleaseState], number: int
+    study: Study, source: NoiseSource, states: Sequence[ReleaseState], number: int
 ) -> list[Draw]:
-    """All the noise of a period, before its counts are known."""
-    times = [study.time(line.declared, number) for line in held]
+    """Draws all the noise of a period, by release, before its counts are known."""
+    times = [study.time(current.release, number) for current in states]
     return [
-        source.draw(() if t is None else line.mechanism.demand(t))
-        for line, t in zip(held, times, strict=True)
+        source.draw(() if t is None else current.mechanism.demand(t))
+        for current, t in zip(states, times, strict=True)
     ]
 
 
 def decide(
     plan: Plan,
     number: int,
-    tail: ChainEnd,
-    held: Sequence[ReleaseState],
+    end: ChainEnd,
+    states: Sequence[ReleaseState],
+    *,
     draws: Sequence[Draw],
-    taken: ClosedInput,
+    closed_input: ClosedInput,
     simulated: bool,
 ) -> tuple[ChainEnd, tuple[ReleaseState, ...]]:
-    """The entry that closes period `number`, as the new tail, and the lines after it.
+    """The entry that closes a period, as the new end of the chain, and the states after it.
 
     The ledger must already have accepted the period's charges.
+
+    number: of the period.
+    end: the end of the chain before it.
+    states: of the continual releases, in the study's order.
+    draws: the period's noise, by release in the same order.
+    closed_input: what the population holds at the cut.
+    simulated: whether the noise is seeded.
     """
-    study, ledger = plan.study, tail.shown
-    index, previous = tail.index, tail.hash
-    after, public, hashes = [], [], []
+    study, ledger = plan.study, end.certified
+    index, previous = end.index, end.hash
+    after, public, hashes = list[ReleaseState](), list[Record](), list[str]()
     charges = {charge.release: charge for charge in plan.charges(number)}
-    for line, drawn in zip(held, draws, strict=True):
-        name, charge = line.declared.name, charges.get(line.declared.name)
-        if study.time(line.declared, number) is None:
-            after.append(line)
+    for current, draw in zip(states, draws, strict=True):
+        release, charge = current.release, charges.get(current.release.name)
+        if study.time(release, number) is None:
+            after.append(current)
             continue
-        state, step = line.mechanism.step(line.state, taken.closed.counts[name], drawn)
-        after.append(replace(line, state=state))
+        counts = closed_input.closed.counts[release.name]
+        state, step = current.mechanism.step(current.state, counts, draw)
+        after.append(replace(current, state=state))
         ledger = ledger if charge is None else ledger.charge(charge)
         if step is None:
             continue
         cost = Fraction(0) if charge is None else charge.rho
-        words = panel_certificate(
-            study, line.declared, line.mechanism, number, step, cost, ledger.spent, simulated
+        head = panel_certificate(
+            study, release, current.mechanism, number, step, cost, ledger.spent, simulated
         )
         index += 1
-        sent = build_message(
+        published = build_message(
             index,
             previous,
-            words.model_dump(mode="json", exclude_none=True),
-            panel_parts(step, words.columns),
+            head.model_dump(mode="json", exclude_none=True),
+            panel_parts(step, head.columns),
         )
-        previous = sent.hash
-        hashes.append(sent.hash)
-        public += _records(study, sent, line.declared, number)
+        previous = published.hash
+        hashes.append(published.hash)
+        public += _records(study, published, release, number)
     entry = journal.close(
-        tail.entry.message,
-        number,
-        taken.cut,
-        taken.marks,
-        taken.marked,
-        plan.charges(number),
-        taken.snapshot,
-        taken.accounting,
-        taken.jobs,
-        {line.declared.name: line.mechanism.dump(line.state) for line in after},
-        public,
-        hashes,
+        end.entry.message,
+        number=number,
+        cut=closed_input.cut,
+        marks=closed_input.marks,
+        marked=closed_input.marked,
+        charges=plan.charges(number),
+        snapshot=closed_input.snapshot,
+        accounting=closed_input.accounting,
+        jobs=closed_input.jobs,
+        states={s.release.name: s.mechanism.dump(s.state) for s in after},
+        public=public,
+        hashes=hashes,
     )
     return ChainEnd(Entry(entry), index, previous, ledger), tuple(after)
 
 
-def _records(study: Study, sent: Message, release: Release, number: int) -> list[Any]:
-    made = message_records(
+def _records(study: Study, sent: Message, release: Release, number: int) -> list[Record]:
+    """The records of a public message, each key ending with the release's name."""
+    keyed = message_records(
         sent,
         TOPIC,
         kind=RELEASE_TYPE,
@@ -177,7 +198,7 @@ def _records(study: Study, sent: Message, release: Release, number: int) -> list
         content="application/vnd.apache.arrow.stream",
         time=study.periods.release_time(number),
     )
-    return [replace(r, key=(r.key or b"") + _key(release)) for r in made]
+    return [replace(r, key=(r.key or b"") + _key(release)) for r in keyed]
 
 
 def _key(release: Release) -> bytes:

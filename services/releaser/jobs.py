@@ -166,19 +166,21 @@ class Jobs:
             self.tell(f"job {job} is abandoned; its charge stands")
             self._clean()
 
-    def finished(self, take: Callable[[Job, Result], ChainEnd]) -> tuple[Job, ChainEnd] | None:
-        """The first job with a result that `take` accepts; what it refuses is a failure."""
+    def next_finished(
+        self, decide: Callable[[Job, Result], ChainEnd]
+    ) -> tuple[Job, ChainEnd] | None:
+        """The first job with a result that `decide` accepts; what it refuses is a failure."""
         for job in list(self.open.values()):
             for result in self._board.results.pop(job.id, ()):
                 try:
-                    return job, take(job, result)
+                    return job, decide(job, result)
                 except UserError as error:
                     self._fail(job.id, error.lines[0])
                     self._say()
         return None
 
-    def settled(self, job: Job) -> None:
-        """Its result is in the journal."""
+    def close(self, job: Job) -> None:
+        """Ends a job whose result is in the journal, and removes its snapshots."""
         del self.open[job.id]
         self._board.settle(job.id)
         self.facts.job(job.id, "done")

@@ -20,7 +20,8 @@ from .facts import Facts
 class Publisher:
     """The owner of the public log.
 
-    shown: what is spent on all that is public, as certificates state it.
+    poll: seconds between two looks at the clock.
+    certified: the charges of all that is public, as certificates state them.
     meanwhile: called every `poll` seconds while it waits for a scheduled time.
     """
 
@@ -32,27 +33,30 @@ class Publisher:
     at: Callable[[str], None]
     stop: threading.Event
     poll: float
-    shown: Ledger
+    certified: Ledger
     meanwhile: Callable[[], None] = lambda: None
 
-    def seen(self, done: Sequence[Entry]) -> None:
-        """Let the public metrics follow what is published already."""
+    def follow(self, published: Sequence[Entry]) -> None:
+        """Sets the public metrics to what is published already."""
         index = -1
-        for entry in done:
+        for entry in published:
             index += len(entry.published)
             self._show(entry, index)
 
     def _show(self, entry: Entry, index: int) -> None:
-        """Let the public metrics follow what is published up to the message at `index`."""
-        self.shown = self.shown.charge(*certified_charges(entry, self.study))
+        """Sets the public metrics to what is published up to the message at `index`."""
+        self.certified = self.certified.charge(*certified_charges(entry, self.study))
         self.facts.released = max(entry.number, self.facts.released or 0)
         if index > self.facts.published.index:
             time = self.study.periods.release_time(entry.number) if entry.number else None
             more = index - self.facts.published.index
-            self.facts.publish(more, self.shown.spent, time)
+            self.facts.publish(more, self.certified.spent, time)
 
     def publish(self, entry: Entry, until_idle: bool) -> bool:
-        """Copy an entry's records to the public log, at the scheduled time or later."""
+        """Copies an entry's records to the public log, at the scheduled time or later.
+
+        False if asked to stop, or not to wait, before that time.
+        """
         if not entry.published:
             self._show(entry, self.facts.published.index)
             return True
@@ -81,12 +85,12 @@ class Publisher:
         return max(entry.marked.values()) / 1000 + duration_seconds(periods.delay)
 
     def _wait(self, moment: float, until_idle: bool, what: str) -> bool:
-        """Wait for a moment; False if asked to stop, or not to wait, before it comes."""
-        told = ""
+        """Waits for a moment; False if asked to stop, or not to wait, before it comes."""
+        reported = ""
         while when := self.clocks.before(moment):
-            if when != told:
+            if when != reported:
                 self.tell(f"{what} {when}")
-                told = when
+                reported = when
             self.meanwhile()
             if until_idle or self.stop.wait(self.poll):
                 return False

@@ -81,7 +81,7 @@ def recovered_inputs(
 
     closes: genesis and the entries that close a period.
     """
-    last, decoder = closes[-1], Decoder(study, bytes.fromhex(closes[0].message.head["key"]))
+    last, decoder = closes[-1], Decoder(study, closes[0].key)
     hashes = None if groups is None else decoder.hashes(decoder.ids(groups.persons))
     start, population = _latest_snapshot(study, closes, snapshots)
     if start.number == 0 and hashes is not None:
@@ -105,14 +105,14 @@ def recovered_inputs(
         ) from None
     facts.answer()
     accounting = population.accounting.as_dict()
-    if last.number and accounting != last.message.head["accounting"]:
+    if last.number and accounting != last.accounting:
         raise Inconsistent(
             "reports: what is below the last cut is not what the journal counted; the topic"
             " was changed"
         )
     facts.count(0, accounting)
     if last.number:
-        before = closes[-2].message.head.get("accounting", {}).get("accepted", 0)
+        before = (closes[-2].accounting or {}).get("accepted", 0)
         facts.closed_accepted = accounting["accepted"] - before
     if groups is None or hashes is None:
         return made, None

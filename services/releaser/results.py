@@ -26,9 +26,9 @@ _ROOM = 65_536  # of a journal record, beside the public record that it holds
 
 
 def result_entry(
-    study: Study, job: Job, result: Result, tail: ChainEnd, simulated: bool
+    study: Study, job: Job, result: Result, end: ChainEnd, simulated: bool
 ) -> ChainEnd:
-    """The entry that takes a result, as the new tail.
+    """The entry that takes a result, as the new end.
 
     Raises UserError for what is not a result of this job: it decides nothing, and is the same
     every time that it is looked at.
@@ -50,7 +50,7 @@ def result_entry(
         raise UserError("a result does not say how it was made") from None
     if about["simulated"] != simulated:
         raise UserError("a result with seeded noise in a study without, or the other way round")
-    shown = tail.shown.charge(job.charge)
+    ledger = end.certified.charge(job.charge)
     try:
         words = batch_certificate(
             study,
@@ -60,9 +60,9 @@ def result_entry(
             measured.num_rows,
             about,
             Fraction(job.rho),
-            shown.spent,
+            ledger.spent,
         )
-        sent = build_message(tail.index + 1, tail.hash, words.model_dump(mode="json"), result.parts)
+        sent = build_message(end.index + 1, end.hash, words.model_dump(mode="json"), result.parts)
     except (ValueError, TypeError, RecursionError):
         raise UserError("a result says how it was made in what is no JSON") from None
     public = [
@@ -76,5 +76,5 @@ def result_entry(
             time=study.periods.release_time(job.period),
         )
     ]
-    entry = journal.result(tail.entry.message, job, result.hash, public, [sent.hash])
-    return ChainEnd(Entry(entry), sent.index, sent.hash, shown)
+    entry = journal.result(end.entry.message, job, result.hash, public, [sent.hash])
+    return ChainEnd(Entry(entry), sent.index, sent.hash, ledger)

@@ -146,11 +146,10 @@ def leak_in_a_header(patch: pytest.MonkeyPatch) -> None:
     """The position of the cut, in a record's headers."""
     close = journal.close
 
-    def leaking(before: Any, number: int, cut: Any, *rest: Any) -> Any:
-        *middle, public, hashes = rest
+    def leaking(before: Any, *, cut: Any, public: Any, **others: Any) -> Any:
         seen = ("seen", str(cut[0]).encode())
         public = [replace(r, headers=(*r.headers, seen)) for r in public]
-        return close(before, number, cut, *middle, public, hashes)
+        return close(before, cut=cut, public=public, **others)
 
     patch.setattr(journal, "close", leaking)
 

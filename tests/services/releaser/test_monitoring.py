@@ -31,7 +31,7 @@ from test_listen import STUDY, rejected, watched
 from stream_dp.log.base import Record
 from stream_dp.log.topics import TIMEOUT
 from stream_dp.population.reports import REASONS
-from stream_dp.services.releaser import live as roles
+from stream_dp.services.releaser import ownership as roles
 from stream_dp.services.releaser.facts import SILENCE, CellCounts, Facts, JobFacts
 from stream_dp.services.releaser.inputs import _ASK
 from stream_dp.services.releaser.listen import PublicMetrics

@@ -1,0 +1,47 @@
+"""The state of a running releaser: what a start recovers and the loop moves on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stream_dp.privacy.ledger import Ledger
+
+from ..snapshots import Snapshots
+from .decision import ReleaseState
+from .inputs import Inputs
+from .jobs import Jobs
+from .ownership import OwnedJournal
+from .publishing import Publisher
+
+
+@dataclass
+class Recovered:
+    """What the loop works on, as recovered from both logs.
+
+    number: of the first period that is open.
+    ledger: with the charges of every closed period.
+    states: of the continual releases after the last close.
+    kept: names of the population's snapshots that are kept, the newest last.
+    jobs: None without batch releases.
+    """
+
+    number: int
+    journal: OwnedJournal
+    publisher: Publisher
+    ledger: Ledger
+    states: tuple[ReleaseState, ...]
+    inputs: Inputs
+    snapshots: Snapshots
+    kept: list[str]
+    jobs: Jobs | None
+
+    def keep_working(self) -> None:
+        """What goes on while a release waits for its time."""
+        self.inputs.ask()
+        if self.jobs is not None:
+            self.jobs.look()
+
+    def keep_snapshots(self, *names: str) -> None:
+        """Keeps the last two snapshots of the population, and removes the others."""
+        self.kept = [*self.kept, *names][-2:]
+        self.snapshots.keep(set(self.kept))
