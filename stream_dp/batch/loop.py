@@ -6,8 +6,8 @@ Measurements; here with exact noise, whole marginals as candidates, and an openi
 Round 0 is a seed for all randomness of post-processing. With an opening, round 1 measures it. Every
 other round picks K candidates, one after the other, that the model answers badly
 (`noise.noisy_top`: the exponential mechanism, exact), and measures each of them once with
-independent discrete Gaussian noise. What was measured is never picked again. Choice and answers are recorded
-together before either is used, and the model learns from all answers so far.
+independent discrete Gaussian noise. What was measured is never picked again. Choice and answers are
+recorded together before either is used, and the model learns from all answers so far.
 
 Cost, exactly rho under `replace_in_place` (zCDP composes adaptively, by sums)
 - a measurement of squared L2 sensitivity D2 with noise of variance s2: D2 / (2 s2)
