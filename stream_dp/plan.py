@@ -156,7 +156,7 @@ def _bounded(study: Study, release: Release, found: AnyMechanism) -> None:
     if isinstance(window, FixedWindow):
         rows += window.padding * window.bins
         if window.rows is None:  # the noise of the total: six deviations of all bins together
-            rows += math.ceil(6 * math.sqrt(window.variance * window.bins))
+            rows += math.ceil(6 * math.sqrt(window.design.variance * window.bins))
     if deviation > _MOST_DEVIATION or rows > _MOST_ROWS:
         raise UserError(
             f"release '{release.name}': noise of standard deviation {deviation:.3g} and {rows}"

@@ -183,7 +183,7 @@ class Joint:
             totals = np.isin(column, self.events).sum(axis=1)
         else:
             column, tails, moved = self._extend(
-                state, seen.answers, sums, self.window.drifting(seen.estimates), draw.coins
+                state, seen.answers, sums, self.window.people_present(seen.estimates), draw.coins
             )
             totals = state.totals.totals + np.isin(column, self.events).sum(axis=1)
         after = JointState(
@@ -230,7 +230,7 @@ class Joint:
         noise = np.array([self.totals.variance(b, t) for b in range(1, t + 1)])
         precision = 1 / np.maximum(noise, _LEAST)
         held = np.array([cells[inside >= b].sum() for b in range(1, t + 1)])
-        a = max(float(self.window.variance), _LEAST)
+        a = max(float(self.window.design.variance), _LEAST)
         matrix = np.diag(size / a) + above.T @ (precision[:, None] * above)
         right = above.T @ (precision * (sums - held))
         kept = size > 0
@@ -278,7 +278,7 @@ class Joint:
         overlaps, levels = window.contrasts.overlaps, t
         cells = tails * levels + totals
         room = np.bincount(cells, minlength=overlaps * levels).reshape(overlaps, levels)
-        _, targets = window.later_targets(room.sum(axis=1), answers, coins, people)
+        _, targets = window.targets.later(room.sum(axis=1), answers, coins, people)
         rows = targets[:, events].sum(axis=1)
         before = state.totals.sums
         columns = sums - before[1 : t + 1]
@@ -302,7 +302,7 @@ class Joint:
         step: sums give way k times as easily, in squares.
         """
         q, k = self.window.q, self.window.width
-        bins = self.window.bin_variances(t).reshape(-1, q)[:, list(self.events)].sum(axis=1)
+        bins = self.window.design.bin_variances(t).reshape(-1, q)[:, list(self.events)].sum(axis=1)
         sums = np.array([self.totals.variance(b, t) for b in range(1, t + 1)])
         return np.sqrt(bins), np.sqrt(k * sums)
 

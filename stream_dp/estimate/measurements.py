@@ -151,7 +151,7 @@ class ReleaseMeasurements:
         for place in self.places:
             if place.b is None:
                 assert self.window is not None
-                design = self.window.design(place.time).tocoo()
+                design = self.window.design.matrix(place.time).tocoo()
                 cells, row, cell, value = design.shape[1], design.row, design.col, design.data
             else:
                 lane = self.lane(place.b)

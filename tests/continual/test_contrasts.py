@@ -35,7 +35,7 @@ def history(mechanism):
     inner, eye = mechanism.contrasts, np.eye(mechanism.bins)
     size = inner.measure(np.zeros(mechanism.bins, np.int64)).size
     found = [eye[:, mechanism.measured]]
-    for _ in range(1, mechanism.releases):
+    for _ in range(1, mechanism.design.releases):
         carried = np.array([inner.carry(e, np.zeros(size)) for e in found[-1].T]).T
         new = np.array([inner.carry(np.zeros(mechanism.bins), e) for e in np.eye(size)]).T
         found.append(np.hstack([carried, new]))
@@ -63,7 +63,7 @@ def test_the_design_is_what_is_measured_and_what_the_words_say(q, width, absent,
         state, step = mechanism.step(state, counts, draw)
         if step is None:
             continue
-        design = mechanism.design(t)
+        design = mechanism.design.matrix(t)
         assert design.dtype == np.int64
         assert np.array_equal(design @ counts, mechanism.measure(t, counts))
         assert np.array_equal(step.measurements.values, design @ counts)
@@ -87,11 +87,11 @@ def row_of(words, mechanism):
 def test_values_are_quoted_where_they_need_it():
     mechanism = FixedWindow(("a b", "c", "it's"), 1, 2, Fraction(1), "add_remove",
                             strategy="contrasts")  # fmt: skip
-    assert mechanism.contrast_words == (
+    assert mechanism.design.contrast_words == (
         "pattern 'a b' - pattern c",
         "pattern 'a b'|c - 2 * pattern 'it'\"'\"'s'",
     )
-    assert row_of(mechanism.contrast_words[1], mechanism).tolist() == [1, 1, -2]
+    assert row_of(mechanism.design.contrast_words[1], mechanism).tolist() == [1, 1, -2]
 
 
 @pytest.mark.parametrize(("q", "width", "absent"), FORMS)
@@ -101,16 +101,16 @@ def test_errors_of_estimates_are_exact_also_where_noise_is_small(q, width, absen
     noise = np.zeros(0)
     for t, rows in enumerate(history(mechanism), width):
         noise = np.append(noise, noise_variances(mechanism, t))
-        assert np.allclose(mechanism.bin_variances(t), rows**2 @ noise, rtol=1e-12)
+        assert np.allclose(mechanism.design.bin_variances(t), rows**2 @ noise, rtol=1e-12)
 
 
 @pytest.mark.parametrize(("q", "width", "absent"), FORMS)
 def test_the_formula_gives_the_mean_and_the_worst_variance(q, width, absent):
     """a q^-m + (1 - 1/q) (1 - q^-m) b with m = min(t - k, k), where nobody comes or goes."""
     mechanism = form(q, width, absent)
-    a, b = mechanism.variance, mechanism.later_variance
+    a, b = mechanism.design.variance, mechanism.design.later_variance
     found = np.array(
-        [mechanism.bin_variances(t)[mechanism.measured] for t in range(width, width + 7)]
+        [mechanism.design.bin_variances(t)[mechanism.measured] for t in range(width, width + 7)]
     )
     assert mechanism.mean_variance == pytest.approx(found.mean())
     assert float(mechanism.worst_variance) == pytest.approx(found.max())
@@ -148,7 +148,7 @@ def test_functionals_are_unbiased_and_know_their_variance(q, width, absent, stra
             noise = np.concatenate([noise_variances(mechanism, p) for p in seen])
             assert variance == pytest.approx((weights @ covered[t - width]) ** 2 @ noise)
         else:
-            assert variance == pytest.approx(mechanism.bin_variances(t) @ weights**2)
+            assert variance == pytest.approx(mechanism.design.bin_variances(t) @ weights**2)
         each = mechanism.functional(t, np.eye(mechanism.bins)[mechanism.measured[0]])[1]
         assert each == pytest.approx(step.estimates.errors[0] ** 2)
 
@@ -168,7 +168,7 @@ def test_estimates_are_the_truth_where_there_is_no_noise(chosen, seed):
         if step is not None:
             truth = window_counts(people, t, mechanism.width, mechanism.q)
             assert np.allclose(step.estimates.values, truth[mechanism.measured])
-            words = [mechanism.query(code) for code in mechanism.measured]
+            words = [mechanism.design.query(code) for code in mechanism.measured]
             assert step.estimates.queries == tuple(words)
 
 

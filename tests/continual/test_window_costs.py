@@ -30,7 +30,7 @@ def form(q, width, horizon, relation, strategy="contrasts", absent=None):
 
 def exact_costs(mechanism, relation):
     """The worst cost of periods 1..t over all pairs of neighbours, for t = 1..T."""
-    q, horizon, b = mechanism.q, mechanism.horizon, mechanism.later_variance
+    q, horizon, b = mechanism.q, mechanism.horizon, mechanism.design.later_variance
     units = [
         [b / v for v, size in mechanism.demand(t) for _ in range(size)]
         for t in range(1, horizon + 1)
@@ -99,11 +99,11 @@ def test_closed_populations_have_the_formula(q, width):
 
 def test_the_paper_s_study_by_contrasts():
     added, replaced = (form(2, 3, 12, relation) for relation in RELATIONS)
-    assert (added.variance, added.later_variance) == (460, 1150)
-    assert 1 / (2 * added.variance) + 9 / (2 * added.later_variance) == RHO
-    assert replaced.variance == 1016
-    assert float(replaced.later_variance) == pytest.approx(2988.2, abs=0.05)
-    assert 1 / replaced.variance + 12 / replaced.later_variance == RHO
+    assert (added.design.variance, added.design.later_variance) == (460, 1150)
+    assert 1 / (2 * added.design.variance) + 9 / (2 * added.design.later_variance) == RHO
+    assert replaced.design.variance == 1016
+    assert float(replaced.design.later_variance) == pytest.approx(2988.2, abs=0.05)
+    assert 1 / replaced.design.variance + 12 / replaced.design.later_variance == RHO
 
 
 def test_an_open_population_costs_no_more_than_a_closed_one():

@@ -97,13 +97,13 @@ def test_targets_are_reached_and_what_is_wanted_has_the_panel_s_sums(run):
         histogram = window_counts(panel.symbols, t, width, q)
         answers = step.measurements.values
         if before is None:
-            wanted, targets = mechanism.first_targets(answers, np.random.default_rng(1))
+            wanted, targets = mechanism.targets.first(answers, np.random.default_rng(1))
             assert abs(histogram.sum() - targets.sum()) == 0
         else:
             totals = np.bincount(before.codes(width - 1), minlength=q ** (width - 1))
-            people = mechanism.drifting(step.estimates)
+            people = mechanism.people_present(step.estimates)
             coins = np.random.default_rng(1)
-            wanted, targets = mechanism.later_targets(totals, answers, coins, people)
+            wanted, targets = mechanism.targets.later(totals, answers, coins, people)
             assert np.array_equal(wanted.sum(axis=1), totals)
             assert np.array_equal(targets.sum(axis=1), totals)
             assert np.array_equal(histogram.reshape(-1, q).sum(axis=1), totals)
@@ -204,7 +204,7 @@ def test_the_best_form_has_the_smallest_mean_variance_in_theory(q, width, relati
         assert other.strategy == strategy
         assert best.mean_variance <= other.mean_variance
         assert float(other.worst_variance) >= other.mean_variance * (1 - 1e-12)
-        means = [other.bin_variances(t)[other.measured].mean() for t in range(width, 13)]
+        means = [other.design.bin_variances(t)[other.measured].mean() for t in range(width, 13)]
         assert np.mean(means) == pytest.approx(other.mean_variance)
     if relation == "add_remove" and width > 1:
         assert best.strategy == "contrasts"
@@ -219,11 +219,11 @@ def test_the_ratio_is_the_best_of_its_kind():
         for q, width, absent in ((2, 3, None), (3, 2, None), (2, 4, 1), (4, 2, 0)):
             made = FixedWindow(tuple(range(q)), width, 12, RHO, relation,
                                strategy="contrasts", rows=99, absent=absent)  # fmt: skip
-            x, y = made.contrasts.mean_shares(made.releases)
+            x, y = made.contrasts.mean_shares(made.design.releases)
             means = {}
             for factor in (0.7, 0.9, 1, 1.1, 1.4):
-                ratio = float(made.ratio) * factor
-                cost = float(made._costs(made.releases, Fraction(1 / ratio))[-1])
+                ratio = float(made.design.ratio) * factor
+                cost = float(made.design.costs(made.design.releases, Fraction(1 / ratio))[-1])
                 means[factor] = (x * ratio + y) * cost / float(2 * RHO)
             assert means[1] == pytest.approx(made.mean_variance)
             assert means[1] <= min(means.values()) * (1 + 1e-4)

@@ -63,7 +63,7 @@ def test_each_step_adds_a_column_whose_window_histogram_is_the_target(run):
             truth = window_counts(symbols, t, width, q)
             noisy = truth + draws[t - 1].noise[0]
             assert np.array_equal(step.measurements.values, noisy)
-            assert step.measurements.variances == (mechanism.variance,) * q**width
+            assert step.measurements.variances == (mechanism.design.variance,) * q**width
             assert step.columns.dtype == np.uint8
             histogram = window_counts(panel.symbols, t, width, q)
             if before is None:
@@ -117,9 +117,9 @@ def test_nobody_at_all_and_noise_that_leaves_no_row():
 
 def test_the_patterns_are_named_with_the_values_the_newest_last():
     mechanism = FixedWindow(("no", "yes", "absent"), 2, 3, Fraction(1), "add_remove")
-    assert mechanism.query(0) == "pattern no no"
-    assert mechanism.query(1) == "pattern no yes"
-    assert mechanism.query(5) == "pattern yes absent"
+    assert mechanism.design.query(0) == "pattern no no"
+    assert mechanism.design.query(1) == "pattern no yes"
+    assert mechanism.design.query(5) == "pattern yes absent"
 
 
 grids = st.tuples(st.integers(1, 4), st.integers(2, 5)).flatmap(
@@ -174,13 +174,13 @@ def equally_often(seen, left_out):
 def test_padding_is_the_one_sided_bound_and_lambda_the_two_sided_one():
     """Bun24, Theorem 3.2: lambda = (s + 1/sqrt 2) sqrt(2 ln(2^(k+1) R / beta))."""
     mechanism = FixedWindow((0, 1), 3, 12, Fraction(1, 200), "add_remove")
-    assert mechanism.variance == 1000
-    assert mechanism.releases == 10
+    assert mechanism.design.variance == 1000
+    assert mechanism.design.releases == 10
     assert mechanism.error_bound == pytest.approx(129.9, abs=0.05)
     spread = 1000**0.5 + 0.5**0.5
     assert mechanism.padding == np.ceil(spread * (2 * np.log(8 * 10 / 0.05)) ** 0.5) == 125
     assert mechanism.padding > (2 * 1000 * np.log(8 * 10 / 0.05)) ** 0.5 > 121
     replaced = FixedWindow((0, 1), 3, 12, Fraction(1, 200), "replace_one")
-    assert replaced.variance == 2000
+    assert replaced.design.variance == 2000
     assert (2 * 2000 * np.log(8 * 10 / 0.05)) ** 0.5 == pytest.approx(172, abs=0.5)
     assert replaced.padding > 172

@@ -65,17 +65,17 @@ def test_theory_is_the_declared_noise(found: Evaluation, paper: Evaluation) -> N
     assert isinstance(total, Cumulative)
     assert best.strategy == "contrasts"
     for code in range(4):
-        bin_ = found.releases[0].line(best.query(code), "raw")
+        bin_ = found.releases[0].line(best.design.query(code), "raw")
         assert bin_ is not None
         assert bin_.theory == pytest.approx(
-            [math.sqrt(best.bin_variances(t)[code]) for t in range(2, 7)]
+            [math.sqrt(best.design.bin_variances(t)[code]) for t in range(2, 7)]
         )
     once = paper.releases[0].line("at-least 1 of last 2 poor=1", "raw")
     narrow = paper.releases[0].line("at-least 1 of last 1 poor=1", "raw")
     assert once is not None
     assert narrow is not None
-    assert once.theory == pytest.approx([math.sqrt(3 * window.variance)] * 5)
-    assert narrow.theory == pytest.approx([math.sqrt(2 * window.variance)] * 5)
+    assert once.theory == pytest.approx([math.sqrt(3 * window.design.variance)] * 5)
+    assert narrow.theory == pytest.approx([math.sqrt(2 * window.design.variance)] * 5)
     line = found.releases[1].line("total at-least 2", "raw")
     assert line is not None
     assert line.periods == (2, 3, 4, 5, 6)

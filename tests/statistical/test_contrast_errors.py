@@ -38,8 +38,8 @@ def repeat(mechanism, truth, source, repetitions):
     """Errors of the estimates, (repetitions, releases, measured bins), and of the panel's counts
     less the padding, (repetitions, releases, bins)."""
     width, overlaps = mechanism.width, mechanism.contrasts.overlaps
-    told = np.zeros((repetitions, mechanism.releases, mechanism.measured.size))
-    panel = np.zeros((repetitions, mechanism.releases, mechanism.bins))
+    told = np.zeros((repetitions, mechanism.design.releases, mechanism.measured.size))
+    panel = np.zeros((repetitions, mechanism.design.releases, mechanism.bins))
     for r in range(repetitions):
         state = mechanism.init()
         for t in range(1, mechanism.horizon + 1):
@@ -59,7 +59,7 @@ def repeat(mechanism, truth, source, repetitions):
 def scaled(mechanism, errors):
     """Errors over the standard errors that every estimate declares."""
     periods = range(mechanism.width, mechanism.horizon + 1)
-    variances = [mechanism.bin_variances(t)[mechanism.measured] for t in periods]
+    variances = [mechanism.design.bin_variances(t)[mechanism.measured] for t in periods]
     return errors / np.sqrt(variances)
 
 
@@ -79,7 +79,7 @@ def test_estimates_have_their_declared_errors_and_no_others(mechanism, scale):
     assert spread_is(errors, 1, z=4.5) is (scale == RIGHT)
     assert unbiased(errors, z=5)
     if scale == RIGHT:
-        assert all(spread_is(errors[:, t], 1, z=5) for t in range(mechanism.releases))
+        assert all(spread_is(errors[:, t], 1, z=5) for t in range(mechanism.design.releases))
         assert all(spread_is(errors[:, :, i], 1, z=5) for i in range(errors.shape[2]))
 
 
@@ -88,7 +88,7 @@ def test_another_law_is_rejected():
     truth = np.zeros((8, 8), np.int64)
     errors, _ = repeat(CLOSED, truth, SeededNoise(32), 600)
     assert not all(spread_is(errors[:, t], CLOSED.mean_variance, z=5) for t in range(6))
-    b = float(CLOSED.later_variance)
+    b = float(CLOSED.design.later_variance)
     assert not spread_is(errors[:, -1], b)
     assert not spread_is(errors[:, -1], b / 4)
 

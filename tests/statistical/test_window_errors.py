@@ -33,8 +33,8 @@ class Repeated(NamedTuple):
 def repeat(mechanism, truth, source, repetitions):
     """truth: (T, bins) true histograms, read from t = k on."""
     width, overlaps = mechanism.width, mechanism.q ** (mechanism.width - 1)
-    errors = np.zeros((repetitions, mechanism.releases, mechanism.bins), np.int64)
-    shares, repaired = np.zeros((repetitions, mechanism.releases)), 0
+    errors = np.zeros((repetitions, mechanism.design.releases, mechanism.bins), np.int64)
+    shares, repaired = np.zeros((repetitions, mechanism.design.releases)), 0
     for r in range(repetitions):
         state, below = mechanism.init(), 0
         for t in range(1, mechanism.horizon + 1):

@@ -77,7 +77,7 @@ class PatternsJudge:
     def _variances(self) -> Floats:
         """(R, judged patterns)."""
         periods = range(self.first, self.form.horizon + 1)
-        return np.array([self.form.bin_variances(t)[self.judged] for t in periods])
+        return np.array([self.form.design.bin_variances(t)[self.judged] for t in periods])
 
     @property
     def cell_theory(self) -> float:
@@ -179,7 +179,7 @@ def patterns_judge(
     gone = None if absent is None else absent * (form.bins - 1) // (form.q - 1)
     queries = judged_queries(form, attribute, code, form.measured[form.measured != gone], longest)
     found = pattern_histograms(symbols, form.q, form.width, longest)
-    truth = np.full((len(queries), form.releases), np.nan)
+    truth = np.full((len(queries), form.design.releases), np.nan)
     for i, query in enumerate(queries):
         for p, histogram in enumerate(found):
             if query.width <= p + form.width:

@@ -66,7 +66,9 @@ def judged_queries(
     found: list[JudgedQuery] = []
     if bins.size <= MOST_LINES:
         every = np.arange(mechanism.bins)
-        found += [JudgedQuery(mechanism.query(c), "bin", k, every == c) for c in bins.tolist()]
+        found += [
+            JudgedQuery(mechanism.design.query(c), "bin", k, every == c) for c in bins.tolist()
+        ]
     forms = [("at-least", 1), ("at-least", 2), ("consecutive", 2), ("at-least", k)]
     found += _distinct([ask(form, need, k, "named") for form, need in forms if need <= k])
     found += [ask("at-least", w, w, "narrower") for w in range(1, k)]
