@@ -229,11 +229,13 @@ def _window_facts(
 def _sums_facts(found: Cumulative) -> dict[str, str | int | float]:
     facts: dict[str, str | int | float] = {
         "counter": found.counter,
-        "deviation_of_a_sum": found.rmse,
-        "worst_sum_over_the_lower_bound_of_separate_counters": f"{found.lower_bound_ratio:.3f}",
+        "deviation_of_a_sum": found.design.rmse,
+        "worst_sum_over_the_lower_bound_of_separate_counters": (
+            f"{found.design.lower_bound_ratio:.3f}"
+        ),
     }
     if found.rows is not None:
         facts["rows"] = found.rows
     if found.size_share and not found.present:
-        facts["noise_standard_deviation_of_n"] = math.sqrt(found.size_variance)
+        facts["noise_standard_deviation_of_n"] = math.sqrt(found.design.size_variance)
     return facts

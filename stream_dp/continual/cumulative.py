@@ -2,39 +2,46 @@
 
 For every b a stream counter follows S_b, the number of people with the event in at least b
 periods so far. The noisy sums are rounded and made monotone in time and in b, and that many
-synthetic rows of running total b - 1 get the event. Where people come and go, S_0 counts those who
-have entered; as many rows enter, and only rows that have entered get the event. What is measured,
-at what cost, is in `cumulative_form.py`.
+synthetic rows of running total b - 1 get the event. `cumulative_design.py` holds what is measured
+and what it costs, `cumulative_panel.py` the panel's part.
+
+Who is there. Under replacement the number of people is public. Under add_remove the number of
+synthetic rows is declared, or measured at t = 1 with `size_share` of rho. Where people come and go
+(`present`) the rows are a declared cap, and counter 0 follows those who have entered: S_0 rows
+enter, and only rows that have entered get the event.
 """
 
 from __future__ import annotations
 
-import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dp.errors import Inconsistent
-from stream_dp.panel import Panel, Symbols
+from stream_dp.errors import Inconsistent, UserError
+from stream_dp.panel import Panel
 from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import Draw, exact_variance
-from stream_dp.study import CumulativeRelease, Study
+from stream_dp.study import CounterName, CumulativeRelease, Neighbours, Study
 
 from .base import (
     Counts,
+    Demand,
     Estimates,
     Step,
     check_panel_fits,
     pack_state,
-    shuffled_groups,
     unpack_state,
 )
 from .counters import Floats
-from .cumulative_form import CumulativeForm, PlacedCounter
+from .cumulative_design import COUNTER_TITLES, CumulativeDesign, PlacedCounter
+from .cumulative_panel import monotone, random_rises
+from .factorizations import MOST_GAMMA2
 
 STATE_VERSION = 2
 ABSENT = 2  # the panel's code of a row that has not entered
@@ -44,9 +51,11 @@ ABSENT = 2  # the panel's code of a row that has not entered
 class CumulativeState:
     """What the next period needs.
 
-    streams: (T + 1, T) true entries of counters 1..T and of people at t (confidential); noisy:
-    (all rows,) measured integers, counter after counter, 0 where not yet; sums: (T + 1,) monotone
-    S_0..S_T; totals: (rows,) each row's running total, -1 before it has entered.
+    period: the last one stepped
+    streams: (T + 1, T) true entries of counters 1..T and of people at t (confidential)
+    noisy: (all rows,) measured integers, counter after counter, 0 where not yet
+    sums: (T + 1,) monotone S_0..S_T
+    totals: (rows,) each row's running total, -1 before it has entered
     """
 
     period: int
@@ -57,12 +66,85 @@ class CumulativeState:
 
 
 @dataclass(frozen=True)
-class Cumulative(CumulativeForm):
-    """Algorithm 2 for one event; its fields are those of its form."""
+class Cumulative:
+    """Algorithm 2 for one event.
+
+    horizon: T, the number of periods
+    rho: the cost of all periods under `neighbours`
+    neighbours: the neighbouring relation
+    rows: the public or declared number of synthetic people, None where it is measured
+    size_share: as `CumulativeDesign` has it
+    failure: beta, the probability that `error_bound` leaves open
+    counter: how sums are counted
+    present: whether people enter
+    moves: as `CumulativeDesign` has it
+    """
+
+    horizon: int
+    rho: Fraction
+    neighbours: Neighbours
+    rows: int | None
+    size_share: Fraction = Fraction(0)
+    failure: Fraction = Fraction(1, 20)
+    counter: CounterName = "tree"
+    present: bool = False
+    moves: bool = False
+
+    padding: ClassVar[int] = 0
+
+    def __post_init__(self) -> None:
+        if self.counter == "gamma2" and self.horizon > MOST_GAMMA2:
+            raise UserError(
+                f"counter 'gamma2': it is made for up to {MOST_GAMMA2} periods, not"
+                f" {self.horizon}; ask for 'normalised', which is within 1 % of it"
+            )
+        if self.present and self.rows is None:
+            raise UserError("rows: where people come and go, declare a cap on their number")
+
+    @classmethod
+    def best(
+        cls,
+        horizon: int,
+        rho: Fraction,
+        neighbours: Neighbours,
+        rows: int | None,
+        size_share: Fraction = Fraction(0),
+        failure: Fraction = Fraction(1, 20),
+        *,
+        counter: CounterName | None = None,
+        present: bool = False,
+        moves: bool = False,
+    ) -> Cumulative:
+        """The mechanism with the smallest worst cell in theory, or that of a declared counter.
+
+        Above MOST_GAMMA2 periods only 'sqrt' and 'normalised' are compared: trees are behind.
+        """
+        names: list[CounterName] = ["gamma2", "normalised", "sqrt", "honaker", "tree"]
+        if counter is not None:
+            names = [counter]
+        elif horizon > MOST_GAMMA2:
+            names = ["normalised", "sqrt"]
+        choices = [
+            cls(
+                horizon,
+                rho,
+                neighbours,
+                rows,
+                size_share,
+                failure,
+                counter=name,
+                present=present,
+                moves=moves,
+            )
+            for name in names
+        ]
+        if len(choices) == 1:
+            return choices[0]
+        return min(choices, key=lambda choice: choice.design.worst_sum_variance)
 
     @classmethod
     def of(cls, study: Study, release: CumulativeRelease) -> Cumulative:
-        """The form that the release declares, with the best counter where it names none."""
+        """The mechanism that the release declares, with the best counter where it names none."""
         first, last = study.span(release)
         return cls.best(
             last - first + 1,
@@ -76,37 +158,104 @@ class Cumulative(CumulativeForm):
             moves=release.where is not None,
         )
 
+    @cached_property
+    def design(self) -> CumulativeDesign:
+        """What is measured, with which noise, at which cost."""
+        return CumulativeDesign(
+            horizon=self.horizon,
+            rho=self.rho,
+            neighbours=self.neighbours,
+            size_share=self.size_share,
+            counter=self.counter,
+            present=self.present,
+            moves=self.moves,
+        )
+
+    @property
+    def title(self) -> str:
+        return (
+            "cumulative, "
+            + COUNTER_TITLES[self.counter]
+            + (", with people who enter" * self.present)
+        )
+
+    @property
+    def values(self) -> tuple[int | str, ...]:
+        """Of the panel: no event, the event, and a row that has not entered."""
+        return (0, 1, "absent") if self.present else (0, 1)
+
+    @property
+    def charges(self) -> tuple[Fraction, ...]:
+        return self.design.charges
+
+    @property
+    def worst_variance(self) -> Fraction:
+        return self.design.worst_variance
+
+    def demand(self, t: int) -> Demand:
+        return self.design.demand(t)
+
+    @property
+    def error_bound(self) -> float:
+        """No noisy S_b at any t is off by more, with probability 1 - beta, b = 1..t, t = 1..T.
+
+        A union bound over T (T + 1) / 2 subgaussian sums (and T of people, where they enter);
+        making them monotone never raises the largest error (Lemma 4.2 of the paper) as long as
+        the number of rows is not too small. Sums that are not whole are rounded for the panel.
+        """
+        cells = self.horizon * (self.horizon + 1) // 2 + self.horizon * self.present
+        half = 0.0 if self.counter == "tree" else 0.5
+        return half + math.sqrt(
+            2 * self.design.worst_sum_variance * math.log(2 * cells / self.failure)
+        )
+
+    @property
+    def bias(self) -> str:
+        """How the panel's own answers are biased, in words."""
+        who = " and those who have entered" * self.present
+        capped = self.rows is not None and not self.present
+        capped = capped and (self.neighbours == "add_remove" or self.moves)
+        return (
+            f"sums{who} are made to rise with time and fall with b: one that is held back is off to"
+            f" one side, all of them by at most {self.error_bound:.0f} but for the declared failure"
+            + "; its rows are a cap on the people, so shares of them are too small"
+            * capped
+        )
+
     def init(self) -> CumulativeState:
-        streams = np.zeros((self.horizon + 1, self.horizon), np.int64)
-        noisy, sums = np.zeros(self.all_rows, np.int64), np.zeros(self.horizon + 1, np.int64)
-        return CumulativeState(0, streams, noisy, sums, np.zeros(0, np.int64))
+        return CumulativeState(
+            period=0,
+            streams=np.zeros((self.horizon + 1, self.horizon), np.int64),
+            noisy=np.zeros(self.design.all_rows, np.int64),
+            sums=np.zeros(self.horizon + 1, np.int64),
+            totals=np.zeros(0, np.int64),
+        )
 
     def measure(
         self, streams: NDArray[np.int64], t: int, counts: Counts
     ) -> tuple[NDArray[np.int64], Counts]:
         """The streams with period t's entries, and the true rows that are measured at t.
 
+        streams: (T + 1, T) true entries
+        t: the period
         counts: (T + 1,) int64, people whose total went from b - 1 to b at t, for b = 1..T, then
-        those who enter at t (without `present`: at t = 1 the number of people, later unused).
+            those who enter at t (without `present`: at t = 1 the number of people, later unused)
         """
         streams = streams.copy()
         streams[:, t - 1] = counts
-        return streams, np.concatenate([self._rows(streams, lane, t) for lane in self.active(t)])
-
-    def _rows(self, streams: NDArray[np.int64], lane: PlacedCounter, t: int) -> Counts:
-        place, rows = lane.place, lane.rows(t)
-        steps = t - lane.start + 1
-        encode = lane.counter.encode[rows.start - place : rows.stop - place, :steps]
-        found: Counts = encode @ streams[lane.threshold - 1, lane.start - 1 : t]
-        return found
+        return streams, self.design.measure(streams, t)
 
     def observe(
         self, state: CumulativeState, counts: Counts, noise: Sequence[Counts]
     ) -> tuple[CumulativeState, Floats]:
-        """Measure one period, without rows: the state but for sums and totals, and the unbiased
-        S_1..S_t. counts as in `measure`; noise: as `demand` asks."""
-        seen = self.answered(self.recorded(state, counts), state.period + 1, noise)
-        return seen, self.sums(seen)
+        """Measures one period, without rows: the state but for sums and totals, and S_1..S_t.
+
+        state: after the period before
+        counts: as in `measure`
+        noise: as `demand` asks
+        """
+        after = self.answered(self.recorded(state, counts), state.period + 1, noise)
+        return after, self.sums(after)
 
     def recorded(self, state: CumulativeState, counts: Counts) -> CumulativeState:
         """The next period's state before anything is measured."""
@@ -116,30 +265,16 @@ class Cumulative(CumulativeForm):
 
     def answered(self, state: CumulativeState, t: int, noise: Sequence[Counts]) -> CumulativeState:
         """The state with what is measured at t, no later than its period."""
-        true = np.concatenate([self._rows(state.streams, lane, t) for lane in self.active(t)])
         noisy = state.noisy.copy()
-        noisy[self._places[t - 1]] = true + np.concatenate(noise)
+        noisy[self.design.places[t - 1]] = self.design.measure(state.streams, t) + np.concatenate(
+            noise
+        )
         return replace(state, noisy=noisy)
 
     def sums(self, state: CumulativeState) -> Floats:
         """The unbiased S_1..S_t at the state's period."""
-        return np.array([self._sum(state, lane) for lane in self.lanes[: state.period]])
-
-    @cached_property
-    def _places(self) -> tuple[NDArray[np.int64], ...]:
-        """Where the answers of each period are kept, in the order of the demand."""
-        found = []
-        for t in range(1, self.horizon + 1):
-            slices = [lane.rows(t) for lane in self.active(t)]
-            found.append(np.concatenate([np.arange(s.start, s.stop) for s in slices]))
-        return tuple(found)
-
-    def _sum(self, state: CumulativeState, lane: PlacedCounter) -> float:
-        """The unbiased sum of a lane at the state's period, people."""
-        step = state.period - lane.start + 1
-        known = lane.counter.rows(step)
-        noisy = state.noisy[lane.place : lane.place + known]
-        return float(lane.counter.decode[step - 1, :known] @ noisy) / lane.counter.scale
+        t = state.period
+        return np.array([each.sum(state.noisy, t) for each in self.design.placed_counters[:t]])
 
     def measured(self, state: CumulativeState, t: int) -> Measurements:
         """What was measured at t: row by row, integers in units of 1 / scale of a person.
@@ -150,74 +285,71 @@ class Cumulative(CumulativeForm):
         """
         queries: list[str] = []
         variances = []
-        for lane in self.active(t):
-            rows = lane.rows(t)
+        for placed in self.design.active(t):
+            rows = placed.rows(t)
             size = rows.stop - rows.start
-            name = f"counter {lane.threshold} node {t}"
+            name = f"counter {placed.threshold} node {t}"
             names = [name] if size == 1 else [f"{name}.{i}" for i in range(1, size + 1)]
-            queries += ["people"] if lane.counter.name == "once" else names
-            variances += [lane.variance] * size
-        return Measurements(tuple(queries), state.noisy[self._places[t - 1]], tuple(variances))
+            queries += ["people"] if placed.counter.name == "once" else names
+            variances += [placed.variance] * size
+        values = state.noisy[self.design.places[t - 1]]
+        return Measurements(tuple(queries), values, tuple(variances))
 
     def estimates(self, state: CumulativeState) -> Estimates:
         """S_1..S_t at the state's period t, then the number of people where it is measured."""
         t = state.period
-        lanes = self.lanes[:t]
-        queries = [f"total at-least {lane.threshold}" for lane in lanes]
+        counters = self.design.placed_counters[:t]
+        queries = [f"total at-least {placed.threshold}" for placed in counters]
         if (people := self._people(t)) is not None:
-            lanes, queries = (*lanes, people), [*queries, "people"]
-        values = np.array([self._sum(state, lane) for lane in lanes])
+            counters, queries = (*counters, people), [*queries, "people"]
+        values = np.array([placed.sum(state.noisy, t) for placed in counters])
         variances = [
-            lane.counter.gains[t - lane.start] * exact_variance(lane.variance) for lane in lanes
+            placed.counter.gains[t - placed.start] * exact_variance(placed.variance)
+            for placed in counters
         ]
         return Estimates(tuple(queries), values, np.sqrt(np.array(variances)))
 
     def _people(self, t: int) -> PlacedCounter | None:
-        lane = self.people
-        return lane if lane is not None and t <= lane.counter.length else None
+        """The counter of S_0, where it is measured at t."""
+        placed = self.design.people
+        return placed if placed is not None and t <= placed.counter.length else None
 
     def step(
         self, state: CumulativeState, counts: Counts, draw: Draw
     ) -> tuple[CumulativeState, Step]:
         """One period. counts as in `measure`."""
-        seen, sums = self.observe(state, counts, draw.noise)
-        t, before, totals = seen.period, state.sums, state.totals
-        wanted = np.rint(sums).astype(np.int64)
+        observed, sums = self.observe(state, counts, draw.noise)
+        t, before, totals = observed.period, state.sums, state.totals
+        rounded_sums = np.rint(sums).astype(np.int64)
         people = self._people(t)
-        there = 0 if people is None else round(self._sum(seen, people))
+        noisy_people = 0 if people is None else round(people.sum(observed.noisy, t))
         if t == 1:
-            rows = max(0, there) if self.rows is None else self.rows
+            rows = max(0, noisy_people) if self.rows is None else self.rows
             totals = np.full(rows, -1 if self.present else 0)
             before = np.append([0 if self.present else rows], before[1:])
         entered = before
         if self.present:
-            first = min(max(there, int(before[0])), totals.shape[0])
+            first = min(max(noisy_people, int(before[0])), totals.shape[0])
             entered = np.append([first], before[1:])
-            enter = np.array([first - before[0], *([0] * self.horizon)])
-            totals = totals + _append(totals + 1, enter, draw.coins) * (totals < 0)
-        after = monotone(wanted, entered)
-        column = _append(totals, after[1:] - before[1:], draw.coins)
+            entries = np.array([first - before[0], *([0] * self.horizon)])
+            totals = totals + random_rises(totals + 1, entries, draw.coins) * (totals < 0)
+        after = monotone(rounded_sums, entered)
+        column = random_rises(totals, after[1:] - before[1:], draw.coins)
         symbols = np.where(totals < 0, ABSENT, column)
-        moved = int(np.abs(after[1 : t + 1] - wanted).sum())
-        notes = {"moved_by_monotonization": moved}
+        notes = {"moved_by_monotonization": int(np.abs(after[1 : t + 1] - rounded_sums).sum())}
         if self.present:
-            notes["entries_moved"] = abs(int(after[0]) - there)
+            notes["entries_moved"] = abs(int(after[0]) - noisy_people)
         step = Step(
-            symbols[:, None].astype(np.uint8), self.measured(seen, t), self.estimates(seen), notes
+            columns=symbols[:, None].astype(np.uint8),
+            measurements=self.measured(observed, t),
+            estimates=self.estimates(observed),
+            notes=notes,
         )
-        return replace(seen, sums=after, totals=totals + column), step
-
-    @cached_property
-    def _fingerprint(self) -> NDArray[np.int64]:
-        """Of all matrices: what was measured can only be decoded with the ones it was made by."""
-        digest = hashlib.sha256()
-        for counter in self.counters:
-            digest.update(np.ascontiguousarray(counter.encode).astype("<i8").tobytes())
-        return np.frombuffer(digest.digest()[:8], "<i8").astype(np.int64)
+        return replace(observed, sums=after, totals=totals + column), step
 
     def dump(self, state: CumulativeState) -> bytes:
         arrays = {"streams": state.streams, "noisy": state.noisy, "sums": state.sums}
-        return pack_state(STATE_VERSION, state.period, counters=self._fingerprint, **arrays)
+        return pack_state(STATE_VERSION, state.period, counters=self.design.fingerprint, **arrays)
 
     def load(self, data: bytes, panel: Panel | None) -> CumulativeState:
         """Raises Inconsistent for bytes or a panel that are not this mechanism's."""
@@ -226,7 +358,7 @@ class Cumulative(CumulativeForm):
         rows = self.rows if self.rows is not None else int(state.sums[0])
         check_panel_fits(panel, state.period, rows)
         if self.present and symbols is not None:
-            state.totals[_outside(symbols)] = -1
+            state.totals[symbols[:, -1] == ABSENT] = -1
         return state
 
     def restored(self, data: bytes, happened: NDArray[np.bool_] | None) -> CumulativeState:
@@ -234,51 +366,18 @@ class Cumulative(CumulativeForm):
 
         Raises Inconsistent for bytes that are not this mechanism's.
         """
-        period, held = unpack_state(
+        period, arrays = unpack_state(
             data,
             STATE_VERSION,
             counters=(1,),
             streams=(self.horizon + 1, self.horizon),
-            noisy=(self.all_rows,),
+            noisy=(self.design.all_rows,),
             sums=(self.horizon + 1,),
         )
-        if held["counters"] != self._fingerprint:
+        if arrays["counters"] != self.design.fingerprint:
             raise Inconsistent(
                 "journal: the state was made with other counters than this machine computes; go"
                 " on with the version of stream-dp and the machine that began the study"
             )
         totals = np.zeros(0, np.int64) if happened is None else happened.sum(1, dtype=np.int64)
-        return CumulativeState(period, held["streams"], held["noisy"], held["sums"], totals)
-
-
-def _outside(symbols: Symbols) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = symbols[:, -1] == ABSENT
-    return found
-
-
-def monotone(estimates: Counts, before: Counts) -> Counts:
-    """S_0..S_T at t: each noisy sum clamped between its own last value and S_{b-1}'s last value.
-
-    estimates: noisy S_1..S_t; before: S_0..S_T at t - 1, S_0 at t where people enter: whoever
-    enters may have the event at once. (Algorithm 2, line 7; Lemma 4.2.)
-    """
-    after = before.copy()
-    t = estimates.shape[0]
-    after[1 : t + 1] = np.clip(estimates, before[1 : t + 1], before[:t])
-    return after
-
-
-def _append(
-    totals: NDArray[np.int64], rises: Counts, coins: np.random.Generator
-) -> NDArray[np.int64]:
-    """A 1 for `rises[b - 1]` uniformly random rows of total b - 1, a 0 for all others.
-
-    Rows of a negative total, which have not entered, get a 0.
-    """
-    groups = np.where(totals < 0, rises.shape[0], totals)
-    order, starts = shuffled_groups(groups, rises.shape[0] + 1, coins)
-    group = groups[order]
-    place = np.arange(order.shape[0]) - starts[group]
-    column = np.zeros(totals.shape[0], np.int64)
-    column[order] = place < np.append(rises, 0)[group]
-    return column
+        return CumulativeState(period, arrays["streams"], arrays["noisy"], arrays["sums"], totals)

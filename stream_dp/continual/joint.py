@@ -227,7 +227,7 @@ class Joint:
         inside = self._inside[self.window.measured]
         size = np.bincount(inside, minlength=t + 1).astype(float)
         above = np.triu(np.ones((t + 1, t + 1)))[1:] * size  # S_b from the move of each class
-        noise = np.array([self.totals.variance(b, t) for b in range(1, t + 1)])
+        noise = np.array([self.totals.design.variance(b, t) for b in range(1, t + 1)])
         precision = 1 / np.maximum(noise, _LEAST)
         held = np.array([cells[inside >= b].sum() for b in range(1, t + 1)])
         a = max(float(self.window.design.variance), _LEAST)
@@ -303,7 +303,7 @@ class Joint:
         """
         q, k = self.window.q, self.window.width
         bins = self.window.design.bin_variances(t).reshape(-1, q)[:, list(self.events)].sum(axis=1)
-        sums = np.array([self.totals.variance(b, t) for b in range(1, t + 1)])
+        sums = np.array([self.totals.design.variance(b, t) for b in range(1, t + 1)])
         return np.sqrt(bins), np.sqrt(k * sums)
 
     def _symbols(

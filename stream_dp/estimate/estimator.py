@@ -152,11 +152,11 @@ def _entries(
 ) -> dict[Key, dict[int, EntryUnknowns]]:
     lengths: dict[Key, dict[int, int]] = {}
     for release in releases:
-        for lane in () if release.totals is None else release.totals.lanes:
-            steps = min(lane.counter.length, release.time(release.last) - lane.start + 1)
+        for placed in () if release.totals is None else release.totals.design.placed_counters:
+            steps = min(placed.counter.length, release.time(release.last) - placed.start + 1)
             if steps > 0:
                 own = lengths.setdefault(_key(release), {})
-                own[lane.threshold] = max(own.get(lane.threshold, 0), steps)
+                own[placed.threshold] = max(own.get(placed.threshold, 0), steps)
     found: dict[Key, dict[int, EntryUnknowns]] = {}
     for key, own in lengths.items():
         found[key] = {}
@@ -230,22 +230,22 @@ class ReleaseEstimator:
         return self._weighted(found, mean * (study.size or 0))
 
     def total(self, b: int, number: int) -> Weighted | None:
-        release, lane = self.release, self.release.lane(b)
+        release, placed = self.release, self.release.placed_counter(b)
         found = np.zeros(release.values.shape[0])
-        if lane is None:
+        if placed is None:
             return None
-        step = release.time(number) - lane.start + 1
+        step = release.time(number) - placed.start + 1
         if step >= 1:
             places = [np.arange(p.count) + p.at for p in release.places if p.b == b]
-            seen = np.concatenate(places)[: lane.counter.rows(step)]
-            found[seen] = lane.counter.decode[step - 1, : seen.shape[0]] / lane.counter.scale
+            seen = np.concatenate(places)[: placed.counter.rows(step)]
+            found[seen] = placed.counter.decode[step - 1, : seen.shape[0]] / placed.counter.scale
         return self._weighted(found, 0.0)
 
     def entered(self, number: int) -> tuple[Weighted | None, int]:
-        lane = self.release.lane(0)
-        if lane is None:
+        placed = self.release.placed_counter(0)
+        if placed is None:
             return None, number
-        at = number if lane.counter.length > number - self.release.first else self.release.first
+        at = number if placed.counter.length > number - self.release.first else self.release.first
         return self.total(0, at), at
 
     def covariance(self, one: Weighted, other: Weighted) -> float:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.continual import AnyMechanism, Cumulative, FixedWindow, Joint, mechanism
-from stream_dp.continual.cumulative_form import PlacedCounter
+from stream_dp.continual.cumulative_design import PlacedCounter
 from stream_dp.errors import Inconsistent
 from stream_dp.study import Release, Study, WindowRelease
 
@@ -104,10 +104,10 @@ class ReleaseMeasurements:
         assert not isinstance(self.declared, WindowRelease)
         return self.study.event_codes(self.declared)
 
-    def lane(self, b: int) -> PlacedCounter | None:
+    def placed_counter(self, b: int) -> PlacedCounter | None:
         """The counter of S_b; b = 0 counts those who are there for the first time."""
         assert self.totals is not None
-        return self.totals.lanes[b - 1] if b else self.totals.people
+        return self.totals.design.placed_counters[b - 1] if b else self.totals.design.people
 
     @cached_property
     def values(self) -> Floats:
@@ -142,9 +142,9 @@ class ReleaseMeasurements:
         if self.totals is not None:
             early = self.window is not None and number == self.messages[0].number
             for step in range(1 if early else t, t + 1):
-                for lane in self.totals.active(step):
-                    rows = lane.rows(step)
-                    yield lane.threshold, step, rows.stop - rows.start
+                for placed in self.totals.design.active(step):
+                    rows = placed.rows(step)
+                    yield placed.threshold, step, rows.stop - rows.start
 
     def rows(self) -> Iterator[DesignRows]:
         """What stands in all places, in order."""
@@ -154,10 +154,12 @@ class ReleaseMeasurements:
                 design = self.window.design.matrix(place.time).tocoo()
                 cells, row, cell, value = design.shape[1], design.row, design.col, design.data
             else:
-                lane = self.lane(place.b)
-                assert lane is not None
-                own, cells = lane.rows(place.time), place.time - lane.start + 1
-                part = lane.counter.encode[own.start - lane.place : own.stop - lane.place, :cells]
+                placed = self.placed_counter(place.b)
+                assert placed is not None
+                own, cells = placed.rows(place.time), place.time - placed.start + 1
+                part = placed.counter.encode[
+                    own.start - placed.place : own.stop - placed.place, :cells
+                ]
                 row, cell = np.nonzero(part)
                 value = part[row, cell]
             yield DesignRows(place, cells, row, cell, value.astype(float))

@@ -79,7 +79,7 @@ def test_charges_are_the_exact_worst_cost_of_every_prefix(name, relation, presen
 def test_charges_are_exact_where_people_have_a_share(name, share):
     sized = made(4, rows=None, share=share, counter=name)
     assert exact_costs(sized, "add_remove") == list(accumulate(sized.charges))
-    assert 1 / (2 * sized.size_variance) == RHO * share
+    assert 1 / (2 * sized.design.size_variance) == RHO * share
     entering = made(4, share=share, counter=name, present=True)
     assert exact_costs(entering, "add_remove") == list(accumulate(entering.charges))
     if name != "unbounded":
@@ -126,7 +126,9 @@ def test_without_a_horizon_nothing_depends_on_what_is_to_come(horizon, more, rel
         streams[1], there = long.measure(streams[1], t, padded)
         assert np.array_equal(here, there)
         for b in range(1, t + 1):
-            assert short.variance(b, t) == pytest.approx(long.variance(b, t), rel=1e-12)
+            assert short.design.variance(b, t) == pytest.approx(
+                long.design.variance(b, t), rel=1e-12
+            )
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
@@ -161,12 +163,12 @@ def test_errors_in_theory_at_T_12(relation, counter, rmse, worst, ratio):
     """In units of 1 / sqrt(2 rho); the noise is large, so that it is nearly Gaussian."""
     mechanism = made(12, relation, counter=counter)
     unit = float(2 * RHO) ** 0.5
-    cells = [mechanism.variance(b, t) for t in range(1, 13) for b in range(1, t + 1)]
-    assert mechanism.rmse * unit == pytest.approx(rmse, abs=2e-3)
-    assert np.mean(cells) ** 0.5 == pytest.approx(mechanism.rmse)
+    cells = [mechanism.design.variance(b, t) for t in range(1, 13) for b in range(1, t + 1)]
+    assert mechanism.design.rmse * unit == pytest.approx(rmse, abs=2e-3)
+    assert np.mean(cells) ** 0.5 == pytest.approx(mechanism.design.rmse)
     assert max(cells) ** 0.5 * unit == pytest.approx(worst, abs=2e-3)
     assert float(mechanism.worst_variance) == pytest.approx(max(cells))
-    assert mechanism.lower_bound_ratio == pytest.approx(ratio, abs=1e-3)
+    assert mechanism.design.lower_bound_ratio == pytest.approx(ratio, abs=1e-3)
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
@@ -176,7 +178,7 @@ def test_the_best_has_the_smallest_worst_cell(horizon, relation):
     for name in NAMES:
         other = made(horizon, relation, 100, counter=name)
         assert best.worst_variance <= other.worst_variance
-        assert other.lower_bound_ratio >= 1 - 1e-9
+        assert other.design.lower_bound_ratio >= 1 - 1e-9
     asked = Cumulative.best(horizon, RHO, relation, 100, counter="honaker", moves=True)
     assert (asked.counter, asked.moves) == ("honaker", True)
 
@@ -193,7 +195,7 @@ def test_what_cannot_be_is_refused():
     with pytest.raises(UserError, match="rows: where people come and go"):
         made(4, rows=None, share=Fraction(1, 10), present=True)
     with pytest.raises(ValueError, match="nobody measured"):
-        made(4).variance(0, 1)
+        made(4).design.variance(0, 1)
 
 
 def test_titles_say_which_counter():
@@ -208,4 +210,4 @@ def test_the_longest_horizon_can_be_planned():
     for relation in ("add_remove", "replace_one"):
         mechanism = Cumulative.best(500, RHO, relation, 100)
         assert sum(mechanism.charges) == RHO
-        assert mechanism.lower_bound_ratio < 1.5
+        assert mechanism.design.lower_bound_ratio < 1.5

@@ -12,7 +12,7 @@ from scipy.stats import chi2
 
 from stream_dp.continual import Cumulative
 from stream_dp.continual.budgets import COUNTERS
-from stream_dp.continual.cumulative import _append, monotone
+from stream_dp.continual.cumulative_panel import monotone, random_rises
 from stream_dp.privacy.noise import Draw, exact_variance
 
 
@@ -71,7 +71,7 @@ def test_estimates_are_the_true_sums_and_the_decoded_noise(run):
     mechanism, events, draws = run
     for t, _, step, _ in released(mechanism, events, draws):
         noise = []
-        for b, counter in enumerate(mechanism.counters[:t]):
+        for b, counter in enumerate(mechanism.design.counters[:t]):
             nodes = [draws[s - 1].noise[b] for s in range(b + 1, t + 1)]
             rows = np.concatenate(nodes)
             noise.append(counter.decode[t - b - 1, : rows.size] @ rows / counter.scale)
@@ -83,14 +83,14 @@ def test_estimates_are_the_true_sums_and_the_decoded_noise(run):
         people = t == 1 and mechanism.rows is None
         assert ("people" in told.queries) == ("people" in measured.queries) == people
         for b in range(1, t + 1):
-            assert told.errors[b - 1] == pytest.approx(mechanism.variance(b, t) ** 0.5)
+            assert told.errors[b - 1] == pytest.approx(mechanism.design.variance(b, t) ** 0.5)
             if mechanism.counter == "tree":
                 place = measured.queries.index(f"counter {b} node {t}")
-                assert measured.variances[place] == mechanism.variances[b - 1]
+                assert measured.variances[place] == mechanism.design.variances[b - 1]
                 popcount = (t - b + 1).bit_count()
-                own = exact_variance(mechanism.variances[b - 1])
-                assert mechanism.variance(b, t) == pytest.approx(popcount * own)
-    assert mechanism.variance(mechanism.horizon, mechanism.horizon - 1) == 0
+                own = exact_variance(mechanism.design.variances[b - 1])
+                assert mechanism.design.variance(b, t) == pytest.approx(popcount * own)
+    assert mechanism.design.variance(mechanism.horizon, mechanism.horizon - 1) == 0
 
 
 @given(st.integers(1, 8), st.integers(0, 10**9), st.sampled_from(list(COUNTERS)))
@@ -132,7 +132,7 @@ def test_the_event_goes_to_every_row_of_the_right_total_equally_often():
     totals = np.array([0, 0, 1, 0, 1, 0, 2])
     coins = np.random.default_rng(4)
     draws = 6000
-    columns = np.stack([_append(totals, np.array([2, 1, 0]), coins) for _ in range(draws)])
+    columns = np.stack([random_rises(totals, np.array([2, 1, 0]), coins) for _ in range(draws)])
     assert not columns[:, 6].any()
     assert (columns[:, totals == 0].sum(axis=1) == 2).all()
     assert (columns[:, totals == 1].sum(axis=1) == 1).all()
@@ -151,7 +151,7 @@ def test_noise_that_leaves_no_row_and_one_period_alone():
         assert panel.symbols.shape == (0, t)
         assert not state.sums.any()
     alone = Cumulative(1, Fraction(1, 2), "replace_one", 3)
-    assert alone.variances == (1,)
+    assert alone.design.variances == (1,)
     draw = Draw((np.array([0]),), rng)
     (_, state, _, panel), *rest = released(alone, np.array([[1], [0], [1]]), [draw])
     assert rest == []
@@ -162,8 +162,8 @@ def test_noise_that_leaves_no_row_and_one_period_alone():
 def test_the_demand_is_one_node_for_each_counter_that_has_begun():
     mechanism = Cumulative(4, Fraction(1), "add_remove", None, Fraction(1, 2))
     assert [len(mechanism.demand(t)) for t in range(1, 5)] == [2, 2, 3, 4]
-    assert mechanism.demand(1)[-1] == (mechanism.size_variance, 1)
-    assert mechanism.demand(4) == tuple((v, 1) for v in mechanism.variances)
+    assert mechanism.demand(1)[-1] == (mechanism.design.size_variance, 1)
+    assert mechanism.demand(4) == tuple((v, 1) for v in mechanism.design.variances)
     declared = Cumulative(4, Fraction(1), "add_remove", 100)
     assert [len(declared.demand(t)) for t in range(1, 5)] == [1, 2, 3, 4]
 
@@ -172,6 +172,6 @@ def test_the_error_bound_is_a_union_over_all_cells():
     mechanism = Cumulative(12, Fraction(1, 200), "replace_one", 100)
     cells = len([*accumulate(range(1, 13))]) * 13 // 2
     assert cells == 78
-    worst = max(mechanism.variance(b, t) for t in range(1, 13) for b in range(1, t + 1))
+    worst = max(mechanism.design.variance(b, t) for t in range(1, 13) for b in range(1, t + 1))
     assert float(mechanism.worst_variance) == pytest.approx(worst)
     assert mechanism.error_bound == pytest.approx((2 * worst * np.log(2 * 78 / 0.05)) ** 0.5)

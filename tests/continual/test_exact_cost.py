@@ -93,7 +93,7 @@ def test_cumulative_charges_are_exact_where_the_number_of_people_is_measured(hor
     mechanism = cumulative(horizon, "add_remove", share)
     assert exact_costs(mechanism, "add_remove", 2) == list(accumulate(mechanism.charges))
     assert sum(mechanism.charges) == RHO
-    assert 1 / (2 * mechanism.size_variance) == RHO * share
+    assert 1 / (2 * mechanism.design.size_variance) == RHO * share
 
 
 def test_a_forgotten_factor_is_seen():
@@ -111,9 +111,9 @@ def test_long_horizons_are_charged_at_once_and_never_less_than_exactly():
     for relation in RELATIONS:
         mechanism = cumulative(horizon, relation)
         assert mechanism.charges == (RHO,) + (Fraction(0),) * (horizon - 1)
-        weights = equal_variance_weights(mechanism.counters)
-        (final,) = path_costs(mechanism.counters, weights, relation, prefixes=False)
-        assert final / (2 * weights[0] * mechanism.variances[0]) == RHO
+        weights = equal_variance_weights(mechanism.design.counters)
+        (final,) = path_costs(mechanism.design.counters, weights, relation, prefixes=False)
+        assert final / (2 * weights[0] * mechanism.design.variances[0]) == RHO
     size = cumulative(horizon, "add_remove", Fraction(1, 10))
     assert sum(size.charges) == RHO
 
@@ -121,5 +121,5 @@ def test_long_horizons_are_charged_at_once_and_never_less_than_exactly():
 def test_every_counter_has_the_same_worst_variance():
     for horizon in (1, 2, 7, 12, 60):
         mechanism = cumulative(horizon, "replace_one")
-        worst = {v * tree(horizon - b).worst_gain for b, v in enumerate(mechanism.variances)}
+        worst = {v * tree(horizon - b).worst_gain for b, v in enumerate(mechanism.design.variances)}
         assert worst == {mechanism.worst_variance}

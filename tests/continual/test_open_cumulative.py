@@ -56,7 +56,7 @@ def test_rows_enter_once_for_good_and_have_the_released_sums(run):
         assert not (gone[:, 1:] & ~gone[:, :-1]).any()
         assert np.array_equal(state.totals < 0, gone[:, -1])
         assert step.estimates.queries[-1] == "people"
-        assert step.estimates.errors[-1] == pytest.approx(mechanism.variance(0, t) ** 0.5)
+        assert step.estimates.errors[-1] == pytest.approx(mechanism.design.variance(0, t) ** 0.5)
         again = mechanism.load(mechanism.dump(state), panel)
         assert np.array_equal(again.totals, state.totals)
         before = state.sums

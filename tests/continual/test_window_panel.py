@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 from kit.walks import hand_made, released, window_counts
 from scipy.stats import chi2
 
-from stream_dp.continual import FixedWindow, window
+from stream_dp.continual import FixedWindow, window_targets
 from stream_dp.continual.splits import project_nonnegative, shift_to_totals
 
 
@@ -54,7 +54,7 @@ def test_each_step_adds_a_column_whose_window_histogram_is_the_target(run):
         return seen[-1]
 
     before = None
-    with patch.object(window, "nonnegative", spy):
+    with patch.object(window_targets, "project_nonnegative", spy):
         for t, state, step, panel in released(mechanism, symbols, draws):
             assert state.period == t
             if t < width:

@@ -87,7 +87,7 @@ def test_a_long_joint_study_is_answered_at_once():
     """60 periods, 1,830 sums and 58 histograms: the first answer within a second or two of a slow
     machine, the next ones in milliseconds."""
     stream = quiet(study_of([joint(3)], count=60))
-    stream.releases[0].totals.lanes  # noqa: B018  the counters, which are made once
+    stream.releases[0].totals.design.placed_counters  # noqa: B018  the counters, which are made once
     best = StreamEstimator(stream, stream.releases[0])
     start = time.perf_counter()
     first = best.total(7, 50)

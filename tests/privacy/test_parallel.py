@@ -148,10 +148,10 @@ def test_entries_and_totals_cost_what_is_charged(relation, counter):
     """All histories of a stratum in which entries are measured too: exact sums of all rows."""
     kind = {"kind": "cumulative", "event": [1], "counter": counter, "size_share": "1/5"}
     form = made(relation, "1/10", kind)
-    parts = []  # by lane and period, what an entry adds to its rows, in deviations
-    for lane in form.lanes:
-        scaled = lane.counter.encode / math.sqrt(2 * lane.variance)
-        parts.append({lane.start + i: column for i, column in enumerate(scaled.T)})
+    parts = []  # by counter and period, what an entry adds to its rows, in deviations
+    for placed in form.design.placed_counters:
+        scaled = placed.counter.encode / math.sqrt(2 * placed.variance)
+        parts.append({placed.start + i: column for i, column in enumerate(scaled.T)})
     people = []
     for start in range(1, 7):
         for told in itertools.product([0, 1], repeat=7 - start):

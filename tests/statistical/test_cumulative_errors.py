@@ -15,7 +15,7 @@ PEOPLE = 400
 MECHANISM = Cumulative(T, Fraction(1, 20), "replace_one", PEOPLE)
 CELLS = [(b, t) for t in range(1, T + 1) for b in range(1, t + 1)]
 POPCOUNT = np.array([(t - b + 1).bit_count() for b, t in CELLS])
-UNIT = np.array([float(MECHANISM.variances[b - 1]) ** 0.5 for b, _ in CELLS])
+UNIT = np.array([float(MECHANISM.design.variances[b - 1]) ** 0.5 for b, _ in CELLS])
 EVENTS = (np.random.default_rng(5).random((PEOPLE, T)) < 0.3).astype(np.int64)
 
 
@@ -122,7 +122,7 @@ def test_other_counters_have_their_variance_in_theory(counter, scale):
     """Noise 5 % too small or too large is rejected."""
     made = Cumulative(5, Fraction(1, 20), "replace_one", PEOPLE, counter=counter)
     cells, _, _ = truth_and_rises(5)
-    theory = np.array([made.variance(b, t) for b, t in cells])
+    theory = np.array([made.design.variance(b, t) for b, t in cells])
     errors = raw_errors(made, Scaled(SeededNoise(31), scale), 3000) / np.sqrt(theory)
     assert spread_is(errors, 1) is (scale == RIGHT)
     assert unbiased(errors)
@@ -131,7 +131,7 @@ def test_other_counters_have_their_variance_in_theory(counter, scale):
 def test_the_systems_noise_on_the_lattice_has_the_variance_in_theory():
     made = Cumulative(5, Fraction(1, 20), "replace_one", PEOPLE, counter="gamma2")
     cells, _, _ = truth_and_rises(5)
-    theory = np.array([made.variance(b, t) for b, t in cells])
+    theory = np.array([made.design.variance(b, t) for b, t in cells])
     errors = raw_errors(made, SystemNoise(), 500) / np.sqrt(theory)
     assert spread_is(errors, 1)
     assert unbiased(errors)
@@ -140,7 +140,7 @@ def test_the_systems_noise_on_the_lattice_has_the_variance_in_theory():
 @pytest.mark.parametrize("scale", [SMALL, RIGHT, LARGE])
 def test_a_measured_number_of_people_has_its_declared_variance(scale):
     sized = Cumulative(T, Fraction(1), "add_remove", None, Fraction(1, 200))
-    assert sized.size_variance == 100
+    assert sized.design.size_variance == 100
     source, counts = Scaled(SeededNoise(25), scale), np.append(np.zeros(T, np.int64), PEOPLE)
     state, demand = sized.init(), sized.demand(1)
     found = np.zeros((10_000, 1))

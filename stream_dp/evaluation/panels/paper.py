@@ -15,6 +15,7 @@ from functools import cached_property, lru_cache
 
 from stream_dp.continual import Cumulative
 from stream_dp.continual.budgets import CounterBudget
+from stream_dp.continual.cumulative_design import CumulativeDesign
 from stream_dp.continual.paths import weights_with_entry
 
 
@@ -42,7 +43,7 @@ _cubes = lru_cache(maxsize=64)(Cubes)
 
 
 @dataclass(frozen=True)
-class Trees(Cumulative):
+class TreesDesign(CumulativeDesign):
     """Binary trees with parts of rho as L^power."""
 
     power: int = 3
@@ -52,6 +53,19 @@ class Trees(Cumulative):
         share = self.size_share if self.present else Fraction(0)
         form = self.horizon, self.counter, self.neighbours, self.present, self.moves, share
         return _cubes(*form, self.power)
+
+
+@dataclass(frozen=True)
+class Trees(Cumulative):
+    """Algorithm 2 with parts of rho as L^power."""
+
+    power: int = 3
+
+    @cached_property
+    def design(self) -> CumulativeDesign:
+        common = super().design
+        names = [field.name for field in fields(CumulativeDesign)]
+        return TreesDesign(**{name: getattr(common, name) for name in names}, power=self.power)
 
     @classmethod
     def like(cls, made: Cumulative, power: int) -> Trees:

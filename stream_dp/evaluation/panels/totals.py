@@ -59,7 +59,7 @@ class TotalsJudge:
         found = np.full(self.truth.shape, np.nan)
         for t in range(1, self.made.horizon + 1):
             for b in range(1, t + 1):
-                found[b - 1, t - 1] = math.sqrt(self.made.variance(b, t))
+                found[b - 1, t - 1] = math.sqrt(self.made.design.variance(b, t))
         return found
 
     def judge(self, steps: Steps) -> Trial:

@@ -1,0 +1,36 @@
+"""A cumulative release's panel from noisy sums (Bun et al. 2024, Algorithm 2, lines 7 to 9)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .base import Counts, shuffled_groups
+
+
+def monotone(estimates: Counts, before: Counts) -> Counts:
+    """S_0..S_T at t: each noisy sum clamped between its own last value and S_{b-1}'s last value.
+
+    estimates: noisy S_1..S_t; before: S_0..S_T at t - 1, S_0 at t where people enter: whoever
+    enters may have the event at once. (Algorithm 2, line 7; Lemma 4.2.)
+    """
+    after = before.copy()
+    t = estimates.shape[0]
+    after[1 : t + 1] = np.clip(estimates, before[1 : t + 1], before[:t])
+    return after
+
+
+def random_rises(
+    totals: NDArray[np.int64], rises: Counts, coins: np.random.Generator
+) -> NDArray[np.int64]:
+    """A 1 for `rises[b - 1]` uniformly random rows of total b - 1, a 0 for all others.
+
+    Rows of a negative total, which have not entered, get a 0.
+    """
+    groups = np.where(totals < 0, rises.shape[0], totals)
+    order, starts = shuffled_groups(groups, rises.shape[0] + 1, coins)
+    group = groups[order]
+    place = np.arange(order.shape[0]) - starts[group]
+    column = np.zeros(totals.shape[0], np.int64)
+    column[order] = place < np.append(rises, 0)[group]
+    return column
