@@ -1,4 +1,4 @@
-"""Continual synthesizers: pure, exact, without input or output."""
+"""Continual synthesizers: pure, exact, without input or output. NOTATION.md explains the symbols."""
 
 from __future__ import annotations
 

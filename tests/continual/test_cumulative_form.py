@@ -84,7 +84,7 @@ def test_charges_are_exact_where_people_have_a_share(name, share):
     assert exact_costs(entering, "add_remove") == list(accumulate(entering.charges))
     if name != "unbounded":
         assert sum(sized.charges) == sum(entering.charges) == RHO
-        lane = entering.people
+        lane = entering.design.people
         alone = Fraction(lane.counter.column2) / (2 * lane.variance)
         assert float(alone / RHO) == pytest.approx(float(share), rel=0.02)
 
