@@ -10,10 +10,10 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 
-from stream_dp.batch.base import Memory
+from stream_dp.batch.base import MemoryTranscript
 from stream_dp.batch.data.domain import Column, Domain
 from stream_dp.batch.data.tables import from_tables, to_tables
-from stream_dp.batch.kinds import synthesizer
+from stream_dp.batch.kinds import load_synthesizer
 from stream_dp.privacy.noise import SystemNoise
 from stream_dp.study.groups import BatchRelease
 
@@ -30,8 +30,8 @@ release = BatchRelease(
     name="homes", kind="mwem", attributes=("work",), rho=Fraction(1, 10), rounds=5
 )
 
-model = synthesizer(release.kind)(
-    hierarchy, release, SystemNoise(), Memory(), lambda *progress: None
+model = load_synthesizer(release.kind)(
+    hierarchy, release, SystemNoise(), MemoryTranscript(), lambda *progress: None
 )
 groups, people = to_tables(model.sample(seed=2))
 

@@ -10,13 +10,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .batch.base import Memory as Memory
+    from .batch.base import MemoryTranscript as MemoryTranscript
     from .batch.data.domain import Column as Column
     from .batch.data.domain import Domain as Domain
     from .batch.data.domain import Hierarchy as Hierarchy
     from .batch.data.tables import from_tables as from_tables
     from .batch.data.tables import to_tables as to_tables
-    from .batch.kinds import synthesizer as synthesizer
+    from .batch.kinds import load_synthesizer as load_synthesizer
     from .client import PublicLog as PublicLog
     from .client import open as open
     from .continual import Cumulative as Cumulative
@@ -54,10 +54,10 @@ if TYPE_CHECKING:
 
 # Where each public name is, by module; the imports above say the same to a type checker.
 _MODULES = {
-    "batch.base": ("Memory",),
+    "batch.base": ("MemoryTranscript",),
     "batch.data.domain": ("Column", "Domain", "Hierarchy"),
     "batch.data.tables": ("from_tables", "to_tables"),
-    "batch.kinds": ("synthesizer",),
+    "batch.kinds": ("load_synthesizer",),
     "client": ("PublicLog", "open"),
     "continual": ("Cumulative", "FixedWindow", "Joint", "mechanism"),
     "continual.base": ("Mechanism", "Step"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from .batch.kinds import title
+from .batch.kinds import kind_title
 from .continual import AnyMechanism, Cumulative, FixedWindow, Joint, mechanism
 from .errors import UserError
 from .privacy.ledger import BudgetExceeded, Charge, Ledger, composed_cost
@@ -171,7 +171,7 @@ def _batch(study: Study, batch: BatchRelease) -> PlannedRelease:
     labels = study.periods.labels
     due = [batch in study.due(number) for number in range(1, len(labels) + 1)]
     facts: dict[str, str | int | float] = {
-        "mechanism": title(batch.kind),
+        "mechanism": kind_title(batch.kind),
         "data_sets": sum(due),
         "rho_of_each": str(batch.rho),
         "attributes": ", ".join((*study.groups.attributes, *batch.attributes)),

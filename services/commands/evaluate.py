@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from stream_dp.batch import kinds
-from stream_dp.batch.base import domain_of
+from stream_dp.batch.base import release_domain
 from stream_dp.batch.data.domain import Hierarchy
-from stream_dp.batch.workload.candidates import declared
+from stream_dp.batch.workload.candidates import declared_workload
 from stream_dp.errors import UserError
 from stream_dp.study import Study
 from stream_dp.study.groups import BatchRelease
@@ -48,7 +48,7 @@ def evaluate(options: argparse.Namespace) -> Output:
         raise UserError("--out: figures need matplotlib; pip install 'stream-dp[plot]'")
     members: Members | None = None
     if study.batches:
-        kinds.check(batch.kind for batch in study.batches)
+        kinds.require_available(batch.kind for batch in study.batches)
         key = options.group, options.member_group or options.group, options.person
         roster = from_files(study, options.groups, options.members, *key)
         known, members = joined(study, options.truth, layout(options), roster)
@@ -135,7 +135,7 @@ def _judged(
     for release in study.batches or ():
         label = options.at or _last_due(study, release)
         held = hierarchy(study, release, known, members, study.periods.numbers[label])
-        declared(held.domain, release)  # refuses what is too large
+        declared_workload(held.domain, release)  # refuses what is too large
         budgets = {}
         for scale in scales or ["1"]:
             rho = release.rho * Fraction(scale)
@@ -182,7 +182,7 @@ def hierarchy(
 ) -> Hierarchy:
     """What a release sees of the population at a period's close."""
     people = members.people([known[name][:, number - 1] for name in release.attributes])
-    return Hierarchy(domain_of(study, release), members.groups, people, members.group_of)
+    return Hierarchy(release_domain(study, release), members.groups, people, members.group_of)
 
 
 def _compared(study: Study, options: argparse.Namespace) -> Output:

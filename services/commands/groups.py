@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from stream_dp.batch.data.domain import Column
-from stream_dp.batch.data.readers import table
-from stream_dp.batch.data.tables import identifiers, text
+from stream_dp.batch.data.readers import read_table
+from stream_dp.batch.data.tables import id_column, text_column
 from stream_dp.errors import UserError
 from stream_dp.population.reports import LONGEST_ID
 from stream_dp.study import Study
@@ -45,11 +45,11 @@ def from_files(
     """Two files, .csv or .parquet. Raises UserError, a line for each kind of fault."""
     declared = study.groups
     assert declared is not None
-    groups = table(groups_file, [key, *declared.attributes])
+    groups = read_table(groups_file, [key, *declared.attributes])
     roles = declared.roles
-    members = table(members_file, [person, theirs, *([roles.column] if roles else [])])
-    keys = _column(groups_file, identifiers, groups, key)
-    place, ids = (_column(members_file, identifiers, members, name) for name in (theirs, person))
+    members = read_table(members_file, [person, theirs, *([roles.column] if roles else [])])
+    keys = _column(groups_file, id_column, groups, key)
+    place, ids = (_column(members_file, id_column, members, name) for name in (theirs, person))
     compared = _compared(study, ids)
     lines = [
         f"{path}: {column.null_count} rows without '{name}', {_first(column.is_null())}"
@@ -91,13 +91,13 @@ def from_files(
         lines.append(f"{members_file}: no members")
     held = {}
     for name, attribute in declared.attributes.items():
-        column = _column(groups_file, text, groups, name)
+        column = _column(groups_file, text_column, groups, name)
         bad = Column(name, attribute.values).codes(column) < 0
         if bad.any():
             what = f"{bad.sum()} rows with an undeclared or empty '{name}', {_first(bad)}"
             lines.append(f"{groups_file}: {what}")
         held[name] = column.take(pa.array(order)).to_pylist()
-    told = _column(members_file, text, members, roles.column) if roles is not None else None
+    told = _column(members_file, text_column, members, roles.column) if roles is not None else None
     if told is not None and (row >= 0).all():
         faults = coded_roles(declared, told, row, len(keys))[1]
         lines += [f"{members_file}: {fault}" for fault in faults]

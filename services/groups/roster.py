@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stream_dp.batch.base import roles_alone
+from stream_dp.batch.base import roles_domain
 from stream_dp.batch.data.domain import Column, role_faults
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.base import Log, Missing, Writer
@@ -95,7 +95,7 @@ def coded_roles(
     groups: Groups, told: pa.Array, group_of: NDArray[np.int64], number: int
 ) -> tuple[NDArray[np.uint16], list[str]]:
     """Codes of members' roles, and what is wrong with them: in counts, without a name."""
-    domain = roles_alone(groups)
+    domain = roles_domain(groups)
     (column,) = domain.person
     codes = column.codes(told)
     if unknown := int((codes < 0).sum()):

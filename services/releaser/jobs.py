@@ -209,6 +209,6 @@ def _writer(table: pa.Table) -> Callable[[BinaryIO], None]:
 def check_kinds(study: Study) -> None:
     """Raises UserError where this installation cannot fit what the study declares."""
     try:
-        kinds.check(batch.kind for batch in study.batches or ())
+        kinds.require_available(batch.kind for batch in study.batches or ())
     except UserError as error:
         raise UserError(f"run.worker: {line}" for line in error.lines) from None

@@ -19,8 +19,8 @@ from ..topics import TRANSCRIPTS
 _CHUNK = "stream-dp-chunk"  # WRITER/I/N: the i-th of n pieces that one writer wrote of a round
 
 
-class Transcript:
-    """See `stream_dp.batch.base.Transcript`. at: called with every step's name."""
+class LogTranscript:
+    """See `stream_dp.batch.base.FitTranscript`. at: called with every step's name."""
 
     def __init__(self, log: Log, job: str, at: Callable[[str], None] = lambda name: None) -> None:
         self._log, self._job, self._at = log, job, at

@@ -21,7 +21,7 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from stream_dp.batch import kinds
-from stream_dp.batch.base import domain_of
+from stream_dp.batch.base import release_domain
 from stream_dp.batch.data.domain import Hierarchy
 from stream_dp.errors import UserError
 from stream_dp.log.base import Log, LogError, Missing
@@ -45,7 +45,7 @@ from ..jobs.records import (
     result_records,
 )
 from ..snapshots import Snapshots
-from .transcript import Transcript
+from .transcript import LogTranscript
 
 _POLL = 1.0
 _LOOK = 2.0  # seconds between two looks at whether a job is still wanted, or two words on it
@@ -74,7 +74,7 @@ class Worker:
 
         Raises UserError where this installation cannot fit what the study declares.
         """
-        kinds.check(batch.kind for batch in self.study.batches or ())
+        kinds.require_available(batch.kind for batch in self.study.batches or ())
         board, told = JobBoard(self.log), False
         while not self.stop.is_set():
             with suppress(Missing):  # before the releaser's first start
@@ -125,9 +125,9 @@ class Worker:
             raise UserError("the worker's study file is not the one that the job is of")
         if bool(facts["simulated"]) != self.source.simulated:
             raise UserError("a study with seeded noise and one without do not mix")
-        fit = kinds.synthesizer(release.kind)
+        fit = kinds.load_synthesizer(release.kind)
         hierarchy = self._hierarchy(job)
-        transcript = Transcript(self.log, job.id, self.at)
+        transcript = LogTranscript(self.log, job.id, self.at)
         fitted = fit(hierarchy, release, self.source, transcript, self._progress(board, job))
         self.at("fitted")
         made = fitted.sample(seed_of(transcript.rounds()))
@@ -159,7 +159,7 @@ class Worker:
             return np.stack([table[c].to_numpy() for c in names[which]], axis=1)  # type: ignore[index]
 
         group_of = people[KEY_COLUMN].to_numpy().astype(np.int64)
-        domain = domain_of(self.study, release)
+        domain = release_domain(self.study, release)
         try:
             return Hierarchy(domain, codes(groups, "groups"), codes(people, "people"), group_of)
         except (ValueError, KeyError):

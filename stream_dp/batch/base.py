@@ -19,10 +19,16 @@ from stream_dp.study.groups import BatchRelease, Groups
 
 from .data.domain import Column, Domain, Hierarchy, Roles
 
-__all__ = ["Fitted", "Progress", "Synthesizer", "Transcript", "domain_of"]
+__all__ = [
+    "FitTranscript",
+    "FittedModel",
+    "ProgressCallback",
+    "Synthesizer",
+    "release_domain",
+]
 
 
-class Transcript(Protocol):
+class FitTranscript(Protocol):
     """The rounds of one job."""
 
     def rounds(self) -> list[bytes]:
@@ -37,10 +43,10 @@ class Transcript(Protocol):
 
 # Called after every round with the rounds done, how many there will be, and the error of the model
 # on the noisy answers, 1 where only the noise is missed, nan where unknown. May raise to end a fit.
-Progress = Callable[[int, int, float], None]
+ProgressCallback = Callable[[int, int, float], None]
 
 
-class Fitted(Protocol):
+class FittedModel(Protocol):
     """A model. title: the method in words; notes: public numbers about the fit."""
 
     @property
@@ -60,13 +66,13 @@ class Synthesizer(Protocol):
         hierarchy: Hierarchy,
         release: BatchRelease,
         source: NoiseSource,
-        transcript: Transcript,
-        progress: Progress,
-    ) -> Fitted: ...
+        transcript: FitTranscript,
+        progress: ProgressCallback,
+    ) -> FittedModel: ...
 
 
 @dataclass
-class Memory:
+class MemoryTranscript:
     """A transcript that is kept nowhere: for tests and for experiments on public data."""
 
     held: list[bytes] = field(default_factory=list)
@@ -80,23 +86,23 @@ class Memory:
         return self.held[number]
 
 
-def domain_of(study: Study, release: BatchRelease) -> Domain:
+def release_domain(study: Study, release: BatchRelease) -> Domain:
     """The columns of a batch release. Raises UserError."""
     assert study.groups is not None
-    return domain(study.groups, study.attributes, release)
+    return declared_domain(study.groups, study.attributes, release)
 
 
-def domain(groups: Groups, attributes: Mapping[str, Any], release: BatchRelease) -> Domain:
+def declared_domain(groups: Groups, attributes: Mapping[str, Any], release: BatchRelease) -> Domain:
     """Of people the role comes first, where there is one."""
     people = tuple(Column(name, attributes[name].symbols) for name in release.attributes)
     of_groups = tuple(Column(name, a.values) for name, a in groups.attributes.items())
     if groups.roles is None:
         return Domain(of_groups, people, groups.most)
-    alone = roles_alone(groups)
+    alone = roles_domain(groups)
     return Domain(of_groups, (*alone.person, *people), groups.most, alone.roles)
 
 
-def roles_alone(groups: Groups) -> Domain:
+def roles_domain(groups: Groups) -> Domain:
     """Members of whom nothing is known but their roles, which must be declared."""
     told = groups.roles
     assert told is not None

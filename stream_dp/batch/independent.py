@@ -21,27 +21,19 @@ from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import NoiseSource
 from stream_dp.study.groups import BatchRelease
 
-from .base import Progress, Transcript
+from .base import FitTranscript, ProgressCallback
 from .data.domain import Domain, Hierarchy
-from .kinds import title
-from .workload.queries import GROUP, PERSON, Marginal
-from .workload.sensitivity import of_marginal
+from .kinds import kind_title
+from .workload.candidates import one_way_marginals
+from .workload.sensitivity import squared_sensitivity
 
 Counts = NDArray[np.int64]
 
 
-def marginals(domain: Domain) -> tuple[Marginal, ...]:
-    """Of every column alone: of groups, then of people."""
-    return (
-        *(Marginal(domain, GROUP, group=(c,)) for c in range(len(domain.group_values))),
-        *(Marginal(domain, PERSON, person=(c,)) for c in range(len(domain.person_values))),
-    )
-
-
-def variance(domain: Domain, rho: Fraction) -> Fraction:
+def noise_variance(domain: Domain, rho: Fraction) -> Fraction:
     """Of the noise in every count."""
-    held = marginals(domain)
-    return max(of_marginal(m) for m in held) * len(held) / (2 * rho)
+    held = one_way_marginals(domain)
+    return max(squared_sensitivity(m) for m in held) * len(held) / (2 * rho)
 
 
 @dataclass(frozen=True)
@@ -55,7 +47,7 @@ class Independent:
 
     @property
     def title(self) -> str:
-        return title("independent")
+        return kind_title("independent")
 
     @property
     def notes(self) -> Mapping[str, int | float | str]:
@@ -65,7 +57,7 @@ class Independent:
     def measurements(self) -> Measurements:
         texts = [
             queries.text(i, self.domain)
-            for marginal in marginals(self.domain)
+            for marginal in one_way_marginals(self.domain)
             for queries in [marginal.queries()]
             for i in range(len(queries))
         ]
@@ -75,19 +67,19 @@ class Independent:
     def sample(self, seed: int) -> Hierarchy:
         rng = np.random.default_rng(seed)
         of_groups = self.counts[: len(self.domain.group_values)]
-        groups = np.stack([drawn(rng, c, self.groups) for c in of_groups], axis=1)
+        groups = np.stack([systematic_draw(rng, c, self.groups) for c in of_groups], axis=1)
         group_of = np.repeat(np.arange(self.groups), groups[:, -1] + 1)
         of_people = self.counts[len(of_groups) :]
-        people = np.stack([drawn(rng, c, len(group_of)) for c in of_people], axis=1)
+        people = np.stack([systematic_draw(rng, c, len(group_of)) for c in of_people], axis=1)
         return Hierarchy(self.domain, groups, people, group_of)
 
 
-def fit(
+def fit_independent(
     hierarchy: Hierarchy,
     release: BatchRelease,
     source: NoiseSource,
-    transcript: Transcript,
-    progress: Progress,
+    transcript: FitTranscript,
+    progress: ProgressCallback,
 ) -> Independent:
     """See `base.Synthesizer`. Round 0: the seed; round 1: the noisy counts."""
     domain = hierarchy.domain
@@ -95,9 +87,9 @@ def fit(
     if not done:
         # From the source's coins: so a simulation repeats itself.
         done.append(transcript.record(0, source.draw([]).coins.bytes(32)))
-    noise = variance(domain, release.rho)
+    noise = noise_variance(domain, release.rho)
     if len(done) < 2:
-        shapes = [m.size for m in marginals(domain)]
+        shapes = [m.size for m in one_way_marginals(domain)]
         # Drawn before the counts are looked at.
         draws = source.draw([(noise, size) for size in shapes]).noise
         noisy = [true + drawn for true, drawn in zip(_true(hierarchy), draws, strict=True)]
@@ -116,7 +108,7 @@ def _true(hierarchy: Hierarchy) -> list[Counts]:
     return [np.bincount(c, minlength=v) for c, v in zip(columns, values, strict=True)]
 
 
-def drawn(rng: np.random.Generator, counts: Counts, size: int) -> Counts:
+def systematic_draw(rng: np.random.Generator, counts: Counts, size: int) -> Counts:
     """`size` codes in proportion to the counts that are above 0; uniform where none is.
 
     Systematic, and in any order: of each code as many as its share, but for a fraction.

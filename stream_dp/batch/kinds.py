@@ -1,4 +1,4 @@
-"""The kinds of batch releases: where each one's synthesizer is, found when it is needed.
+"""The kinds of batch releases, and the synthesizer of each, loaded when it is needed.
 
 JAX is loaded only for a kind that needs it.
 """
@@ -17,37 +17,61 @@ from .base import Synthesizer
 
 
 @dataclass(frozen=True)
-class Kind:
-    """module: of this package, with a function `fit`; title: the method in words."""
+class SynthesizerKind:
+    """Where a synthesizer is.
+
+    module: its module, below this package.
+    function: the `base.Synthesizer` in it.
+    title: the method in words.
+    jax: whether it needs JAX, the `batch` extra.
+    """
 
     module: str
+    function: str
     title: str
     jax: bool = True
 
 
 KINDS = {
-    "independent": Kind("independent", "independent attributes from noisy marginals", jax=False),
-    "mwem": Kind("mwem.mwem", "multiplicative weights over groups and members (MWEM)", jax=False),
-    "hpd-fixed": Kind("hpd.synthesizer", "hierarchical product distributions, fixed (HPD-Fixed)"),
-    "hpd-gen": Kind("hpd.synthesizer", "hierarchical product distributions, generated (HPD-Gen)"),
+    "independent": SynthesizerKind(
+        "independent", "fit_independent", "independent attributes from noisy marginals", jax=False
+    ),
+    "mwem": SynthesizerKind(
+        "mwem.mwem",
+        "fit_mwem",
+        "multiplicative weights over groups and members (MWEM)",
+        jax=False,
+    ),
+    "hpd-fixed": SynthesizerKind(
+        "hpd.synthesizer",
+        "fit_mixture",
+        "hierarchical product distributions, fixed (HPD-Fixed)",
+    ),
+    "hpd-gen": SynthesizerKind(
+        "hpd.synthesizer",
+        "fit_mixture",
+        "hierarchical product distributions, generated (HPD-Gen)",
+    ),
 }
 
 
-def title(kind: str) -> str:
+def kind_title(kind: str) -> str:
+    """The method of a kind in words."""
     return KINDS[kind].title
 
 
-def check(kinds: Iterable[str]) -> None:
-    """Raises UserError unless these kinds can be fitted here; nothing is loaded."""
+def require_available(kinds: Iterable[str]) -> None:
+    """Raises UserError unless these kinds can be fitted here. Loads no module."""
     for kind in kinds:
-        found = KINDS[kind]
-        if find_spec(f"{__package__}.{found.module}") is None:
+        entry = KINDS[kind]
+        if find_spec(f"{__package__}.{entry.module}") is None:
             raise UserError(f"kind '{kind}': this version of stream-dp cannot fit it")
-        if found.jax and find_spec("jax") is None:
+        if entry.jax and find_spec("jax") is None:
             raise UserError(f"kind '{kind}' needs JAX: pip install 'stream-dp[batch]'")
 
 
-def synthesizer(kind: str) -> Synthesizer:
-    """Load a kind's. Raises UserError where it is not there, or what it needs is not."""
-    check([kind])
-    return cast(Synthesizer, import_module(f"{__package__}.{KINDS[kind].module}").fit)
+def load_synthesizer(kind: str) -> Synthesizer:
+    """Loads the synthesizer of a kind. Raises UserError unless it can be fitted here."""
+    require_available([kind])
+    module = import_module(f"{__package__}.{KINDS[kind].module}")
+    return cast(Synthesizer, getattr(module, KINDS[kind].function))

@@ -6,8 +6,8 @@ Measurements; here with exact noise, whole marginals as candidates, and an openi
 Round 0 is a seed for all randomness of post-processing. With an opening, round 1 measures it. Every
 other round picks K candidates, one after the other, that the model answers badly
 (`noise.noisy_top`: the exponential mechanism, exact), and measures each of them once with
-independent discrete Gaussian noise. What was measured is never picked again. Choice and answers are
-recorded together before either is used, and the model learns from all answers so far.
+independent discrete Gaussian noise. No candidate is picked twice. The picks and the answers of a
+round are recorded together before either is used, and the model learns from all answers so far.
 
 Cost, exactly rho under `replace_in_place` (zCDP composes adaptively, by sums)
 - a measurement of squared L2 sensitivity D2 with noise of variance s2: D2 / (2 s2)
@@ -36,8 +36,8 @@ from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import NoiseSource, exact_variance
 from stream_dp.privacy.zcdp import gaussian_rho, selection_rho
 
-from .base import Progress, Transcript
-from .data.domain import Hierarchy, Wide
+from .base import FitTranscript, ProgressCallback
+from .data.domain import Hierarchy, Int64Array
 from .workload import counts as exact
 from .workload.candidates import Workload
 
@@ -45,14 +45,14 @@ SELECTION, OPENING = Fraction(1, 10), Fraction(1, 5)
 
 
 @dataclass(frozen=True)
-class Answers:
+class NoisyAnswers:
     """Everything measured so far: what a model may learn from.
 
     rows: of the workload's queries; values, variances: (n,); ends: where each candidate's end.
     """
 
-    rows: Wide
-    values: Wide
+    rows: Int64Array
+    values: Int64Array
     variances: tuple[Fraction, ...]
     ends: tuple[int, ...]
 
@@ -66,17 +66,17 @@ class Answers:
 class Model(Protocol):
     """A distribution over groups and members, a frozen value. All of it is post-processing."""
 
-    def answers(self, rows: Wide) -> NDArray[np.float64]:
+    def answers(self, rows: Int64Array) -> NDArray[np.float64]:
         """Expected counts of some queries of the workload."""
 
-    def learn(self, told: Answers) -> tuple[Model, float]:
+    def learn(self, told: NoisyAnswers) -> tuple[Model, float]:
         """A model that answers these better, and its error: about 1 if only noise is missed."""
 
     def sample(self, seed: int) -> Hierarchy: ...
 
 
 @dataclass(frozen=True)
-class Plan:
+class AdaptivePlan:
     """How rho is spent. Everything is public.
 
     rounds: of picking, each of per_round candidates; selection: the part of what a round spends
@@ -96,7 +96,7 @@ class Plan:
         if self.rounds < 1 or self.per_round < 1:
             raise ValueError("there must be a round and a pick in it")
 
-    def budget(self, workload: Workload) -> Budget:
+    def budget(self, workload: Workload) -> RoundBudget:
         """For a workload; with fewer candidates than picks, all of them in fewer rounds."""
         free = workload.candidates - workload.opening
         picks = min(self.per_round, free)
@@ -106,7 +106,7 @@ class Plan:
         measuring = (1 - self.selection) * each
         opened = first / workload.opening if workload.opening else Fraction(0)
         spent = [opened] * workload.opening + [measuring] * free
-        return Budget(
+        return RoundBudget(
             rounds,
             picks,
             tuple(s / (2 * r) for s, r in zip(workload.squared, spent, strict=True)),
@@ -115,7 +115,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Budget:
+class RoundBudget:
     """variances: of the noise, by candidate; scale: the squared scale of a pick's noise."""
 
     rounds: int
@@ -134,13 +134,13 @@ class Budget:
 
 
 @dataclass(frozen=True)
-class Adaptive:
-    """A fitted model and the rounds it is from; see `base.Fitted`."""
+class AdaptiveFit:
+    """A fitted model and the rounds it is from; see `base.FittedModel`."""
 
     title: str
     workload: Workload
     picked: tuple[tuple[int, ...], ...]
-    answers: Answers
+    answers: NoisyAnswers
     model: Model
     error: float
 
@@ -163,16 +163,16 @@ class Adaptive:
         return self.model.sample(seed)
 
 
-def run(
+def fit_adaptively(
     hierarchy: Hierarchy,
     workload: Workload,
-    plan: Plan,
+    plan: AdaptivePlan,
     start: Callable[[int], Model],
     source: NoiseSource,
-    transcript: Transcript,
-    progress: Progress,
+    transcript: FitTranscript,
+    progress: ProgressCallback,
     title: str,
-) -> Adaptive:
+) -> AdaptiveFit:
     """All rounds; start: makes the first model from a seed. plan.rho-zCDP.
 
     Raises UserError where the transcript holds rounds of something else.
@@ -185,7 +185,7 @@ def run(
     data = _Data(hierarchy, workload, budget, source)
     model, error = start(int.from_bytes(done[0], "big")), float("nan")
     picked: list[tuple[int, ...]] = []
-    told = Answers(np.zeros(0, np.int64), np.zeros(0, np.int64), (), ())
+    told = NoisyAnswers(np.zeros(0, np.int64), np.zeros(0, np.int64), (), ())
     last = budget.rounds + bool(workload.opening)
     for number in range(1, last + 1):
         if number == len(done):
@@ -196,7 +196,7 @@ def run(
         picked.append(chosen)
         sizes = np.diff(workload.starts)[list(chosen)].tolist()
         end = len(told.rows)
-        told = Answers(
+        told = NoisyAnswers(
             np.concatenate([told.rows, workload.rows(chosen)]),
             np.concatenate([told.values, values]),
             told.variances
@@ -207,7 +207,7 @@ def run(
         )
         model, error = model.learn(told)
         progress(number, last, error)
-    return Adaptive(title, workload, tuple(picked), told, model, error)
+    return AdaptiveFit(title, workload, tuple(picked), told, model, error)
 
 
 @dataclass
@@ -216,14 +216,14 @@ class _Data:
 
     hierarchy: Hierarchy
     workload: Workload
-    budget: Budget
+    budget: RoundBudget
     source: NoiseSource
-    known: Wide | None = None
+    known: Int64Array | None = None
 
     @property
-    def true(self) -> Wide:
+    def true(self) -> Int64Array:
         if self.known is None:
-            self.known = exact.answers(self.hierarchy, self.workload.queries)
+            self.known = exact.exact_answers(self.hierarchy, self.workload.queries)
         return self.known
 
     def pick(self, model: Model, picked: Sequence[Sequence[int]]) -> Sequence[int]:
@@ -249,8 +249,8 @@ class _Data:
 
 
 def _read(
-    data: bytes, workload: Workload, budget: Budget, picked: Sequence[Sequence[int]]
-) -> tuple[tuple[int, ...], Wide]:
+    data: bytes, workload: Workload, budget: RoundBudget, picked: Sequence[Sequence[int]]
+) -> tuple[tuple[int, ...], Int64Array]:
     """The candidates and answers of the round after those in which `picked` were."""
     try:
         chosen, held = msgspec.msgpack.decode(data, type=tuple[list[int], bytes])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from stream_dp.batch.base import domain
+from stream_dp.batch.base import declared_domain
 from stream_dp.batch.mwem import grouptypes
 from stream_dp.errors import UserError
 from stream_dp.study.group_faults import role_column_faults
@@ -20,8 +20,8 @@ def domain_faults(batch: BatchRelease, parts: dict[str, Any]) -> Iterator[str]:
     if any(role_column_faults(groups, parts["declared"])):
         groups = groups.model_copy(update={"roles": None})  # their faults are told once
     try:
-        columns = domain(groups, parts["attributes"], batch)
+        columns = declared_domain(groups, parts["attributes"], batch)
         if batch.kind == "mwem":
-            grouptypes.check(columns)
+            grouptypes.require_few_types(columns)
     except UserError as error:
         yield from (f": {line}" for line in error.lines)

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 
 from stream_dp.batch.data.domain import Column, Domain, Roles
-from stream_dp.batch.hpd.layout import layout_of
+from stream_dp.batch.hpd.layout import model_layout
 from stream_dp.batch.workload.queries import GROUP, SPOUSE, Queries
 
 
@@ -20,7 +20,7 @@ DOMAINS = {
     # Others have one of two roles; a spouse and two children leave room for one of them only.
     "others": Domain(columns("g", 2), columns("p", 2, 5), 4, Roles("p1", 3, 0, 1, 2)),
 }
-LAYOUTS = {name: layout_of(domain, 2) for name, domain in DOMAINS.items()}
+LAYOUTS = {name: model_layout(domain, 2) for name, domain in DOMAINS.items()}
 
 
 def levels(layout):

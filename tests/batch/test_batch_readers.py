@@ -9,8 +9,8 @@ import pyarrow.parquet
 import pytest
 
 from stream_dp.batch.data.domain import Bins, Column, Domain
-from stream_dp.batch.data.readers import read, read_pums
-from stream_dp.batch.workload.counts import answers, table
+from stream_dp.batch.data.readers import read_hierarchy, read_pums
+from stream_dp.batch.workload.counts import exact_answers, marginal_counts
 from stream_dp.batch.workload.queries import (
     GROUP,
     HAS_CHILD,
@@ -19,7 +19,7 @@ from stream_dp.batch.workload.queries import (
     SPOUSE,
     Marginal,
     Queries,
-    every_marginal,
+    all_marginals,
 )
 from stream_dp.errors import UserError
 
@@ -40,8 +40,8 @@ def write(folder, **files):
 def test_larger_groups_are_a_fault_or_left_out(tmp_path):
     files = write(tmp_path, groups=GROUPS, people=PEOPLE)
     with pytest.raises(UserError, match="1 group of more than 2 members, such as that of key 2"):
-        read(*files, "hh", "hh", DOMAIN)
-    found = read(*files, "hh", "hh", DOMAIN, drop_larger=True)
+        read_hierarchy(*files, "hh", "hh", DOMAIN)
+    found = read_hierarchy(*files, "hh", "hh", DOMAIN, drop_larger=True)
     assert found.left_out == {"groups of more than 2 members": 1, "their members": 3}
     assert found.hierarchy.groups.tolist() == [[0, 1], [0, 0]]
     assert found.hierarchy.people.tolist() == [[1], [0], [0]]
@@ -51,9 +51,9 @@ def test_parquet_and_csv_read_the_same(tmp_path):
     people = {"hh": [3.0, 1.0, 1.0], "sex": pa.array(["f", "m", "f"]).dictionary_encode()}
     pyarrow.parquet.write_table(pa.table({"hh": [1, 3], "area": [1, 1]}), tmp_path / "g.parquet")
     pyarrow.parquet.write_table(pa.table(people), tmp_path / "p.parquet")
-    found = read(tmp_path / "g.parquet", tmp_path / "p.parquet", "hh", "hh", DOMAIN)
+    found = read_hierarchy(tmp_path / "g.parquet", tmp_path / "p.parquet", "hh", "hh", DOMAIN)
     files = write(tmp_path, groups=GROUPS, people="\ufeff" + PEOPLE)
-    other = read(*files, "hh", "hh", DOMAIN, drop_larger=True)
+    other = read_hierarchy(*files, "hh", "hh", DOMAIN, drop_larger=True)
     assert found.left_out == {}
     assert np.array_equal(found.hierarchy.people, other.hierarchy.people)
     assert np.array_equal(found.hierarchy.groups, other.hierarchy.groups)
@@ -72,13 +72,13 @@ def test_files_that_cannot_be_read_are_told_in_one_line(tmp_path):
         (write(tmp_path, twice="hh,area,area\n1,1,2\n")[0], "more than one column 'area'"),
     ]:
         with pytest.raises(UserError) as told:
-            read(path, people, "hh", "hh", DOMAIN)
+            read_hierarchy(path, people, "hh", "hh", DOMAIN)
         assert len(told.value.lines) == 1
         assert str(path) in str(told.value)
         assert fault in str(told.value)
     groups.rename(tmp_path / "groups.xlsx")
     with pytest.raises(UserError, match=r"\.csv or \.parquet"):
-        read(tmp_path / "groups.xlsx", people, "hh", "hh", DOMAIN)
+        read_hierarchy(tmp_path / "groups.xlsx", people, "hh", "hh", DOMAIN)
 
 
 # Four housing units (one of them vacant), two group quarters; a couple with two children and a
@@ -137,7 +137,7 @@ def test_census_households_and_their_relations(tmp_path, year):
     )
     assert held.domain.roles.children == 2
     for level, people in [(SPOUSE, 2), (HAS_CHILD, 3), (HAS_PARENT, 3), (PERSON, 9), (GROUP, 3)]:
-        assert table(held, Marginal(held.domain, level)).tolist() == [people]
+        assert marginal_counts(held, Marginal(held.domain, level)).tolist() == [people]
 
 
 @pytest.mark.parametrize(
@@ -210,14 +210,14 @@ REAL = Domain(
 def test_real_households_and_all_their_marginals():
     """Households of more than 8 are left out: 6 of 27,980, for sizes are invariant."""
     files = SURVEY / "survey_households.csv", SURVEY / "survey_persons.csv"
-    found = read(*files, "hhID", "hhID", REAL, drop_larger=True)
+    found = read_hierarchy(*files, "hhID", "hhID", REAL, drop_larger=True)
     held = found.hierarchy
     assert found.left_out == {"groups of more than 8 members": 6, "their members": 58}
     assert (held.G, held.N) == (27_980 - 6, 59_762 - 58)
 
-    marginals = every_marginal(REAL, 3, (GROUP, PERSON))
+    marginals = all_marginals(REAL, 3, (GROUP, PERSON))
     queries = Queries.joined(m.queries() for m in marginals)
-    counts = answers(held, queries)
+    counts = exact_answers(held, queries)
     assert len(counts) == sum(m.size for m in marginals) == 31_070
     start = 0
     for m in marginals:

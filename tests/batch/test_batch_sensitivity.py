@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy, Roles
-from stream_dp.batch.workload.counts import table
+from stream_dp.batch.workload.counts import marginal_counts
 from stream_dp.batch.workload.queries import (
     GROUP,
     HAS_CHILD,
@@ -19,9 +19,13 @@ from stream_dp.batch.workload.queries import (
     PERSON,
     SPOUSE,
     Marginal,
-    every_marginal,
+    all_marginals,
 )
-from stream_dp.batch.workload.sensitivity import of_count, of_errors, of_marginal
+from stream_dp.batch.workload.sensitivity import (
+    count_sensitivity,
+    error_sensitivity,
+    squared_sensitivity,
+)
 from stream_dp.errors import UserError
 from stream_dp.study.groups import check_relation
 
@@ -108,16 +112,16 @@ def test_no_change_moves_more_and_some_change_moves_as_much(children, level, peo
     found = [
         largest(level, size, children, PEOPLE[people], same_role) for size in range(1, children + 3)
     ]
-    assert max(one for one, _, _ in found) == of_count(held, level)
+    assert max(one for one, _, _ in found) == count_sensitivity(held, level)
     relative = (2,) if level >= SPOUSE else ()
     marginal = Marginal(held, level, person=(1,), relative=relative)
-    assert max(squared for _, squared, _ in found) == of_marginal(marginal)
+    assert max(squared for _, squared, _ in found) == squared_sensitivity(marginal)
     # The relative's column has too few values for the children of one parent all to differ.
     few = 2 * 2 if (level, people, children) == (HAS_CHILD, "two columns", 3) else None
-    assert max(sizes for _, _, sizes in found) == (few or of_errors(marginal))
+    assert max(sizes for _, _, sizes in found) == (few or error_sensitivity(marginal))
 
 
-MARGINALS = [m for k in (1, 2, 3) for m in every_marginal(grouped.RELATED, k, LEVELS)]
+MARGINALS = [m for k in (1, 2, 3) for m in all_marginals(grouped.RELATED, k, LEVELS)]
 
 
 @given(data=st.data(), marginal=st.sampled_from(MARGINALS))
@@ -133,10 +137,10 @@ def test_tables_of_neighbours_differ_by_no_more(data, marginal):
         other = Hierarchy(grouped.RELATED, held.groups, people, held.group_of)
     except ValueError:
         assume(False)
-    moved = table(held, marginal) - table(other, marginal)
-    assert abs(moved).max() <= of_count(grouped.RELATED, marginal.level)
-    assert (moved**2).sum() <= of_marginal(marginal)
-    assert abs(moved).sum() <= of_errors(marginal)
+    moved = marginal_counts(held, marginal) - marginal_counts(other, marginal)
+    assert abs(moved).max() <= count_sensitivity(grouped.RELATED, marginal.level)
+    assert (moved**2).sum() <= squared_sensitivity(marginal)
+    assert abs(moved).sum() <= error_sensitivity(marginal)
     if not (marginal.person or marginal.relative):
         assert not moved.any()
 
@@ -153,8 +157,8 @@ def test_parents_of_many_children(children):
         for head in (0, 1):
             people = [[0, head], *([2, v] for v in values)]
             one = Hierarchy(held, [[children]], people, np.zeros(children + 1))
-            tables.append(table(one, marginal := Marginal(held, level, (), (1,), (1,))))
-        return int(((tables[0] - tables[1]) ** 2).sum()), of_marginal(marginal)
+            tables.append(marginal_counts(one, marginal := Marginal(held, level, (), (1,), (1,))))
+        return int(((tables[0] - tables[1]) ** 2).sum()), squared_sensitivity(marginal)
 
     squared, bound = moved(HAS_CHILD, range(1, children + 1))
     assert squared == 2 * children
@@ -171,6 +175,6 @@ def test_costs_under_other_relations_are_refused():
 
 
 def test_relations_without_roles_have_no_cost():
-    assert [of_count(grouped.ALIKE, level) for level in (GROUP, PERSON)] == [1, 1]
+    assert [count_sensitivity(grouped.ALIKE, level) for level in (GROUP, PERSON)] == [1, 1]
     with pytest.raises(ValueError, match="roles"):
-        of_count(grouped.ALIKE, HAS_CHILD)
+        count_sensitivity(grouped.ALIKE, HAS_CHILD)

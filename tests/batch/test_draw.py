@@ -7,8 +7,8 @@ import pytest
 from households import DOMAINS, compositions, random_logits
 from scipy import stats
 
-from stream_dp.batch.hpd.draw import draw
-from stream_dp.batch.hpd.layout import layout_of
+from stream_dp.batch.hpd.draw import draw_households
+from stream_dp.batch.hpd.layout import model_layout
 
 
 def softmax(logits):
@@ -26,7 +26,7 @@ def cells(layout, group, width):
 
 @pytest.fixture(scope="module")
 def model():
-    layout = layout_of(DOMAINS["alike"], 0)
+    layout = model_layout(DOMAINS["alike"], 0)
     return layout, random_logits(np.random.default_rng(4), layout, 2, 0.7)
 
 
@@ -45,7 +45,8 @@ def test_a_data_set_is_nearer_to_its_model_than_independent_draws(model):
     layout, logits = model
     chance, groups, runs = law(layout, logits), 5000, 30
     missed = [
-        cells(layout, draw(layout, logits, groups, seed)[0], len(chance)) - groups * chance
+        cells(layout, draw_households(layout, logits, groups, seed)[0], len(chance))
+        - groups * chance
         for seed in range(runs)
     ]
     independent = groups * chance * (1 - chance)
@@ -58,7 +59,7 @@ def test_every_single_group_has_the_distribution_of_the_model(model):
     runs, chance = 6000, law(layout, logits)
     found, first = np.zeros(len(chance)), np.zeros(layout.person_values[0])
     for seed in range(runs):
-        group, people, group_of = draw(layout, logits, 7, seed)
+        group, people, group_of = draw_households(layout, logits, 7, seed)
         found += cells(layout, group[2:3], len(chance))
         first[people[np.searchsorted(group_of, 2), 0]] += 1
     assert stats.chisquare(found, runs * chance).pvalue > 1e-4
@@ -70,8 +71,8 @@ def test_every_single_group_has_the_distribution_of_the_model(model):
 
 def test_any_number_of_groups_and_of_rows():
     for rows, groups in ((3, 10), (10, 3), (7, 700), (1, 1)):
-        layout = layout_of(DOMAINS["alike"], 0)
+        layout = model_layout(DOMAINS["alike"], 0)
         logits = random_logits(np.random.default_rng(1), layout, rows)
-        group, people, group_of = draw(layout, logits, groups, 5)
+        group, people, group_of = draw_households(layout, logits, groups, 5)
         assert len(group) == groups
         assert len(people) == len(group_of) == (group[:, -1] + 1).sum()

@@ -19,8 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_dp.batch.hpd import answers as formulas
-from stream_dp.batch.hpd.draw import draw
-from stream_dp.batch.hpd.layout import NOTHING, Layout, Types, encode, pack
+from stream_dp.batch.hpd.draw import draw_households
+from stream_dp.batch.hpd.layout import NOTHING, ModelLayout, RoleSlots, encode_queries, pack_queries
 from stream_dp.batch.workload.queries import GROUP
 
 OTHERS = LAYOUTS["others"]
@@ -28,7 +28,7 @@ CLASSES = [(name, level) for name in LAYOUTS for level in levels(LAYOUTS[name])]
 
 
 def shares(layout, logits, queries, module=formulas, length=64):
-    chunks, place = pack(layout, encode(layout, queries), length)
+    chunks, place = pack_queries(layout, encode_queries(layout, queries), length)
     return np.asarray(jax.jit(module.all_shares, static_argnums=0)(layout, logits, chunks)).reshape(
         -1
     )[place]
@@ -49,7 +49,7 @@ def test_an_answer_is_the_sum_over_all_households(name, level, seed, spread):
 
 
 @pytest.mark.parametrize(
-    "layout", [Layout((), (2,), 1), Layout((), (3,), 2, Types(0, (0, 1, 2), 1))]
+    "layout", [ModelLayout((), (2,), 1), ModelLayout((), (3,), 2, RoleSlots(0, (0, 1, 2), 1))]
 )
 def test_the_smallest_layouts(layout):
     rng = np.random.default_rng(1)
@@ -83,8 +83,8 @@ def slipped(old, new):
     """The module of formulas with one text replaced."""
     source = formulas.__loader__.get_source(formulas.__name__)
     assert old in source
-    module = types.ModuleType("stream_dp.batch.slipped")
-    module.__package__ = "stream_dp.batch"
+    module = types.ModuleType("stream_dp.batch.hpd.slipped")
+    module.__package__ = "stream_dp.batch.hpd"
     sys.modules[module.__name__] = module
     exec(source.replace(old, new), module.__dict__)  # noqa: S102
     return module
@@ -104,7 +104,7 @@ def supported(layout, drawn, queries, answers, z=6):
 def model_and_samples(name):
     layout, rng = LAYOUTS[name], np.random.default_rng(3)
     logits = random_logits(rng, layout, 3)
-    return logits, draw(layout, logits, 20_000, 4)
+    return logits, draw_households(layout, logits, 20_000, 4)
 
 
 @pytest.mark.parametrize(("name", "level"), CLASSES)
@@ -135,9 +135,9 @@ def test_thousands_of_rows_add_up_in_single_precision(name):
 @settings(max_examples=20)
 def test_chunks_hold_every_query_once(seed, n, length):
     rng = np.random.default_rng(seed)
-    encoded = encode(OTHERS, random_queries(rng, OTHERS, n))
+    encoded = encode_queries(OTHERS, random_queries(rng, OTHERS, n))
     value = rng.permutation(n).astype(float)
-    chunks, place = pack(OTHERS, encoded, length, value, value + 1)
+    chunks, place = pack_queries(OTHERS, encoded, length, value, value + 1)
     for field, packed in zip(encoded, chunks.queries, strict=True):
         assert (packed.reshape(-1, *packed.shape[2:])[place] == field).all()
     assert (chunks.target.reshape(-1)[place] == value).all()

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from stream_dp.batch.data.domain import Column, Domain
 from stream_dp.batch.hpd import fit as fitting
 from stream_dp.batch.hpd.answers import loss_and_gradient
-from stream_dp.batch.hpd.layout import layout_of, pack
+from stream_dp.batch.hpd.layout import model_layout, pack_queries
 from stream_dp.batch.hpd.mixture import HPD
 from stream_dp.batch.workload import counts as exact
 from stream_dp.batch.workload.queries import GROUP, Queries
@@ -44,7 +44,7 @@ def test_the_gradient_is_that_of_the_sum_over_all_households(name):
     made, rng = model(name, rows=2), np.random.default_rng(2)
     logits, queries = made.init(3), workload(made, 40)
     target, weight = rng.random(40), rng.random(40)
-    chunks, _ = pack(made.layout, made.encode(queries), 16, target, weight)
+    chunks, _ = pack_queries(made.layout, made.encode(queries), 16, target, weight)
     value, gradient = gradient_of(made.layout, logits, chunks)
 
     def error(logits):
@@ -84,7 +84,9 @@ def test_padding_adds_nothing(name):
     target, weight = rng.random(37), rng.random(37)
 
     def summed(rows, length):
-        chunks, _ = pack(made.layout, encoded.take(rows), length, target[rows], weight[rows])
+        chunks, _ = pack_queries(
+            made.layout, encoded.take(rows), length, target[rows], weight[rows]
+        )
         value, gradient = gradient_of(made.layout, logits, chunks)
         return float(value), {k: np.asarray(g, float) for k, g in gradient.items()}
 
@@ -285,7 +287,7 @@ def test_a_sample_answers_as_the_model_does(name, form):
     params, queries = made.init(21), workload(made, 300)
     drawn = made.sample(params, 40_000, 22)
     added = counted(made.layout, drawn.groups, drawn.people, drawn.group_of, queries)
-    assert np.array_equal(added.sum(axis=0), exact.answers(drawn, queries))
+    assert np.array_equal(added.sum(axis=0), exact.exact_answers(drawn, queries))
     of_groups = queries.level == GROUP
     share = made.answers(params, queries) / np.where(of_groups, GROUPS, PEOPLE)
     excess = added - share * np.where(of_groups, 1, np.diff(drawn.starts)[:, None])
@@ -299,7 +301,7 @@ def test_memory_does_not_grow_with_queries():
 
     def taken(n):
         ones = np.ones(n)
-        chunks, _ = pack(made.layout, encoded.take(np.arange(n)), made.length, ones, ones)
+        chunks, _ = pack_queries(made.layout, encoded.take(np.arange(n)), made.length, ones, ones)
         lowered = fitting.adam.lower(
             made.layout, params, chunks, np.int32(1), *np.float32([0.1, 0])
         )
@@ -312,13 +314,13 @@ def test_memory_does_not_grow_with_queries():
 
 
 def test_layouts_of_domains():
-    assert layout_of(DOMAINS["alike"]).slots == 3
-    assert layout_of(DOMAINS["typed"]).slots == 4
-    assert layout_of(DOMAINS["others"]).slots == 7
-    assert layout_of(DOMAINS["others"], 0).types.other_codes == ()
-    sizes = layout_of(DOMAINS["others"]).filled.sum(axis=1)
+    assert model_layout(DOMAINS["alike"]).slots == 3
+    assert model_layout(DOMAINS["typed"]).slots == 4
+    assert model_layout(DOMAINS["others"]).slots == 7
+    assert model_layout(DOMAINS["others"], 0).types.other_codes == ()
+    sizes = model_layout(DOMAINS["others"]).filled.sum(axis=1)
     assert (sizes.min(), sizes.max()) == (1, 4)
-    assert layout_of(Domain((), (Column("a", (0, 1)),), 5)).heads == {
+    assert model_layout(Domain((), (Column("a", (0, 1)),), 5)).heads == {
         "group": 0,
         "person": 10,
         "size": 5,

@@ -5,9 +5,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from stream_dp.batch.base import Memory
+from stream_dp.batch.base import MemoryTranscript
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy
-from stream_dp.batch.independent import fit, marginals, variance
+from stream_dp.batch.independent import fit_independent, noise_variance, one_way_marginals
 from stream_dp.privacy.noise import Draw, SystemNoise
 from stream_dp.study.groups import BatchRelease
 
@@ -37,7 +37,13 @@ class Silent:
 
 def answers(held, source=None, transcript=None):
     told = []
-    made = fit(held, RELEASE, source or Silent(), transcript or Memory(), lambda *x: told.append(x))
+    made = fit_independent(
+        held,
+        RELEASE,
+        source or Silent(),
+        transcript or MemoryTranscript(),
+        lambda *x: told.append(x),
+    )
     assert told[0][:2] == (1, 1)
     return made
 
@@ -52,9 +58,9 @@ def test_any_change_of_one_person_costs_rho_and_no_more():
             other = Hierarchy(DOMAIN, base.groups, people, base.group_of)
             change = answers(base).measurements.values - answers(other).measurements.values
             squared = Fraction(int((change**2).sum()))
-            worst = max(worst, squared / (2 * variance(DOMAIN, RHO)))
+            worst = max(worst, squared / (2 * noise_variance(DOMAIN, RHO)))
     # Marginals of groups do not change, and are charged all the same.
-    moved, charged = len(DOMAIN.person_values), len(marginals(DOMAIN))
+    moved, charged = len(DOMAIN.person_values), len(one_way_marginals(DOMAIN))
     assert worst == RHO * moved / charged
 
 
@@ -70,7 +76,7 @@ def test_without_noise_answers_are_true_and_samples_are_near():
 
 
 def test_a_transcript_is_replayed_and_gives_the_same():
-    transcript = Memory()
+    transcript = MemoryTranscript()
     first = answers(hierarchy(), SystemNoise(), transcript)
 
     class Never:
@@ -85,10 +91,10 @@ def test_a_transcript_is_replayed_and_gives_the_same():
 
 
 def test_what_another_recorded_first_holds():
-    winner = Memory()
+    winner = MemoryTranscript()
     answers(hierarchy(), Silent(), winner)
 
-    class Second(Memory):
+    class Second(MemoryTranscript):
         """Nothing was there when it was asked, and all of it when it recorded."""
 
         def rounds(self):

@@ -8,14 +8,14 @@ import pytest
 from kit import small_groups
 from kit.small_groups import Never, Silent, Still
 
-from stream_dp.batch.base import Memory
-from stream_dp.batch.loop import Plan, run
-from stream_dp.batch.workload.counts import answers
+from stream_dp.batch.base import MemoryTranscript
+from stream_dp.batch.loop import AdaptivePlan, fit_adaptively
+from stream_dp.batch.workload.counts import exact_answers
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import SeededNoise, SystemNoise
 
 TRUTH = small_groups.hierarchy()
-PLAN = Plan(Fraction(3, 7), 4, 2)
+PLAN = AdaptivePlan(Fraction(3, 7), 4, 2)
 
 
 def go(source, transcript=None, work=None, plan=PLAN, truth=TRUTH, told=None):
@@ -23,9 +23,11 @@ def go(source, transcript=None, work=None, plan=PLAN, truth=TRUTH, told=None):
         if told is not None:
             told.append(line)
 
-    transcript = Memory() if transcript is None else transcript
+    transcript = MemoryTranscript() if transcript is None else transcript
     work = work or small_groups.workload()
-    return run(truth, work, plan, lambda s: Still(truth, s), source, transcript, progress, "t")
+    return fit_adaptively(
+        truth, work, plan, lambda s: Still(truth, s), source, transcript, progress, "t"
+    )
 
 
 @pytest.mark.parametrize("candidates", ["marginals", "queries"])
@@ -46,7 +48,7 @@ def test_every_candidate_is_measured_once_at_most(candidates, opening):
 def test_answers_are_the_true_counts_and_their_noise():
     work = small_groups.workload()
     made, noisy = go(Silent(), work=work), go(SeededNoise(1), work=work)
-    true = answers(TRUTH, work.queries)
+    true = exact_answers(TRUTH, work.queries)
     assert (made.answers.values == true[made.answers.rows]).all()
     apart = noisy.answers.values - true[noisy.answers.rows]
     assert apart.any()
@@ -60,8 +62,8 @@ def test_answers_are_the_true_counts_and_their_noise():
 
 def test_what_is_picked_is_what_the_model_answers_worst():
     source, work = Silent(), small_groups.workload(opening=False)
-    made = go(source, work=work, plan=Plan(Fraction(10**6), 1, 1))
-    true = answers(TRUTH, work.queries)
+    made = go(source, work=work, plan=AdaptivePlan(Fraction(10**6), 1, 1))
+    true = exact_answers(TRUTH, work.queries)
     wrong = np.abs(true - np.rint(made.model.answers(np.arange(len(true)))))
     sums = np.add.reduceat(wrong, work.starts[:-1])
     assert (source.scores[0] == sums).all()  # the noise at this rho is none
@@ -69,7 +71,7 @@ def test_what_is_picked_is_what_the_model_answers_worst():
 
 
 def test_a_simulation_repeats_itself():
-    first, again, other = Memory(), Memory(), Memory()
+    first, again, other = MemoryTranscript(), MemoryTranscript(), MemoryTranscript()
     go(SeededNoise(5), first)
     go(SeededNoise(5), again)
     go(SeededNoise(6), other)
@@ -78,10 +80,10 @@ def test_a_simulation_repeats_itself():
 
 
 def test_after_any_round_a_replay_is_the_same():
-    whole = Memory()
+    whole = MemoryTranscript()
     made = go(SystemNoise(), whole)
 
-    class Rest(Memory):
+    class Rest(MemoryTranscript):
         """Further rounds are what another recorded."""
 
         def record(self, number, data):
@@ -99,10 +101,10 @@ def test_after_any_round_a_replay_is_the_same():
 
 
 def test_a_twin_goes_on_from_what_the_first_recorded():
-    winner = Memory()
+    winner = MemoryTranscript()
     made = go(SystemNoise(), winner)
 
-    class Second(Memory):
+    class Second(MemoryTranscript):
         def rounds(self):
             return []
 
@@ -118,7 +120,7 @@ def test_a_twin_goes_on_from_what_the_first_recorded():
 def test_a_round_is_recorded_before_the_model_hears_of_it():
     order = []
 
-    class Told(Memory):
+    class Told(MemoryTranscript):
         def record(self, number, data):
             order.append(("recorded", number))
             return super().record(number, data)
@@ -128,7 +130,7 @@ def test_a_round_is_recorded_before_the_model_hears_of_it():
             order.append(("heard", len(told.ends)))
             return self, 0.0
 
-    run(
+    fit_adaptively(
         TRUTH,
         small_groups.workload(),
         PLAN,
@@ -152,9 +154,9 @@ def test_progress_may_end_a_fit_and_the_transcript_carries_on():
         if done == 2:
             raise Enough
 
-    held = Memory()
+    held = MemoryTranscript()
     with pytest.raises(Enough):
-        run(
+        fit_adaptively(
             TRUTH,
             small_groups.workload(),
             PLAN,
@@ -174,10 +176,10 @@ def test_progress_may_end_a_fit_and_the_transcript_carries_on():
 def test_fewer_candidates_than_picks_are_all_measured():
     work = small_groups.workload()
     free = work.candidates - work.opening
-    made = go(SeededNoise(1), work=work, plan=Plan(Fraction(1), 1000, 1))
+    made = go(SeededNoise(1), work=work, plan=AdaptivePlan(Fraction(1), 1000, 1))
     assert sorted(i for r in made.picked for i in r) == list(range(work.candidates))
     assert len(made.picked) == free + 1
-    made = go(SeededNoise(1), work=work, plan=Plan(Fraction(1), 3, 10**6))
+    made = go(SeededNoise(1), work=work, plan=AdaptivePlan(Fraction(1), 3, 10**6))
     assert sorted(i for r in made.picked for i in r) == list(range(work.candidates))
 
 
@@ -198,4 +200,4 @@ def test_fewer_candidates_than_picks_are_all_measured():
 @pytest.mark.parametrize("opening", [True, False])
 def test_rounds_of_something_else_are_refused(round_, opening):
     with pytest.raises(UserError, match="transcript"):
-        go(Never(), Memory([b"seed", round_]), small_groups.workload(opening=opening))
+        go(Never(), MemoryTranscript([b"seed", round_]), small_groups.workload(opening=opening))

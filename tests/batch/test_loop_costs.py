@@ -12,18 +12,23 @@ from hypothesis import strategies as st
 from kit import small_groups
 from kit.small_groups import Still
 
-from stream_dp.batch.base import Memory
+from stream_dp.batch.base import MemoryTranscript
 from stream_dp.batch.data.domain import Hierarchy
-from stream_dp.batch.loop import Plan, run
-from stream_dp.batch.workload.candidates import default_marginals, of_marginals, of_queries, one_way
-from stream_dp.batch.workload.counts import answers
+from stream_dp.batch.loop import AdaptivePlan, fit_adaptively
+from stream_dp.batch.workload.candidates import (
+    default_marginals,
+    marginal_workload,
+    one_way_marginals,
+    query_workload,
+)
+from stream_dp.batch.workload.counts import exact_answers
 from stream_dp.privacy.noise import SeededNoise, SystemNoise, noisy_top
 from stream_dp.privacy.zcdp import epsilon, gaussian_rho, rho_within, selection_rho
 
 MARGINALS = default_marginals(RELATED, 2)
 RELATIONS = (
-    of_marginals(MARGINALS, one_way(RELATED)),
-    of_queries(RELATED, of_marginals(MARGINALS).queries, one_way(RELATED)),
+    marginal_workload(MARGINALS, one_way_marginals(RELATED)),
+    query_workload(RELATED, marginal_workload(MARGINALS).queries, one_way_marginals(RELATED)),
 )
 
 
@@ -42,7 +47,7 @@ RELATIONS = (
 )
 @settings(max_examples=50)
 def test_a_plan_spends_all_of_rho_and_no_more(rho, rounds, picks, selection, opening, work):
-    plan = Plan(rho, rounds, picks, selection, opening)
+    plan = AdaptivePlan(rho, rounds, picks, selection, opening)
     budget = plan.budget(work)
     free = list(range(work.opening, work.candidates))
     picked = [free[i * budget.picks : (i + 1) * budget.picks] for i in range(budget.rounds)]
@@ -71,9 +76,11 @@ def test_what_is_drawn_is_what_is_charged():
             spent += picks * Fraction(2**2) / (2 * variance)
             return super().top(scores, picks, variance)
 
-    truth, plan = small_groups.hierarchy(), Plan(Fraction(2, 9), 3, 2)
+    truth, plan = small_groups.hierarchy(), AdaptivePlan(Fraction(2, 9), 3, 2)
     start = lambda s: Still(truth, s)  # noqa: E731
-    run(truth, work, plan, start, Counting(1), Memory(), lambda *told: None, "t")
+    fit_adaptively(
+        truth, work, plan, start, Counting(1), MemoryTranscript(), lambda *told: None, "t"
+    )
     assert spent == plan.rho
 
 
@@ -108,7 +115,7 @@ def test_picks_of_neighbours_differ_by_what_is_charged(candidates):
     deviations = [1.5] * work.candidates
 
     def picks(held):
-        return chances(work.scores(answers(held, work.queries), model, deviations), variance)
+        return chances(work.scores(exact_answers(held, work.queries), model, deviations), variance)
 
     p, worst = picks(truth), 0.0
     for other in neighbours(truth):
@@ -133,7 +140,7 @@ def test_no_score_moves_by_more_than_the_sensitivity_with_relations(data):
     model = rng.normal(1, 1, len(queries))
 
     def scores(held):
-        return work.scores(answers(held, queries), model, [2.0] * work.candidates)
+        return work.scores(exact_answers(held, queries), model, [2.0] * work.candidates)
 
     base, others = scores(truth), list(neighbours(truth))
     rng.shuffle(others)
@@ -186,4 +193,4 @@ def test_plans_that_leave_nothing_are_refused():
         {"per_round": 0},
     ):
         with pytest.raises(ValueError):
-            Plan(**{"rho": Fraction(1), "rounds": 1, **wrong})
+            AdaptivePlan(**{"rho": Fraction(1), "rounds": 1, **wrong})

@@ -9,13 +9,17 @@ from kit import small_groups
 from kit.small_groups import Never, Silent
 
 from stream_dp.batch import kinds
-from stream_dp.batch.base import Memory
+from stream_dp.batch.base import MemoryTranscript
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy, Roles
 from stream_dp.batch.hpd import synthesizer as mixture
 from stream_dp.batch.hpd.mixture import HPD
-from stream_dp.batch.loop import Plan, run
-from stream_dp.batch.workload.candidates import declared, default_marginals, of_marginals
-from stream_dp.batch.workload.counts import answers
+from stream_dp.batch.loop import AdaptivePlan, fit_adaptively
+from stream_dp.batch.workload.candidates import (
+    declared_workload,
+    default_marginals,
+    marginal_workload,
+)
+from stream_dp.batch.workload.counts import exact_answers
 from stream_dp.batch.workload.queries import SPOUSE
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import SeededNoise, SystemNoise
@@ -23,14 +27,14 @@ from stream_dp.study.groups import BatchRelease
 
 TRUTH = small_groups.hierarchy(groups=2000)
 SETTINGS = {
-    "hpd-fixed": mixture.Settings(20, None, 30, 0.1),
-    "hpd-gen": mixture.Settings(20, (16,), 150, 0.01),
+    "hpd-fixed": mixture.MixtureSettings(20, None, 30, 0.1),
+    "hpd-gen": mixture.MixtureSettings(20, (16,), 150, 0.01),
 }
 
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
-    monkeypatch.setattr(mixture, "KINDS", SETTINGS)
+    monkeypatch.setattr(mixture, "SETTINGS", SETTINGS)
 
 
 def release(kind, **more):
@@ -40,15 +44,17 @@ def release(kind, **more):
 
 @pytest.mark.parametrize("kind", SETTINGS)
 def test_it_learns_and_repeats_itself(kind):
-    transcript = Memory()
-    fit = kinds.synthesizer(kind)
+    transcript = MemoryTranscript()
+    fit = kinds.load_synthesizer(kind)
     made = fit(TRUTH, release(kind), SeededNoise(1), transcript, lambda *told: None)
-    assert made.title == kinds.title(kind)
+    assert made.title == kinds.kind_title(kind)
     assert made.error < 20
     sample = made.sample(3)
     assert sample.G == TRUTH.G
     queries = made.workload.queries
-    missed = np.abs(answers(sample, queries) / sample.G - answers(TRUTH, queries) / TRUTH.G)
+    missed = np.abs(
+        exact_answers(sample, queries) / sample.G - exact_answers(TRUTH, queries) / TRUTH.G
+    )
     assert missed.max() < 0.1
     again = fit(TRUTH, release(kind), Never(), transcript, lambda *told: None)
     assert (again.measurements.values == made.measurements.values).all()
@@ -59,8 +65,8 @@ def test_it_learns_and_repeats_itself(kind):
 
 
 def test_rows_are_as_declared():
-    made = mixture.fit(
-        TRUTH, release("hpd-fixed", rows=7), SeededNoise(1), Memory(), lambda *told: None
+    made = mixture.fit_mixture(
+        TRUTH, release("hpd-fixed", rows=7), SeededNoise(1), MemoryTranscript(), lambda *told: None
     )
     assert made.model.params["group"].shape[1] == 7
     assert made.workload.candidates == made.workload.opening + 2 * 6
@@ -77,7 +83,9 @@ def test_privacy_noise_is_not_of_numpy_or_jax(monkeypatch):
     monkeypatch.setattr("stream_dp.batch.hpd.mixture.HPD.sample", none)
     monkeypatch.setattr(np.random, "default_rng", none)
     monkeypatch.setattr("jax.random.gumbel", none)
-    made = mixture.fit(TRUTH, release("hpd-fixed"), SystemNoise(), Memory(), lambda *told: None)
+    made = mixture.fit_mixture(
+        TRUTH, release("hpd-fixed"), SystemNoise(), MemoryTranscript(), lambda *told: None
+    )
     assert len(made.picked) == 5
 
 
@@ -86,15 +94,19 @@ def test_households_of_relatives_are_valid_and_relations_are_learnt():
     person = Column("role", (HEAD, "spouse", "child")), Column("age", (0, 1, 2))
     domain = Domain((Column("region", (0, 1)),), person, 4, roles)
     truth = HPD(domain, 1500, 3000, 5).sample(HPD(domain, 1500, 3000, 5).init(3), 1500, 1)
-    work = of_marginals(default_marginals(domain, 2))
+    work = marginal_workload(default_marginals(domain, 2))
     assert {int(x) for x in work.queries.level} == set(range(5))
-    plan = Plan(Fraction(2), 4, 3)
-    start = mixture.starter(truth, work, SETTINGS["hpd-fixed"])
-    made = run(truth, work, plan, start, SeededNoise(2), Memory(), lambda *told: None, "t")
+    plan = AdaptivePlan(Fraction(2), 4, 3)
+    start = mixture.random_start(truth, work, SETTINGS["hpd-fixed"])
+    made = fit_adaptively(
+        truth, work, plan, start, SeededNoise(2), MemoryTranscript(), lambda *told: None, "t"
+    )
     sample = made.sample(1)  # checked as every hierarchy is: one head, a spouse or none
     assert isinstance(sample, Hierarchy)
-    true = answers(truth, work.queries) / truth.N
-    missed = np.abs(answers(sample, work.queries) / sample.N - true)[work.queries.level >= SPOUSE]
+    true = exact_answers(truth, work.queries) / truth.N
+    missed = np.abs(exact_answers(sample, work.queries) / sample.N - true)[
+        work.queries.level >= SPOUSE
+    ]
     assert missed.max() < 0.15
 
 
@@ -102,12 +114,12 @@ def test_what_is_too_much_to_ask_is_refused():
     person = tuple(Column(f"p{i}", tuple(range(400))) for i in range(4))
     domain = Domain((), person, 2)
     with pytest.raises(UserError, match="ways: "):
-        declared(domain, release("hpd-fixed", ways=4))
-    assert declared(domain, release("hpd-fixed", ways=1)).candidates
+        declared_workload(domain, release("hpd-fixed", ways=4))
+    assert declared_workload(domain, release("hpd-fixed", ways=1)).candidates
 
 
 def test_a_silent_fit_is_the_same_twice():
-    held = [Memory(), Memory()]
+    held = [MemoryTranscript(), MemoryTranscript()]
     for transcript in held:
-        mixture.fit(TRUTH, release("hpd-fixed"), Silent(), transcript, lambda *told: None)
+        mixture.fit_mixture(TRUTH, release("hpd-fixed"), Silent(), transcript, lambda *told: None)
     assert held[0].held == held[1].held

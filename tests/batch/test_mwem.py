@@ -9,13 +9,13 @@ import pytest
 from grouped import ALIKE, CHILD, HEAD, OTHER, RELATED, SPOUSE_ROLE, count
 from kit import small_groups
 
-from stream_dp.batch.base import Memory
+from stream_dp.batch.base import MemoryTranscript
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy, Roles
-from stream_dp.batch.loop import Plan, run
+from stream_dp.batch.loop import AdaptivePlan, fit_adaptively
 from stream_dp.batch.mwem import grouptypes, mwem
-from stream_dp.batch.workload.candidates import of_marginals
-from stream_dp.batch.workload.counts import answers
-from stream_dp.batch.workload.queries import GROUP, every_marginal
+from stream_dp.batch.workload.candidates import marginal_workload
+from stream_dp.batch.workload.counts import exact_answers
+from stream_dp.batch.workload.queries import GROUP, all_marginals
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.study.groups import BatchRelease
@@ -44,19 +44,19 @@ def groups_of(domain):
 
 @pytest.mark.parametrize("domain", [small_groups.DOMAIN, KIN], ids=["alike", "kin"])
 def test_types_are_all_groups_up_to_order(domain):
-    types, weights = grouptypes.every(domain)
+    types, weights = grouptypes.group_types(domain)
     found = [
         (tuple(g[:-1].tolist()), tuple(sorted(map(tuple, types.people[a:b].tolist()))))
         for g, a, b in zip(types.groups, types.starts, types.starts[1:], strict=False)
     ]
     wanted = {(g, tuple(sorted(m))) for g, m in groups_of(domain)}
-    assert len(found) == len(set(found)) == grouptypes.count(domain)
+    assert len(found) == len(set(found)) == grouptypes.type_count(domain)
     assert set(found) == wanted
     assert abs(weights.sum() - 1) < 1e-12
 
 
 def test_before_anything_is_known_members_are_uniform_and_independent():
-    types, weights = grouptypes.every(small_groups.DOMAIN)
+    types, weights = grouptypes.group_types(small_groups.DOMAIN)
     orders = {}
     for attributes, members in groups_of(small_groups.DOMAIN):
         key = attributes, tuple(sorted(members))
@@ -70,13 +70,13 @@ def test_before_anything_is_known_members_are_uniform_and_independent():
 
 @pytest.mark.parametrize("domain", [small_groups.DOMAIN, KIN], ids=["alike", "kin"])
 def test_what_each_type_adds_is_counted_one_by_one(domain):
-    types, _ = grouptypes.every(domain)
+    types, _ = grouptypes.group_types(domain)
     levels = range(5 if domain.roles else 2)
-    queries = of_marginals(every_marginal(domain, 2, levels)).queries
+    queries = marginal_workload(all_marginals(domain, 2, levels)).queries
     rng = np.random.default_rng(0)
     queries = queries.take(rng.permutation(len(queries))[:60])
     matrix = mwem.contributions(types, queries).toarray()
-    assert (matrix.sum(axis=1) == answers(types, queries)).all()
+    assert (matrix.sum(axis=1) == exact_answers(types, queries)).all()
     for g in rng.integers(types.G, size=8):
         alone = types.part(int(g), int(g) + 1)
         assert [count(alone, queries, i) for i in range(60)] == matrix[:, g].tolist()
@@ -85,7 +85,7 @@ def test_what_each_type_adds_is_counted_one_by_one(domain):
 def plain(truth, made, passes):
     """The weights after the same rounds, by loops over types, queries and replays."""
     work = made.workload
-    types, weights = grouptypes.every(work.domain)
+    types, weights = grouptypes.group_types(work.domain)
     rows = made.answers.rows.tolist()
     adds = {i: [count(types.part(g, g + 1), work.queries, i) for g in range(types.G)] for i in rows}
     h = weights.tolist()
@@ -131,9 +131,11 @@ def plain(truth, made, passes):
 def test_it_is_what_the_plain_loops_do(candidates):
     truth = small_groups.hierarchy()
     work = small_groups.workload(candidates, opening=candidates == "marginals")
-    start = mwem.starter(truth, work, passes=2)
-    plan = Plan(Fraction(1, 5), 3, 1)
-    made = run(truth, work, plan, start, SeededNoise(4), Memory(), lambda *told: None, "t")
+    start = mwem.uniform_start(truth, work, passes=2)
+    plan = AdaptivePlan(Fraction(1, 5), 3, 1)
+    made = fit_adaptively(
+        truth, work, plan, start, SeededNoise(4), MemoryTranscript(), lambda *told: None, "t"
+    )
     np.testing.assert_allclose(made.model.weights, plain(truth, made, 2), rtol=1e-9)
 
 
@@ -142,17 +144,17 @@ def test_it_learns_what_there_is_to_learn_and_repeats_itself():
     release = BatchRelease(
         name="r", kind="mwem", attributes=("a", "b"), rho=Fraction(5), every=1, rounds=12, ways=2
     )
-    transcript, told = Memory(), []
-    made = mwem.fit(truth, release, SeededNoise(1), transcript, lambda *x: told.append(x))
+    transcript, told = MemoryTranscript(), []
+    made = mwem.fit_mwem(truth, release, SeededNoise(1), transcript, lambda *x: told.append(x))
     assert told[-1][2] < 6
     assert made.title.endswith("(MWEM)")
     queries = made.workload.queries
     sample = made.sample(7)
     assert (sample.G, sample.domain) == (truth.G, truth.domain)
-    true = answers(truth, queries) / truth.G
-    assert np.abs(answers(sample, queries) / truth.G - true).max() < 0.05
+    true = exact_answers(truth, queries) / truth.G
+    assert np.abs(exact_answers(sample, queries) / truth.G - true).max() < 0.05
     assert np.abs(made.model.answers(np.arange(len(queries))) / truth.G - true).max() < 0.02
-    again = mwem.fit(truth, release, small_groups.Never(), transcript, lambda *x: None)
+    again = mwem.fit_mwem(truth, release, small_groups.Never(), transcript, lambda *x: None)
     assert (again.model.weights == made.model.weights).all()
     assert (again.sample(7).people == sample.people).all()
 
@@ -168,7 +170,9 @@ def test_single_queries_are_candidates_too():
         per_round=2,
         candidates="queries",
     )
-    made = mwem.fit(small_groups.hierarchy(), release, SeededNoise(1), Memory(), lambda *x: None)
+    made = mwem.fit_mwem(
+        small_groups.hierarchy(), release, SeededNoise(1), MemoryTranscript(), lambda *x: None
+    )
     assert [len(p) for p in made.picked] == [4, *[2] * 5]
     assert np.diff(made.answers.ends).tolist()[3:] == [1] * 10
 
@@ -176,6 +180,6 @@ def test_single_queries_are_candidates_too():
 def test_domains_that_are_too_large_are_refused_with_their_size():
     person = tuple(Column(f"p{i}", tuple(range(10))) for i in range(3))
     with pytest.raises(UserError, match="501,500 are more than 200,000"):
-        grouptypes.check(Domain((), person, 2))
-    assert grouptypes.count(ALIKE) == 6 * 209
-    assert grouptypes.count(RELATED) > 10_000
+        grouptypes.require_few_types(Domain((), person, 2))
+    assert grouptypes.type_count(ALIKE) == 6 * 209
+    assert grouptypes.type_count(RELATED) > 10_000

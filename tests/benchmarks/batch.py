@@ -48,9 +48,9 @@ def timed(work: Callable[[], Any]) -> float:
 
 def plain(model: Any, params: Any, encoded: Any) -> Any:
     """Answers of members alike, as the paper writes them, 64 queries at a time."""
-    from stream_dp.batch.hpd.fit import all_logits
+    from stream_dp.batch.hpd.fit import compiled_logits
 
-    layout, logits = model.layout, all_logits(model.layout, params)
+    layout, logits = model.layout, compiled_logits(model.layout, params)
     rows = model.rows
 
     def table(logits: Any, values: tuple[int, ...]) -> Any:
@@ -78,12 +78,12 @@ def plain(model: Any, params: Any, encoded: Any) -> Any:
 
 def cell(form: str, queries: int, rows: int) -> dict[str, float | None]:
     from stream_dp.batch.hpd.mixture import HPD
-    from stream_dp.batch.workload.queries import every_marginal, sampled
+    from stream_dp.batch.workload.queries import all_marginals, sampled_queries
 
     base, made = peak(), HPD(domain(form), 10**5, 25 * 10**4, rows)
     levels = range(5) if form == "households" else range(2)
-    pool = [m for k in (2, 3, 4) for m in every_marginal(made.domain, k, levels)]
-    workload = sampled(pool, queries, np.random.default_rng(1))
+    pool = [m for k in (2, 3, 4) for m in all_marginals(made.domain, k, levels)]
+    workload = sampled_queries(pool, queries, np.random.default_rng(1))
     encoded, params = made.encode(workload), made.init(2)
     values, ones = made.answers(made.init(3), encoded.take(slice(0, MEASURED))), np.ones(queries)
     size, found = queries * rows * made.layout.slots, dict[str, float | None](base=base)

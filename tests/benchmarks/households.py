@@ -29,7 +29,7 @@ from pathlib import Path
 import numpy as np
 
 from stream_dp.batch.data.domain import Bins, Column, Domain, Hierarchy, Roles
-from stream_dp.batch.data.readers import read, read_pums
+from stream_dp.batch.data.readers import read_hierarchy, read_pums
 from stream_dp.evaluation.data_sets.households import evaluate_data_sets
 from stream_dp.evaluation.data_sets.quality import quality_text
 from stream_dp.privacy.zcdp import rho_within
@@ -56,7 +56,7 @@ PEOPLE = (
 
 def survey(homes: tuple[Column, ...], people: tuple[Column, ...], most: int) -> Hierarchy:
     domain = Domain(homes, people, most)
-    return read(*FILES, "hhID", "hhID", domain, drop_larger=True).hierarchy
+    return read_hierarchy(*FILES, "hhID", "hhID", domain, drop_larger=True).hierarchy
 
 
 def full() -> Hierarchy:

@@ -13,29 +13,29 @@ from kit.small_groups import DOMAIN, Never, Silent
 from kit.small_groups import hierarchy as small
 from numpy.typing import NDArray
 
-from stream_dp.batch.base import Memory
+from stream_dp.batch.base import MemoryTranscript
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy, Roles
-from stream_dp.batch.hpd.synthesizer import Settings
-from stream_dp.batch.loop import SELECTION, Adaptive, Answers, Plan
+from stream_dp.batch.hpd.synthesizer import MixtureSettings
+from stream_dp.batch.loop import SELECTION, AdaptiveFit, AdaptivePlan, NoisyAnswers
 from stream_dp.batch.mwem import mwem
-from stream_dp.batch.workload.candidates import default_marginals, of_marginals
-from stream_dp.batch.workload.counts import answers
+from stream_dp.batch.workload.candidates import default_marginals, marginal_workload
+from stream_dp.batch.workload.counts import exact_answers
 from stream_dp.batch.workload.queries import (
     GROUP,
     PERSON,
     SPOUSE,
     Marginal,
     Queries,
-    every_marginal,
+    all_marginals,
 )
-from stream_dp.batch.workload.sensitivity import of_marginal
+from stream_dp.batch.workload.sensitivity import squared_sensitivity
 from stream_dp.evaluation.data_sets import baselines, households, quality
 from stream_dp.evaluation.data_sets.quality import DataSetJudge, Quality
 from stream_dp.privacy.noise import Draw, SeededNoise
 from stream_dp.study.groups import BatchRelease
 
 TINY = Domain((Column("region", ("n", "s")),), (Column("a", (0, 1)),), 2)
-QUICK = Settings(rows=4, hidden=None, steps=2, rate=0.1)
+QUICK = MixtureSettings(rows=4, hidden=None, steps=2, rate=0.1)
 
 
 def ignored(*told: Any) -> None:
@@ -118,23 +118,23 @@ def test_relations_are_a_class_of_their_own() -> None:
 def test_the_floor_is_the_noise_and_nothing_else() -> None:
     truth = tiny([0, 0, 1, 1, 1])
     marginals = (Marginal(TINY, GROUP, (0,)), Marginal(TINY, PERSON, (), (0,)))
-    workload = of_marginals(marginals)
+    workload = marginal_workload(marginals)
     rows = np.array([2, 3, 0, 1])
-    true = answers(truth, workload.queries)[rows]
-    told = Answers(rows, true + np.array([3, -1, 0, -2]), (Fraction(1),) * 4, (2, 4))
-    fitted: Any = Adaptive("t", workload, ((1,), (0,)), told, None, 0.0)  # type: ignore[arg-type]
+    true = exact_answers(truth, workload.queries)[rows]
+    told = NoisyAnswers(rows, true + np.array([3, -1, 0, -2]), (Fraction(1),) * 4, (2, 4))
+    fitted: Any = AdaptiveFit("t", workload, ((1,), (0,)), told, None, 0.0)  # type: ignore[arg-type]
     groups, people = quality.measurement_errors(truth, fitted, "m", "b")
     assert (groups.answer, groups.number, people.number) == ("measurements", 2, 2)
     assert (groups.greatest, groups.mean) == (pytest.approx(2 / 3), pytest.approx(1 / 3))
     assert (people.greatest, people.mean) == (pytest.approx(3 / 5), pytest.approx(2 / 5))
 
 
-def fitted(rho: str, source: Any, groups: int = 300) -> tuple[Hierarchy, Adaptive]:
+def fitted(rho: str, source: Any, groups: int = 300) -> tuple[Hierarchy, AdaptiveFit]:
     truth = small(groups=groups)
     release = BatchRelease(
         name="x", kind="mwem", attributes=("a", "b"), rho=Fraction(rho), every=1, ways=2, rounds=4
     )
-    return truth, mwem.fit(truth, release, source, Memory(), ignored)
+    return truth, mwem.fit_mwem(truth, release, source, MemoryTranscript(), ignored)
 
 
 def test_without_noise_the_floor_is_zero_and_a_model_near_what_it_was_told() -> None:
@@ -148,7 +148,7 @@ def test_a_model_is_judged_by_its_own_answers() -> None:
     truth, made = fitted("1", SeededNoise(1))
     queries = asked(DOMAIN, 2)
     last = np.arange(len(made.workload.queries))[-len(queries) :]
-    off = made.model.answers(last) - answers(truth, queries)
+    off = made.model.answers(last) - exact_answers(truth, queries)
     groups, people = DataSetJudge.of(truth, queries).model(truth, made, "m", "b")
     of_groups = queries.level == GROUP
     assert groups.mean == pytest.approx(np.abs(off[of_groups]).mean() / truth.G)
@@ -244,19 +244,19 @@ def test_a_kind_that_fills_no_group_is_left_out() -> None:
 def test_one_person_changes_a_marginal_of_the_flat_table_by_two_at_most() -> None:
     """Every person of a small table, replaced by everything that a person can be."""
     truth = small(groups=3)
-    marginals = every_marginal(baselines.flattened(truth).domain, 2, [PERSON])
+    marginals = all_marginals(baselines.flattened(truth).domain, 2, [PERSON])
     queries = Queries.joined(m.queries() for m in marginals)
     ends = np.cumsum([m.size for m in marginals])[:-1]
-    before = answers(baselines.flattened(truth), queries)
+    before = exact_answers(baselines.flattened(truth), queries)
     most = 0
     for person in range(truth.N):
         for other in np.ndindex(*DOMAIN.person_values):
             people = truth.people.copy()
             people[person] = other
             changed = baselines.flattened(Hierarchy(DOMAIN, truth.groups, people, truth.group_of))
-            moved = answers(changed, queries) - before
+            moved = exact_answers(changed, queries) - before
             most = max(most, *((part**2).sum() for part in np.split(moved, ends)))
-    assert most == 2 == max(of_marginal(m) for m in marginals)
+    assert most == 2 == max(squared_sensitivity(m) for m in marginals)
 
 
 class Asked:
@@ -279,7 +279,7 @@ class Asked:
 def test_people_without_households_cost_rho_exactly() -> None:
     """From what was drawn: 2 / (2 variance) a marginal; 2^2 / (2 squared scale) a pick."""
     source, rho = Asked(), Fraction(1, 7)
-    made = baselines.without_households(small(), 2, Plan(rho, 3), QUICK, source, ignored)
+    made = baselines.without_households(small(), 2, AdaptivePlan(rho, 3), QUICK, source, ignored)
     measured = sum(Fraction(2) / (2 * variance) for variance, _ in source.demands)
     picked = sum(Fraction(4 * picks) / (2 * squared) for picks, squared in source.picks)
     assert measured + picked == rho
@@ -287,15 +287,15 @@ def test_people_without_households_cost_rho_exactly() -> None:
     assert len(source.demands) == 4 + 3
     assert picked == SELECTION * Fraction(4, 5) * rho
     workload = made.fitted.workload
-    assert Plan(rho, 3).budget(workload).cost(workload, made.fitted.picked) == rho
+    assert AdaptivePlan(rho, 3).budget(workload).cost(workload, made.fitted.picked) == rho
 
 
 def test_nothing_but_what_was_drawn_shapes_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another table of as many people makes the same data set from the same rounds."""
-    held = Memory()
+    held = MemoryTranscript()
     monkeypatch.setattr(baselines, "Memory", lambda: held)
     truth = small()
-    shape = Plan(Fraction(1), 2)
+    shape = AdaptivePlan(Fraction(1), 2)
     made = baselines.without_households(truth, 2, shape, QUICK, SeededNoise(0), ignored).sample(5)
     # Everybody is somebody else, and every group elsewhere.
     people = (np.roll(truth.people, 1, axis=0) + 1) % np.array(DOMAIN.person_values)
@@ -311,7 +311,9 @@ def test_people_without_households_are_in_no_relation() -> None:
     domain = Domain((), (Column("role", (0, 1, 2)),), 3, roles)
     alone = Hierarchy(domain, np.array([[0]]), np.array([[0]]), np.zeros(1, int))
     with pytest.raises(ValueError, match="no relation"):
-        baselines.without_households(alone, 1, Plan(Fraction(1), 1), QUICK, Never(), ignored)
+        baselines.without_households(
+            alone, 1, AdaptivePlan(Fraction(1), 1), QUICK, Never(), ignored
+        )
 
 
 def test_relatives_keep_their_places_and_nothing_else() -> None:
@@ -341,10 +343,10 @@ def test_every_query_costs_rho_exactly() -> None:
     marginals = default_marginals(DOMAIN, 2)
     found = baselines.measure_every_query(truth, marginals, rho, source)
     ((variance, size),) = source.demands
-    assert sum(Fraction(of_marginal(m)) / (2 * variance) for m in marginals) == rho
+    assert sum(Fraction(squared_sensitivity(m)) / (2 * variance) for m in marginals) == rho
     assert size == len(found) == sum(m.size for m in marginals)
     silent = baselines.measure_every_query(truth, marginals, rho, Silent())
-    assert (silent == answers(truth, asked(DOMAIN, 2))).all()
+    assert (silent == exact_answers(truth, asked(DOMAIN, 2))).all()
 
 
 # All of it

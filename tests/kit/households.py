@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 from kit.panels import rows, secrets_fixed
 from stream_dp.batch import kinds
-from stream_dp.batch.independent import Independent, marginals
+from stream_dp.batch.independent import Independent
+from stream_dp.batch.workload.candidates import one_way_marginals
 from stream_dp.client import PublicLog
 from stream_dp.log.base import Record
 from stream_dp.log.sqlite import SqliteLog
@@ -143,7 +144,7 @@ class InRounds(Independent):
 
     @property
     def measurements(self) -> Measurements:
-        cells = sum(m.size for m in marginals(self.domain))
+        cells = sum(m.size for m in one_way_marginals(self.domain))
         values = np.concatenate(self.counts)
         texts = tuple(f"{i // cells}: {i % cells}" for i in range(len(values)))
         return Measurements(texts, values, (self.variance,) * len(values))
@@ -160,7 +161,7 @@ def fit_in_rounds(
     domain, done = hierarchy.domain, transcript.rounds()
     if not done:
         done.append(transcript.record(0, system_entropy(32)))
-    noise = Fraction(len(marginals(domain)) * ROUNDS) / release.rho
+    noise = Fraction(len(one_way_marginals(domain)) * ROUNDS) / release.rho
     columns = [*hierarchy.groups.T, *hierarchy.people.T]
     values = (*domain.group_values, *domain.person_values)
     while len(done) <= ROUNDS:
@@ -178,7 +179,7 @@ def fit_in_rounds(
 
 
 def in_rounds(patch: Any) -> None:
-    patch.setattr(kinds, "synthesizer", lambda kind: fit_in_rounds)
+    patch.setattr(kinds, "load_synthesizer", lambda kind: fit_in_rounds)
 
 
 @dataclass

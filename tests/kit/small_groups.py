@@ -5,7 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy
-from stream_dp.batch.workload.candidates import default_marginals, of_marginals, of_queries, one_way
+from stream_dp.batch.workload.candidates import (
+    default_marginals,
+    marginal_workload,
+    one_way_marginals,
+    query_workload,
+)
 from stream_dp.privacy.noise import Draw
 
 DOMAIN = Domain(
@@ -29,10 +34,10 @@ def hierarchy(seed=0, groups=60, domain=DOMAIN):
 
 def workload(candidates="marginals", opening=True, ways=2, domain=DOMAIN):
     marginals = default_marginals(domain, ways)
-    first = one_way(domain) if opening else ()
+    first = one_way_marginals(domain) if opening else ()
     if candidates == "marginals":
-        return of_marginals(marginals, first)
-    return of_queries(domain, of_marginals(marginals).queries, first)
+        return marginal_workload(marginals, first)
+    return query_workload(domain, marginal_workload(marginals).queries, first)
 
 
 @dataclass(frozen=True)

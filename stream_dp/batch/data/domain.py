@@ -23,7 +23,7 @@ from stream_dp.study.groups import SIZE_COLUMN
 MOST_VALUES = 1 << 15  # of a column: a query's targets are 16 bits, with -1 for free
 
 Codes = NDArray[np.integer]
-Wide = NDArray[np.int64]
+Int64Array = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -85,12 +85,12 @@ class Column:
             raise UserError(f"column '{self.name}': {value} is none of its declared values")
         return self.values.index(value)
 
-    def codes(self, cells: pa.Array) -> Wide:
+    def codes(self, cells: pa.Array) -> Int64Array:
         """(n,) codes of an array of text; -1 where a cell is none of the values."""
         if self.missing is not None:
             cells = cells.fill_null(str(self.missing))
         found = pc.index_in(cells, pa.array([str(v) for v in self.values], pa.string()))
-        codes: Wide = found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+        codes: Int64Array = found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
         if self.bins is not None:
             left = np.flatnonzero(codes < 0)
             distinct = cells.take(pa.array(left)).dictionary_encode()
@@ -195,7 +195,7 @@ class Hierarchy:
     domain: Domain
     groups: Codes
     people: Codes
-    group_of: Wide
+    group_of: Int64Array
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "groups", _compact(self.groups, self.domain.group_values))
@@ -222,7 +222,7 @@ class Hierarchy:
         return int(self.people.shape[0])
 
     @cached_property
-    def starts(self) -> Wide:
+    def starts(self) -> Int64Array:
         """(G + 1,): the first person of each group, and N."""
         return np.searchsorted(self.group_of, np.arange(self.G + 1))
 
@@ -234,8 +234,8 @@ class Hierarchy:
 
 
 def role_faults(
-    domain: Domain, people: NDArray[np.integer], group_of: Wide, groups: int
-) -> Iterator[tuple[str, Wide]]:
+    domain: Domain, people: NDArray[np.integer], group_of: Int64Array, groups: int
+) -> Iterator[tuple[str, Int64Array]]:
     """What is wrong with the roles, and the groups of which it is true."""
     if domain.roles is None:
         return

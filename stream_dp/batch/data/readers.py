@@ -21,7 +21,7 @@ import pyarrow.parquet
 from stream_dp.errors import UserError
 
 from .domain import Column, Domain, Hierarchy, Roles
-from .tables import from_tables, missing_columns, text, whole
+from .tables import from_tables, integer_column, missing_columns, text_column
 
 ROLE = "role"
 _SERIAL = "SERIALNO"
@@ -29,7 +29,7 @@ _ROLES = ("head", "spouse", "child", "other")
 # Data dictionaries of the ACS PUMS, 2010 to 2018 (RELP) and from 2019 on (RELSHIPP): the reference
 # person; husbands and wives, not unmarried partners; biological, adopted and step children; others
 # who live in a household. The two codes that follow are people in group quarters.
-RELATIONS: dict[str, dict[int, str]] = {
+ROLE_BY_CODE: dict[str, dict[int, str]] = {
     "RELSHIPP": {20: "head"}
     | dict.fromkeys((21, 23), "spouse")
     | dict.fromkeys((25, 26, 27), "child")
@@ -38,18 +38,18 @@ RELATIONS: dict[str, dict[int, str]] = {
     | dict.fromkeys((2, 3, 4), "child")
     | dict.fromkeys(range(5, 16), "other"),
 }
-TYPES = ("TYPEHUGQ", "TYPE")  # from 2020 on, and before: 1 is a housing unit
+TYPE_COLUMNS = ("TYPEHUGQ", "TYPE")  # from 2020 on, and before: 1 is a housing unit
 
 
 @dataclass(frozen=True)
-class Reading:
+class HierarchyReading:
     """A hierarchy, and how many records were left out, by reason. Confidential."""
 
     hierarchy: Hierarchy
     left_out: dict[str, int]
 
 
-def read(
+def read_hierarchy(
     groups_file: Path,
     people_file: Path,
     key_group: str,
@@ -58,7 +58,7 @@ def read(
     *,
     size: str | None = None,
     drop_larger: bool = False,
-) -> Reading:
+) -> HierarchyReading:
     """Two files, .csv or .parquet, whose columns have the names that the domain declares.
 
     key_group names the groups in their file, key_person each person's group in the other; size:
@@ -66,12 +66,14 @@ def read(
     their members; otherwise they are a fault. Raises UserError.
     """
     extra = [size] if size else []
-    groups = table(groups_file, [key_group, *(c.name for c in domain.group), *extra])
-    people = table(people_file, [key_person, *(c.name for c in domain.person)])
+    groups = read_table(groups_file, [key_group, *(c.name for c in domain.group), *extra])
+    people = read_table(people_file, [key_person, *(c.name for c in domain.person)])
     left_out: dict[str, int] = {}
     if drop_larger:
         groups, people = _smaller(groups, people, key_group, key_person, domain.most, left_out)
-    return Reading(from_tables(domain, groups, people, key_group, key_person, size), left_out)
+    return HierarchyReading(
+        from_tables(domain, groups, people, key_group, key_person, size), left_out
+    )
 
 
 def read_pums(
@@ -83,7 +85,7 @@ def read_pums(
     *,
     children: int | None = None,
     drop_larger: bool = False,
-) -> Reading:
+) -> HierarchyReading:
     """The household and the person file of the American Community Survey's public microdata.
 
     group, person: the columns wanted of each file; persons get one more, `role`, from RELSHIPP
@@ -95,18 +97,20 @@ def read_pums(
     out: that would drop or keep everybody else for the role that one person states.
     """
     have = _names(households_file)
-    kind = next((n for n in TYPES if n in have), TYPES[0])
+    kind = next((n for n in TYPE_COLUMNS if n in have), TYPE_COLUMNS[0])
     theirs = _names(persons_file)
-    relation = next((n for n in RELATIONS if n in theirs), "RELSHIPP")
-    households = table(households_file, [_SERIAL, "NP", kind, *(c.name for c in group)])
-    persons = table(persons_file, [_SERIAL, relation, *(c.name for c in person)])
+    relation = next((n for n in ROLE_BY_CODE if n in theirs), "RELSHIPP")
+    households = read_table(households_file, [_SERIAL, "NP", kind, *(c.name for c in group)])
+    persons = read_table(persons_file, [_SERIAL, relation, *(c.name for c in person)])
 
-    unit = whole(households, kind)
+    unit = integer_column(households, kind)
     unknown = len(unit) - _count(pc.is_in(unit, pa.array([1, 2, 3])))
     if unknown:
         raise UserError(f"{households_file}: {unknown} rows whose '{kind}' is none of 1, 2, 3")
-    vacant = pc.and_(pc.equal(unit, 1), pc.equal(whole(households, "NP"), 0).fill_null(False))
-    quarters = text(households.filter(pc.not_equal(unit, 1)), _SERIAL)
+    vacant = pc.and_(
+        pc.equal(unit, 1), pc.equal(integer_column(households, "NP"), 0).fill_null(False)
+    )
+    quarters = text_column(households.filter(pc.not_equal(unit, 1)), _SERIAL)
     living_there = _among(persons, _SERIAL, quarters)
     left_out = {
         "vacant housing units": _count(vacant),
@@ -116,18 +120,20 @@ def read_pums(
     households = households.filter(pc.and_not(pc.equal(unit, 1), vacant))
     persons = persons.filter(pc.invert(living_there))
 
-    codes = RELATIONS[relation]
-    place = pc.index_in(whole(persons, relation), pa.array(list(codes), pa.int64()))
+    codes = ROLE_BY_CODE[relation]
+    place = pc.index_in(integer_column(persons, relation), pa.array(list(codes), pa.int64()))
     role = pa.array(list(codes.values())).take(place)
     persons = persons.append_column(ROLE, role)
     roles = Roles(ROLE, *_ROLES[:3], max(1, most - 1) if children is None else children)
     domain = Domain(tuple(group), (*person, Column(ROLE, _ROLES)), most, roles)
     if drop_larger:
         households, persons = _smaller(households, persons, _SERIAL, _SERIAL, most, left_out)
-    return Reading(from_tables(domain, households, persons, _SERIAL, _SERIAL, "NP"), left_out)
+    return HierarchyReading(
+        from_tables(domain, households, persons, _SERIAL, _SERIAL, "NP"), left_out
+    )
 
 
-def table(path: Path, columns: Sequence[str]) -> pa.Table:
+def read_table(path: Path, columns: Sequence[str]) -> pa.Table:
     """These columns of a .csv or .parquet file; a CSV's as text. Raises UserError."""
     columns = list(dict.fromkeys(columns))
     lines = missing_columns(str(path), _names(path), columns)
@@ -176,7 +182,7 @@ def _smaller(
     left_out: dict[str, int],
 ) -> tuple[pa.Table, pa.Table]:
     """Both without the groups of more than `most` members; counts them in `left_out`."""
-    counts = text(people, key_person).drop_null().value_counts()
+    counts = text_column(people, key_person).drop_null().value_counts()
     larger = counts.filter(pc.greater(counts.field("counts"), most)).field("values")
     of_groups, of_people = _among(groups, key_group, larger), _among(people, key_person, larger)
     left_out[f"groups of more than {most} members"] = _count(of_groups)
@@ -185,7 +191,7 @@ def _smaller(
 
 
 def _among(rows: pa.Table, key: str, keys: pa.Array) -> pa.Array:
-    return pc.is_in(text(rows, key), value_set=keys)
+    return pc.is_in(text_column(rows, key), value_set=keys)
 
 
 def _count(mask: pa.Array) -> int:

@@ -17,7 +17,7 @@ from stream_dp.celltext import cell_text, id_text
 from stream_dp.errors import UserError
 from stream_dp.study.groups import KEY_COLUMN
 
-from .domain import Column, Domain, Hierarchy, Wide, role_faults
+from .domain import Column, Domain, Hierarchy, Int64Array, role_faults
 
 
 def from_tables(
@@ -42,7 +42,7 @@ def from_tables(
     if lines:
         raise UserError(lines)
 
-    keys, theirs = text(groups, key_group), text(people, key_person)
+    keys, theirs = text_column(groups, key_group), text_column(people, key_person)
     for what, found in (("groups", keys), ("people", theirs)):
         if found.null_count:
             lines.append(f"{what}: {_many(found.null_count, 'row')} without a key")
@@ -67,7 +67,7 @@ def from_tables(
             f"{_such(keys, large)}"
         )
     if size is not None:
-        said = pc.equal(whole(groups, size), pa.array(sizes)).fill_null(False)
+        said = pc.equal(integer_column(groups, size), pa.array(sizes)).fill_null(False)
         differ = np.flatnonzero(~said.to_numpy(zero_copy_only=False))
         if len(differ):
             lines.append(
@@ -101,12 +101,12 @@ def to_tables(hierarchy: Hierarchy) -> tuple[pa.Table, pa.Table]:
     )
 
 
-def text(table: pa.Table, name: str) -> pa.Array:
+def text_column(table: pa.Table, name: str) -> pa.Array:
     """A column as text, empty cells null. Raises UserError for one of neither text nor numbers."""
     return _filled(cell_text(table.column(name), name))
 
 
-def identifiers(table: pa.Table, name: str) -> pa.Array:
+def id_column(table: pa.Table, name: str) -> pa.Array:
     """A column of ids, of persons or groups, as text, empty cells null.
 
     Raises UserError unless its type is text or whole numbers.
@@ -119,10 +119,10 @@ def _filled(cells: pa.ChunkedArray) -> pa.Array:
     return pc.if_else(pc.equal(found, ""), None, found)
 
 
-def whole(table: pa.Table, name: str) -> pa.Array:
+def integer_column(table: pa.Table, name: str) -> pa.Array:
     """A column as integers, null where it is empty; '01' is 1. Raises UserError."""
     try:
-        return text(table, name).cast(pa.int64())
+        return text_column(table, name).cast(pa.int64())
     except pa.ArrowException:
         raise UserError(f"column '{name}': holds something else than whole numbers") from None
 
@@ -145,7 +145,7 @@ def _codes(
     """(rows, columns) codes; what is not declared is told in `lines`."""
     codes = np.empty((table.num_rows, len(columns)), np.int64)
     for i, column in enumerate(columns):
-        codes[:, i] = column.codes(text(table, column.name))
+        codes[:, i] = column.codes(text_column(table, column.name))
         wrong = np.flatnonzero(codes[:, i] < 0)
         if len(wrong):
             lines.append(
@@ -164,7 +164,7 @@ def _values(columns: Sequence[Column], codes: NDArray[np.integer]) -> list[pa.Ar
     return found
 
 
-def _such(keys: pa.Array, rows: Wide) -> str:
+def _such(keys: pa.Array, rows: Int64Array) -> str:
     return f" such as that of key {keys[rows[0]]}"
 
 

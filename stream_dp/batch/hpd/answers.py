@@ -50,13 +50,13 @@ from numpy.typing import NDArray
 
 from ..extra import jax, jnp
 from ..workload.queries import GROUP
-from .layout import Array, Chunks, Encoded, Layout
+from .layout import Array, EncodedQueries, ModelLayout, QueryChunks
 
 Logits = dict[str, jax.Array]
-Form = Callable[["Tables", Encoded], jax.Array]
+Form = Callable[["ProbabilityTables", EncodedQueries], jax.Array]
 
 
-class Tables(NamedTuple):
+class ProbabilityTables(NamedTuple):
     """Probabilities given k, tables with a row for each value and a row of ones, K columns.
 
     group (values + 1, K); person (slots, values + 1, K). By wanted size, `most` for any: filled
@@ -73,7 +73,7 @@ class Tables(NamedTuple):
     people: jax.Array
 
 
-def tables(layout: Layout, logits: Logits) -> Tables:
+def probability_tables(layout: ModelLayout, logits: Logits) -> ProbabilityTables:
     """Softmax of every column. logits: for each of `layout.heads`, float32 (length, K)."""
     rows = logits["group"].shape[1]
     group = _with_ones(_softmaxes(logits["group"], layout.group_values), (rows,))
@@ -91,10 +91,10 @@ def tables(layout: Layout, logits: Logits) -> Tables:
 
     filled = summed(layout.filled.T)
     paired, both, beside = (summed(which) for which in _relatives(layout))
-    return Tables(group, person, filled, paired, both, beside, filled[:, -1].sum())
+    return ProbabilityTables(group, person, filled, paired, both, beside, filled[:, -1].sum())
 
 
-def _relatives(layout: Layout) -> tuple[NDArray[np.bool_], ...]:
+def _relatives(layout: ModelLayout) -> tuple[NDArray[np.bool_], ...]:
     """The compositions that v, b and u sum over, (..., compositions); empty for members alike."""
     if layout.types is None:
         none = np.zeros((0, len(layout.filled)), bool)
@@ -121,7 +121,7 @@ def _with_ones(parts: list[jax.Array], shape: tuple[int, ...]) -> jax.Array:
     return jnp.concatenate([*parts, jnp.ones((*shape[:-1], 1, shape[-1]))], axis=-2)
 
 
-def _person(layout: Layout, logits: Logits) -> jax.Array:
+def _person(layout: ModelLayout, logits: Logits) -> jax.Array:
     """(slots, values + 1, K); the column that states the role is what the slot is."""
     slots, rows = layout.slots, logits["person"].shape[1]
     values = tuple(layout.person_values[c] for c in layout.free_columns)
@@ -148,7 +148,7 @@ def _product(table: jax.Array, rows: Array) -> jax.Array:
     return out
 
 
-def _alike(t: Tables, q: Encoded) -> jax.Array:
+def _alike(t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
     someone = (q.level == GROUP).astype(t.group.dtype)[:, None]
     total = jnp.zeros((), t.group.dtype)
     nobody = jnp.ones((), t.group.dtype)
@@ -159,7 +159,7 @@ def _alike(t: Tables, q: Encoded) -> jax.Array:
     return total
 
 
-def _own(t: Tables, q: Encoded) -> jax.Array:
+def _own(t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
     someone = (q.level == GROUP).astype(t.group.dtype)[:, None]
     children = t.paired.shape[0]
     s = _product(t.person[0], q.person)
@@ -183,14 +183,14 @@ def _own(t: Tables, q: Encoded) -> jax.Array:
     return total
 
 
-def _with_spouse(t: Tables, q: Encoded) -> jax.Array:
+def _with_spouse(t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
     own = [_product(t.person[j], q.person) for j in (0, 1)]
     other = [_product(t.person[j], q.relative) for j in (1, 0)]
     total: jax.Array = t.filled[1][q.size] * (own[0] * other[0] + own[1] * other[1])
     return total
 
 
-def _with_child(t: Tables, q: Encoded) -> jax.Array:
+def _with_child(t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
     some = paired = jnp.zeros((), t.group.dtype)
     nobody = jnp.ones((), t.group.dtype)
     for j in range(t.paired.shape[0]):
@@ -201,7 +201,7 @@ def _with_child(t: Tables, q: Encoded) -> jax.Array:
     return _product(t.person[0], q.person) * some + _product(t.person[1], q.person) * paired
 
 
-def _with_parent(t: Tables, q: Encoded) -> jax.Array:
+def _with_parent(t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
     head = _product(t.person[0], q.relative)
     only_spouse = _product(t.person[1], q.relative) * (1 - head)
     total = jnp.zeros_like(head)
@@ -211,30 +211,30 @@ def _with_parent(t: Tables, q: Encoded) -> jax.Array:
     return total
 
 
-def kinds(layout: Layout) -> tuple[Form, ...]:
+def chunk_forms(layout: ModelLayout) -> tuple[Form, ...]:
     """The formula of each kind of chunk but NOTHING, in the order of their numbers."""
     if layout.types is None:
         return (_alike,)
     return (_own, _with_spouse, _with_child, _with_parent)
 
 
-def shares(form: Form, t: Tables, q: Encoded) -> jax.Array:
+def chunk_shares(form: Form, t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
     """(n,) answers of one chunk: of groups at GROUP level, of people at the others."""
     rows = t.group.shape[1]
     sums = jnp.einsum("qk,qk->q", _product(t.group, q.group), form(t, q), precision="highest")
     return sums / jnp.where(q.level == GROUP, float(rows), t.people)
 
 
-def all_shares(layout: Layout, logits: Logits, chunks: Chunks) -> jax.Array:
+def all_shares(layout: ModelLayout, logits: Logits, chunks: QueryChunks) -> jax.Array:
     """(chunks, length) answers, one chunk at a time; 0 in chunks of padding."""
-    t = tables(layout, logits)
+    t = probability_tables(layout, logits)
 
-    def nothing(q: Encoded) -> jax.Array:
+    def nothing(q: EncodedQueries) -> jax.Array:
         return jnp.zeros(q.level.shape, t.group.dtype)
 
-    forms = [partial(shares, form, t) for form in kinds(layout)]
+    forms = [partial(chunk_shares, form, t) for form in chunk_forms(layout)]
 
-    def one(chunk: Chunks) -> jax.Array:
+    def one(chunk: QueryChunks) -> jax.Array:
         answer: jax.Array = jax.lax.switch(chunk.kind, [nothing, *forms], chunk.queries)
         return answer
 
@@ -242,33 +242,37 @@ def all_shares(layout: Layout, logits: Logits, chunks: Chunks) -> jax.Array:
     return answers
 
 
-def loss(form: Form, t: Tables, q: Encoded, target: Array, weight: Array) -> jax.Array:
+def chunk_loss(
+    form: Form, t: ProbabilityTables, q: EncodedQueries, target: Array, weight: Array
+) -> jax.Array:
     """Weighted squared error of one chunk."""
-    squares: jax.Array = weight * (shares(form, t, q) - target) ** 2
+    squares: jax.Array = weight * (chunk_shares(form, t, q) - target) ** 2
     return squares.sum()
 
 
-def loss_and_gradient(layout: Layout, logits: Logits, chunks: Chunks) -> tuple[jax.Array, Logits]:
+def loss_and_gradient(
+    layout: ModelLayout, logits: Logits, chunks: QueryChunks
+) -> tuple[jax.Array, Logits]:
     """Weighted squared error over all chunks, and its gradient by the logits.
 
     Gradients by the tables are summed chunk by chunk, and go back through the softmaxes once:
     the memory is that of one chunk and of two tables, however many queries there are.
     """
-    t, back = jax.vjp(partial(tables, layout), logits)
-    Carry = tuple[jax.Array, Tables]
+    t, back = jax.vjp(partial(probability_tables, layout), logits)
+    Carry = tuple[jax.Array, ProbabilityTables]
 
-    def add(form: Form, carry: Carry, chunk: Chunks) -> Carry:
+    def add(form: Form, carry: Carry, chunk: QueryChunks) -> Carry:
         value, gradient = jax.value_and_grad(
-            lambda t: loss(form, t, chunk.queries, chunk.target, chunk.weight)
+            lambda t: chunk_loss(form, t, chunk.queries, chunk.target, chunk.weight)
         )(t)
         return carry[0] + value, jax.tree.map(jnp.add, carry[1], gradient)
 
-    def nothing(carry: Carry, chunk: Chunks) -> Carry:
+    def nothing(carry: Carry, chunk: QueryChunks) -> Carry:
         return carry
 
-    forms = [partial(add, form) for form in kinds(layout)]
+    forms = [partial(add, form) for form in chunk_forms(layout)]
 
-    def one(carry: Carry, chunk: Chunks) -> tuple[Carry, None]:
+    def one(carry: Carry, chunk: QueryChunks) -> tuple[Carry, None]:
         return jax.lax.switch(chunk.kind, [nothing, *forms], carry, chunk), None
 
     start = jnp.zeros((), t.group.dtype), jax.tree.map(jnp.zeros_like, t)

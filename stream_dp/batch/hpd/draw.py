@@ -19,15 +19,15 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from .layout import Layout, power_of_two
+from .layout import ModelLayout, power_of_two
 
-Codes = NDArray[np.int16]
+DrawnCodes = NDArray[np.int16]
 _GOLDEN = (5**0.5 - 1) / 2
 
 
-def draw(
-    layout: Layout, logits: Mapping[str, NDArray[np.floating]], groups: int, seed: int
-) -> tuple[Codes, Codes, NDArray[np.int64]]:
+def draw_households(
+    layout: ModelLayout, logits: Mapping[str, NDArray[np.floating]], groups: int, seed: int
+) -> tuple[DrawnCodes, DrawnCodes, NDArray[np.int64]]:
     """Group codes (groups, columns, the size last), people codes (N, columns), group_of (N,).
 
     logits: (length, K) for each of `layout.heads`. Members of a group stand together, groups in

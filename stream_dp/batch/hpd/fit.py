@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..extra import jax, jnp
 from .answers import Logits, all_shares, loss_and_gradient
-from .layout import Chunks, Layout
+from .layout import ModelLayout, QueryChunks
 
 Params = dict[str, NDArray[np.float32]]
 LATENT = "latent"  # fixed Gaussian columns that a generator starts from; never trained
@@ -23,7 +23,7 @@ LATENT = "latent"  # fixed Gaussian columns that a generator starts from; never 
 _FIRST, _SECOND, _SMALL = 0.9, 0.999, 1e-8
 
 
-class Fitted(NamedTuple):
+class FitSummary(NamedTuple):
     """What one fit did.
 
     before, after: the error of the given parameters and of the best iterate; steps: updates made;
@@ -47,7 +47,7 @@ class _Carry(NamedTuple):
     finite: jax.Array
 
 
-def logits(layout: Layout, params: Logits) -> Logits:
+def head_logits(layout: ModelLayout, params: Logits) -> Logits:
     """Logits (length, K) of every head: the parameters themselves, or what a network says.
 
     With LATENT among the parameters, a multi-headed perceptron (ReLU, its weights (out, in))
@@ -68,22 +68,22 @@ def _dense(params: Logits, name: str, x: jax.Array) -> jax.Array:
 
 
 @partial(jax.jit, static_argnums=0)
-def answers(layout: Layout, params: Logits, chunks: Chunks) -> jax.Array:
+def compiled_shares(layout: ModelLayout, params: Logits, chunks: QueryChunks) -> jax.Array:
     """(chunks, length) shares."""
-    return all_shares(layout, logits(layout, params), chunks)
+    return all_shares(layout, head_logits(layout, params), chunks)
 
 
 @partial(jax.jit, static_argnums=0)
-def all_logits(layout: Layout, params: Logits) -> Logits:
+def compiled_logits(layout: ModelLayout, params: Logits) -> Logits:
     """The logits, for those who draw samples."""
-    return logits(layout, params)
+    return head_logits(layout, params)
 
 
 @partial(jax.jit, static_argnums=0)
 def adam(
-    layout: Layout,
+    layout: ModelLayout,
     params: Logits,
-    chunks: Chunks,
+    chunks: QueryChunks,
     steps: jax.Array,
     rate: jax.Array,
     decay: jax.Array,
@@ -96,10 +96,10 @@ def adam(
     """
     fixed = {k: v for k, v in params.items() if k == LATENT}
     trained = {k: v for k, v in params.items() if k != LATENT}
-    rows = next(iter(logits(layout, params).values())).shape[1]
+    rows = next(iter(head_logits(layout, params).values())).shape[1]
 
     def error(trained: Logits) -> tuple[jax.Array, Logits]:
-        made, back = jax.vjp(lambda p: logits(layout, {**p, **fixed}), trained)
+        made, back = jax.vjp(lambda p: head_logits(layout, {**p, **fixed}), trained)
         value, gradient = loss_and_gradient(layout, made, chunks)
         return value, back(gradient)[0]
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ..data.domain import Domain
 from ..workload.queries import GROUP, Queries
 
-Ints = NDArray[np.int32]
+Int32Array = NDArray[np.int32]
 Array = Any  # NumPy's outside compiled programs, JAX's inside them
 
 NOTHING, OWN, WITH_SPOUSE, WITH_CHILD, WITH_PARENT = range(5)  # kinds of chunks
@@ -26,7 +26,7 @@ _KINDS = np.array([OWN, OWN, WITH_SPOUSE, WITH_CHILD, WITH_PARENT])  # by level
 
 
 @dataclass(frozen=True)
-class Types:
+class RoleSlots:
     """Who may stand in a household: one head, a spouse or none, children, and others.
 
     column: the person column that states the role; codes: of head, spouse and child; children,
@@ -41,7 +41,7 @@ class Types:
 
 
 @dataclass(frozen=True)
-class Layout:
+class ModelLayout:
     """Sizes that a compiled program depends on; hashable.
 
     group_values, person_values: how many values each column has (the group's size left out);
@@ -52,7 +52,7 @@ class Layout:
     group_values: tuple[int, ...]
     person_values: tuple[int, ...]
     most: int
-    types: Types | None = None
+    types: RoleSlots | None = None
 
     @property
     def slots(self) -> int:
@@ -119,22 +119,22 @@ class Layout:
         return table
 
 
-def layout_of(domain: Domain, others: int | None = None) -> Layout:
+def model_layout(domain: Domain, others: int | None = None) -> ModelLayout:
     """The layout of a domain; others: how many people without one of the three roles at most.
 
     Without `others` as many as a group can hold; none where the column has no further value.
     """
     if domain.roles is None:
-        return Layout(domain.group_values[:-1], domain.person_values, domain.most)
+        return ModelLayout(domain.group_values[:-1], domain.person_values, domain.most)
     column, codes = domain.role_column, domain.role_codes
     rest = tuple(c for c in range(domain.person_values[column]) if c not in codes)
     most = domain.most - 1 if rest else 0
     held = most if others is None else min(others, most)
-    types = Types(column, codes, domain.roles.children, held, rest if held else ())
-    return Layout(domain.group_values[:-1], domain.person_values, domain.most, types)
+    types = RoleSlots(column, codes, domain.roles.children, held, rest if held else ())
+    return ModelLayout(domain.group_values[:-1], domain.person_values, domain.most, types)
 
 
-class Encoded(NamedTuple):
+class EncodedQueries(NamedTuple):
     """n queries as row numbers; every array's first axis is the query.
 
     level int32 (n,); size (n,): the wanted size's code, or `most` for any; group (n, g), person
@@ -147,12 +147,12 @@ class Encoded(NamedTuple):
     person: Array
     relative: Array
 
-    def take(self, index: NDArray[np.int64] | slice) -> Encoded:
+    def take(self, index: NDArray[np.int64] | slice) -> EncodedQueries:
         """Some of the queries, at the same widths: they share compiled programs."""
-        return Encoded(*(a[index] for a in self))
+        return EncodedQueries(*(a[index] for a in self))
 
 
-class Chunks(NamedTuple):
+class QueryChunks(NamedTuple):
     """Queries in chunks of equal length and of one kind each.
 
     kind int32 (chunks,); queries: Encoded arrays (chunks, length, ...); target, weight float32
@@ -160,15 +160,15 @@ class Chunks(NamedTuple):
     """
 
     kind: Array
-    queries: Encoded
+    queries: EncodedQueries
     target: Array
     weight: Array
 
 
-def encode(layout: Layout, queries: Queries) -> Encoded:
+def encode_queries(layout: ModelLayout, queries: Queries) -> EncodedQueries:
     """Queries that fit the layout's domain, as row numbers."""
     size = queries.group[:, -1].astype(np.int32)
-    return Encoded(
+    return EncodedQueries(
         queries.level.astype(np.int32),
         np.where(size < 0, layout.most, size).astype(np.int32),
         _rows(queries.group[:, :-1], layout.group_values),
@@ -177,7 +177,7 @@ def encode(layout: Layout, queries: Queries) -> Encoded:
     )
 
 
-def _rows(codes: NDArray[np.integer], values: tuple[int, ...]) -> Ints:
+def _rows(codes: NDArray[np.integer], values: tuple[int, ...]) -> Int32Array:
     """(n, width) row numbers of the wanted codes, padded with the row of ones at the end."""
     wanted = codes >= 0
     width = max(1, int(wanted.sum(axis=1).max(initial=0)))
@@ -189,13 +189,13 @@ def _rows(codes: NDArray[np.integer], values: tuple[int, ...]) -> Ints:
     return rows
 
 
-def pack(
-    layout: Layout,
-    queries: Encoded,
+def pack_queries(
+    layout: ModelLayout,
+    queries: EncodedQueries,
     length: int,
     target: NDArray[np.float64] | None = None,
     weight: NDArray[np.float64] | None = None,
-) -> tuple[Chunks, NDArray[np.int64]]:
+) -> tuple[QueryChunks, NDArray[np.int64]]:
     """Queries sorted by kind and cut into chunks of at most `length` queries.
 
     Chunks are as long as `length` unless fewer queries are given (then a power of two); their
@@ -218,7 +218,7 @@ def pack(
     kind = np.zeros(chunks, np.int32)
     kind[: needed.sum()] = np.repeat(np.arange(5), needed)
     ones = layout.person_rows
-    blank = Encoded(GROUP, layout.most, layout.group_rows, ones, ones)
+    blank = EncodedQueries(GROUP, layout.most, layout.group_rows, ones, ones)
 
     def spread(values: Array, empty: int) -> Array:
         flat = np.full((chunks * length, *values.shape[1:]), empty, values.dtype)
@@ -226,9 +226,9 @@ def pack(
         return flat.reshape(chunks, length, *values.shape[1:])
 
     no = np.zeros(n, np.float32)
-    chunked = Chunks(
+    chunked = QueryChunks(
         kind,
-        Encoded(*(spread(a, e) for a, e in zip(queries, blank, strict=True))),
+        EncodedQueries(*(spread(a, e) for a, e in zip(queries, blank, strict=True))),
         spread(no if target is None else target.astype(np.float32), 0),
         spread(no if weight is None else weight.astype(np.float32), 0),
     )

@@ -24,9 +24,9 @@ from ..data.domain import Domain, Hierarchy
 from ..extra import jax, jnp
 from ..workload.queries import GROUP, Queries
 from . import fit as fitting
-from .draw import draw
-from .fit import LATENT, Fitted, Params
-from .layout import Encoded, Layout, encode, layout_of, pack
+from .draw import draw_households
+from .fit import LATENT, FitSummary, Params
+from .layout import EncodedQueries, ModelLayout, encode_queries, model_layout, pack_queries
 
 _LONGEST = 64  # queries a chunk: more are hardly faster, and a short round pays for padding
 
@@ -54,8 +54,8 @@ class HPD:
     memory: int = 1 << 27
 
     @cached_property
-    def layout(self) -> Layout:
-        return layout_of(self.domain, self.others)
+    def layout(self) -> ModelLayout:
+        return model_layout(self.domain, self.others)
 
     @cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -98,32 +98,32 @@ class HPD:
             made[name] = np.asarray(jax.random.normal(key, shape) * gain**0.5)
         return made
 
-    def encode(self, queries: Queries) -> Encoded:
+    def encode(self, queries: Queries) -> EncodedQueries:
         """Queries as row numbers. Encode a workload once and `take` from it: programs are
         compiled for its widths, the largest number of targets that one of its queries has.
 
         Raises ValueError for queries that do not fit the domain.
         """
         queries.check(self.domain)
-        return encode(self.layout, queries)
+        return encode_queries(self.layout, queries)
 
-    def answers(self, params: Params, queries: Queries | Encoded) -> NDArray[np.float64]:
+    def answers(self, params: Params, queries: Queries | EncodedQueries) -> NDArray[np.float64]:
         """(n,) expected counts among `groups` groups or `people` people."""
-        encoded = queries if isinstance(queries, Encoded) else self.encode(queries)
-        chunks, place = pack(self.layout, encoded, self.length)
-        shares = np.asarray(fitting.answers(self.layout, self._given(params), chunks))
+        encoded = queries if isinstance(queries, EncodedQueries) else self.encode(queries)
+        chunks, place = pack_queries(self.layout, encoded, self.length)
+        shares = np.asarray(fitting.compiled_shares(self.layout, self._given(params), chunks))
         return shares.reshape(-1)[place].astype(np.float64) * self._totals(encoded)
 
     def fit(
         self,
         params: Params,
-        queries: Queries | Encoded,
+        queries: Queries | EncodedQueries,
         values: NDArray[np.float64] | NDArray[np.int64],
         variances: NDArray[np.float64],
         steps: int,
         rate: float,
         decay: float = 0,
-    ) -> tuple[Params, Fitted]:
+    ) -> tuple[Params, FitSummary]:
         """Parameters nearer to noisy counts, from these, by at most `steps` updates of Adam.
 
         values, variances: (n,) measured counts, and of their noise. The error is the mean of
@@ -134,7 +134,7 @@ class HPD:
 
         Raises ValueError for values that are not finite or variances that are not positive.
         """
-        encoded = queries if isinstance(queries, Encoded) else self.encode(queries)
+        encoded = queries if isinstance(queries, EncodedQueries) else self.encode(queries)
         totals = self._totals(encoded)
         values, variances = np.asarray(values, np.float64), np.asarray(variances, np.float64)
         if not values.shape == variances.shape == totals.shape:
@@ -142,11 +142,13 @@ class HPD:
         if not np.isfinite(values).all() or not ((variances > 0) & (variances < np.inf)).all():
             raise ValueError("measured values must be finite, their variances positive")
         if not len(values) or steps < 1:
-            return params, Fitted(0.0, 0.0, 0, True)
+            return params, FitSummary(0.0, 0.0, 0, True)
         weights = totals**2 / variances
         scale = weights.sum()  # of weights that add up to 1: none is too large for float32
         with np.errstate(over="ignore"):  # a value beyond float32 ends as an error that is inf
-            chunks, _ = pack(self.layout, encoded, self.length, values / totals, weights / scale)
+            chunks, _ = pack_queries(
+                self.layout, encoded, self.length, values / totals, weights / scale
+            )
         made, done = fitting.adam(
             self.layout,
             self._given(params),
@@ -156,16 +158,16 @@ class HPD:
         )
         before, after, taken, finite = (x.item() for x in done)
         if not np.isfinite(after):  # the parameters given are no good: they are given back
-            return params, Fitted(before, before, 0, False)
+            return params, FitSummary(before, before, 0, False)
         scale /= len(values)
-        return _numpy(made), Fitted(before * scale, after * scale, taken, finite)
+        return _numpy(made), FitSummary(before * scale, after * scale, taken, finite)
 
     def sample(self, params: Params, groups: int, seed: int) -> Hierarchy:
         """`groups` synthetic groups and their members; repeats itself with the same seed."""
-        made = _numpy(fitting.all_logits(self.layout, self._given(params)))
-        return Hierarchy(self.domain, *draw(self.layout, made, groups, seed))
+        made = _numpy(fitting.compiled_logits(self.layout, self._given(params)))
+        return Hierarchy(self.domain, *draw_households(self.layout, made, groups, seed))
 
-    def _totals(self, encoded: Encoded) -> NDArray[np.float64]:
+    def _totals(self, encoded: EncodedQueries) -> NDArray[np.float64]:
         return np.where(encoded.level == GROUP, float(self.groups), float(self.people))
 
     def _given(self, params: Params) -> dict[str, jax.Array]:

@@ -14,18 +14,18 @@ from numpy.typing import NDArray
 from stream_dp.privacy.noise import NoiseSource
 from stream_dp.study.groups import BatchRelease
 
-from ..base import Progress, Transcript
-from ..data.domain import Hierarchy, Wide
-from ..kinds import title
-from ..loop import Adaptive, Answers, Model, Plan, run
-from ..workload.candidates import Workload, declared
+from ..base import FitTranscript, ProgressCallback
+from ..data.domain import Hierarchy, Int64Array
+from ..kinds import kind_title
+from ..loop import AdaptiveFit, AdaptivePlan, Model, NoisyAnswers, fit_adaptively
+from ..workload.candidates import Workload, declared_workload
 from .fit import Params
-from .layout import Encoded
+from .layout import EncodedQueries
 from .mixture import HPD
 
 
 @dataclass(frozen=True)
-class Settings:
+class MixtureSettings:
     """rows: of the mixture; hidden: of HPD-Gen's network, None for HPD-Fixed; steps a round, their
     size, and how parameters decay.
     """
@@ -37,24 +37,24 @@ class Settings:
     decay: float = 0
 
 
-FIXED = Settings(200, None, 60, 0.03, 0.1)
-GENERATED = Settings(200, (256, 256), 100, 0.0005)
-KINDS = {"hpd-fixed": FIXED, "hpd-gen": GENERATED}
+HPD_FIXED = MixtureSettings(200, None, 60, 0.03, 0.1)
+HPD_GEN = MixtureSettings(200, (256, 256), 100, 0.0005)
+SETTINGS = {"hpd-fixed": HPD_FIXED, "hpd-gen": HPD_GEN}
 
 
 @dataclass(frozen=True, eq=False)
-class Mixture:
+class MixtureModel:
     """See `loop.Model`. encoded: the workload's queries."""
 
     family: HPD
-    encoded: Encoded
+    encoded: EncodedQueries
     params: Params
-    settings: Settings
+    settings: MixtureSettings
 
-    def answers(self, rows: Wide) -> NDArray[np.float64]:
+    def answers(self, rows: Int64Array) -> NDArray[np.float64]:
         return self.family.answers(self.params, self.encoded.take(rows))
 
-    def learn(self, told: Answers) -> tuple[Mixture, float]:
+    def learn(self, told: NoisyAnswers) -> tuple[MixtureModel, float]:
         queries = self.encoded.take(told.rows)
         how = self.settings
         params, done = self.family.fit(
@@ -66,29 +66,33 @@ class Mixture:
         return self.family.sample(self.params, self.family.groups, seed)
 
 
-def starter(hierarchy: Hierarchy, workload: Workload, how: Settings) -> Callable[[int], Model]:
+def random_start(
+    hierarchy: Hierarchy, workload: Workload, how: MixtureSettings
+) -> Callable[[int], Model]:
     """What makes the first model from a seed. Of the hierarchy only G and N are used."""
     family = HPD(workload.domain, hierarchy.G, hierarchy.N, how.rows, how.hidden)
     encoded = family.encode(workload.queries)
 
-    def start(seed: int) -> Mixture:
-        return Mixture(family, encoded, family.init(seed % (1 << 31)), how)
+    def start(seed: int) -> MixtureModel:
+        return MixtureModel(family, encoded, family.init(seed % (1 << 31)), how)
 
     return start
 
 
-def fit(
+def fit_mixture(
     hierarchy: Hierarchy,
     release: BatchRelease,
     source: NoiseSource,
-    transcript: Transcript,
-    progress: Progress,
-) -> Adaptive:
+    transcript: FitTranscript,
+    progress: ProgressCallback,
+) -> AdaptiveFit:
     """See `base.Synthesizer`: kinds 'hpd-fixed' and 'hpd-gen'."""
-    how = KINDS[release.kind]
+    how = SETTINGS[release.kind]
     if release.rows is not None:
         how = replace(how, rows=release.rows)
-    workload = declared(hierarchy.domain, release)
-    plan = Plan(release.rho, release.rounds, release.per_round)
-    start = starter(hierarchy, workload, how)
-    return run(hierarchy, workload, plan, start, source, transcript, progress, title(release.kind))
+    workload = declared_workload(hierarchy.domain, release)
+    plan = AdaptivePlan(release.rho, release.rounds, release.per_round)
+    start = random_start(hierarchy, workload, how)
+    return fit_adaptively(
+        hierarchy, workload, plan, start, source, transcript, progress, kind_title(release.kind)
+    )

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from stream_dp.errors import UserError
 
-from ..data.domain import Domain, Hierarchy, Wide
+from ..data.domain import Domain, Hierarchy, Int64Array
 
-MOST = 200_000
+MOST_TYPES = 200_000
 
 
-def count(domain: Domain) -> int:
+def type_count(domain: Domain) -> int:
     """How many types there are."""
     per_kind = _kinds(domain)
     members = sum(
@@ -30,26 +30,26 @@ def count(domain: Domain) -> int:
     return prod(domain.group_values[:-1]) * members
 
 
-def check(domain: Domain) -> None:
+def require_few_types(domain: Domain) -> None:
     """Raises UserError where there are too many types."""
-    found = count(domain)
-    if found > MOST:
+    found = type_count(domain)
+    if found > MOST_TYPES:
         raise UserError(
             f"kind 'mwem' keeps a weight for every group that can be: {found:,} are more than"
-            f" {MOST:,}; declare fewer attributes or values, smaller groups, or another kind"
+            f" {MOST_TYPES:,}; declare fewer attributes or values, smaller groups, or another kind"
         )
 
 
-def every(domain: Domain) -> tuple[Hierarchy, NDArray[np.float64]]:
+def group_types(domain: Domain) -> tuple[Hierarchy, NDArray[np.float64]]:
     """A group of each type, and the distribution over them before anything is known.
 
     That is: each composition (size, or spouse, children and others) alike, each member and each
     group attribute uniform and independent; a type has what all its orders have. Raises UserError
     where there are too many.
     """
-    check(domain)
+    require_few_types(domain)
     kinds, compositions = _kinds(domain), list(_compositions(domain))
-    held: list[Wide] = []
+    held: list[Int64Array] = []
     weights: list[NDArray[np.float64]] = []
     for numbers in compositions:
         rows, weight = np.zeros((1, 0), np.int64), np.ones(1)
@@ -78,7 +78,7 @@ def every(domain: Domain) -> tuple[Hierarchy, NDArray[np.float64]]:
     return types, np.tile(np.concatenate(weights), len(attributes)) / len(attributes)
 
 
-def _kinds(domain: Domain) -> list[Wide]:
+def _kinds(domain: Domain) -> list[Int64Array]:
     """By kind of member, everybody that such a member can be: (n, person columns) codes."""
     people = _grid(domain.person_values)
     if domain.roles is None:
@@ -88,7 +88,7 @@ def _kinds(domain: Domain) -> list[Wide]:
     return [*(people[role == c] for c in codes), people[~np.isin(role, codes)]]
 
 
-def _grid(values: tuple[int, ...]) -> Wide:
+def _grid(values: tuple[int, ...]) -> Int64Array:
     """(combinations, columns) all codes."""
     if not values:
         return np.zeros((1, 0), np.int64)
@@ -107,7 +107,7 @@ def _compositions(domain: Domain) -> Iterator[tuple[int, ...]]:
             yield numbers
 
 
-def _multisets(values: int, n: int) -> tuple[Wide, NDArray[np.float64]]:
+def _multisets(values: int, n: int) -> tuple[Int64Array, NDArray[np.float64]]:
     """All multisets of n values, (multisets, n), and the part of all n-tuples that each is."""
     found = np.array(list(combinations_with_replacement(range(values), n)), np.int64)
     found = found.reshape(-1 if n else 1, n)

@@ -25,12 +25,12 @@ from numpy.typing import NDArray
 from stream_dp.privacy.noise import NoiseSource
 from stream_dp.study.groups import BatchRelease
 
-from ..base import Progress, Transcript
-from ..data.domain import Hierarchy, Wide
-from ..kinds import title
-from ..loop import Adaptive, Answers, Model, Plan, run
-from ..workload.candidates import Workload, declared
-from ..workload.counts import patterns, relatives
+from ..base import FitTranscript, ProgressCallback
+from ..data.domain import Hierarchy, Int64Array
+from ..kinds import kind_title
+from ..loop import AdaptiveFit, AdaptivePlan, Model, NoisyAnswers, fit_adaptively
+from ..workload.candidates import Workload, declared_workload
+from ..workload.counts import queries_by_marginal, relative_pairs
 from ..workload.queries import GROUP, PERSON, Marginal, Queries
 from . import grouptypes
 
@@ -39,7 +39,7 @@ PASSES = 200
 
 
 @dataclass(frozen=True, eq=False)
-class Histogram:
+class GroupHistogram:
     """See `loop.Model`.
 
     types: a group of each type; matrix: (queries, types), what each adds to each count; weights:
@@ -54,11 +54,11 @@ class Histogram:
     levels: NDArray[np.int8]
     passes: int = PASSES
 
-    def answers(self, rows: Wide) -> NDArray[np.float64]:
+    def answers(self, rows: Int64Array) -> NDArray[np.float64]:
         found: NDArray[np.float64] = self.matrix[rows] @ self.weights * self.groups
         return found
 
-    def learn(self, told: Answers) -> tuple[Histogram, float]:
+    def learn(self, told: NoisyAnswers) -> tuple[GroupHistogram, float]:
         log = np.log(self.weights, where=self.weights > 0, out=np.full(len(self.weights), -1e3))
         starts = (0, *told.ends[:-1])
         parts = [self._part(told, slice(a, b)) for a, b in zip(starts, told.ends, strict=True)]
@@ -78,7 +78,7 @@ class Histogram:
         missed = (made.answers(told.rows) - told.values) ** 2 / told.noise
         return made, float(missed.mean())
 
-    def _part(self, told: Answers, cells: slice) -> _Part:
+    def _part(self, told: NoisyAnswers, cells: slice) -> _Part:
         rows = told.rows[cells]
         held = self.matrix[rows]
         scale = self.groups / self.totals[rows]
@@ -118,7 +118,7 @@ def _error(part: _Part, weights: NDArray[np.float64]) -> float:
 def contributions(types: Hierarchy, queries: Queries) -> Sparse:
     """(queries, groups): what each group adds to each count."""
     blocks, order = [], []
-    for marginal, rows in patterns(types.domain, queries):
+    for marginal, rows in queries_by_marginal(types.domain, queries):
         asked = queries.take(rows)
         codes = np.concatenate(
             [
@@ -146,7 +146,7 @@ def _cells(types: Hierarchy, marginal: Marginal) -> Sparse:
     elif level == PERSON:
         owner, member, group = every, every, types.group_of
     else:
-        owner, member = relatives(types, level)
+        owner, member = relative_pairs(types, level)
         group = types.group_of[owner]
     whose = member if level == GROUP else owner
     codes = np.concatenate(
@@ -166,38 +166,40 @@ def _cells(types: Hierarchy, marginal: Marginal) -> Sparse:
     ).tocsr()
 
 
-def _radix(codes: NDArray[np.integer], shape: tuple[int, ...]) -> Wide:
+def _radix(codes: NDArray[np.integer], shape: tuple[int, ...]) -> Int64Array:
     found = np.zeros(len(codes), np.int64)
     for column, size in zip(codes.T, shape, strict=True):
         found = found * size + column
     return found
 
 
-def starter(
+def uniform_start(
     hierarchy: Hierarchy, workload: Workload, passes: int = PASSES
 ) -> Callable[[int], Model]:
     """What makes the first model; no seed matters. Of the hierarchy only G and N are used.
 
     Raises UserError where the domain is too large.
     """
-    types, weights = grouptypes.every(workload.domain)
+    types, weights = grouptypes.group_types(workload.domain)
     queries = workload.queries
     totals = np.where(queries.level == GROUP, float(hierarchy.G), float(hierarchy.N))
     matrix = contributions(types, queries)
-    first = Histogram(types, matrix, weights, hierarchy.G, totals, queries.level, passes)
+    first = GroupHistogram(types, matrix, weights, hierarchy.G, totals, queries.level, passes)
     return lambda seed: first
 
 
-def fit(
+def fit_mwem(
     hierarchy: Hierarchy,
     release: BatchRelease,
     source: NoiseSource,
-    transcript: Transcript,
-    progress: Progress,
-) -> Adaptive:
+    transcript: FitTranscript,
+    progress: ProgressCallback,
+) -> AdaptiveFit:
     """See `base.Synthesizer`."""
-    grouptypes.check(hierarchy.domain)
-    workload = declared(hierarchy.domain, release)
-    plan = Plan(release.rho, release.rounds, release.per_round)
-    start = starter(hierarchy, workload)
-    return run(hierarchy, workload, plan, start, source, transcript, progress, title(release.kind))
+    grouptypes.require_few_types(hierarchy.domain)
+    workload = declared_workload(hierarchy.domain, release)
+    plan = AdaptivePlan(release.rho, release.rounds, release.per_round)
+    start = uniform_start(hierarchy, workload)
+    return fit_adaptively(
+        hierarchy, workload, plan, start, source, transcript, progress, kind_title(release.kind)
+    )

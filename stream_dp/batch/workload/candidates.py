@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 from stream_dp.errors import UserError
 from stream_dp.study.groups import BatchRelease
 
-from ..data.domain import Domain, Wide
-from .queries import GROUP, PERSON, SPOUSE, Marginal, Queries, every_marginal
-from .sensitivity import of_count, of_errors, of_marginal
+from ..data.domain import Domain, Int64Array
+from .queries import GROUP, PERSON, SPOUSE, Marginal, Queries, all_marginals
+from .sensitivity import count_sensitivity, error_sensitivity, squared_sensitivity
 
-LARGEST = 100_000  # cells of a marginal that is asked for
-MOST = 2_000_000  # queries of a workload
+MOST_CELLS = 100_000  # cells of a marginal that is asked for
+MOST_QUERIES = 2_000_000  # queries of a workload
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +41,7 @@ class Workload:
 
     domain: Domain
     queries: Queries
-    starts: Wide
+    starts: Int64Array
     squared: tuple[int, ...]
     change: tuple[int, ...]
     opening: int = 0
@@ -51,7 +51,7 @@ class Workload:
         return len(self.squared)
 
     @property
-    def weights(self) -> Wide:
+    def weights(self) -> Int64Array:
         """By candidate: one person changes no weighted score by more than `sensitivity`."""
         return np.array([self.sensitivity // c for c in self.change], np.int64)
 
@@ -60,12 +60,14 @@ class Workload:
         """Of all scores."""
         return lcm(*self.change)
 
-    def rows(self, candidates: Sequence[int]) -> Wide:
+    def rows(self, candidates: Sequence[int]) -> Int64Array:
         """The queries of some candidates, in their order."""
         parts = [np.arange(self.starts[i], self.starts[i + 1]) for i in candidates]
         return np.concatenate([np.zeros(0, np.int64), *parts])
 
-    def scores(self, true: Wide, model: NDArray[np.float64], deviations: Sequence[float]) -> Wide:
+    def scores(
+        self, true: Int64Array, model: NDArray[np.float64], deviations: Sequence[float]
+    ) -> Int64Array:
         """(candidates,) how badly the model answers each; those of the opening have none (0).
 
         true, model: the answers to `queries` from the end of the opening's on; deviations: by
@@ -80,7 +82,7 @@ class Workload:
         return found * self.weights
 
 
-def of_marginals(marginals: Sequence[Marginal], opening: Sequence[Marginal] = ()) -> Workload:
+def marginal_workload(marginals: Sequence[Marginal], opening: Sequence[Marginal] = ()) -> Workload:
     """Each marginal is a candidate; all of one domain. Raises ValueError without any."""
     held = [*opening, *marginals]
     if not marginals:
@@ -89,30 +91,30 @@ def of_marginals(marginals: Sequence[Marginal], opening: Sequence[Marginal] = ()
         held[0].domain,
         Queries.joined(m.queries() for m in held),
         np.cumsum([0, *(m.size for m in held)]),
-        tuple(of_marginal(m) for m in held),
-        tuple(of_errors(m) for m in held),
+        tuple(squared_sensitivity(m) for m in held),
+        tuple(error_sensitivity(m) for m in held),
         len(opening),
     )
 
 
-def of_queries(domain: Domain, queries: Queries, opening: Sequence[Marginal] = ()) -> Workload:
+def query_workload(domain: Domain, queries: Queries, opening: Sequence[Marginal] = ()) -> Workload:
     """Each query is a candidate. Raises ValueError without any."""
     if not len(queries):
         raise ValueError("a workload needs a query")
     queries.check(domain)
-    counts = [of_count(domain, int(level)) for level in queries.level]
+    counts = [count_sensitivity(domain, int(level)) for level in queries.level]
     sizes = [m.size for m in opening]
     return Workload(
         domain,
         Queries.joined([*(m.queries() for m in opening), queries]),
         np.cumsum([0, *sizes, *[1] * len(counts)]),
-        (*(of_marginal(m) for m in opening), *(c * c for c in counts)),
-        (*(of_errors(m) for m in opening), *counts),
+        (*(squared_sensitivity(m) for m in opening), *(c * c for c in counts)),
+        (*(error_sensitivity(m) for m in opening), *counts),
         len(opening),
     )
 
 
-def one_way(domain: Domain) -> tuple[Marginal, ...]:
+def one_way_marginals(domain: Domain) -> tuple[Marginal, ...]:
     """The marginal of every column alone: of groups, then of people.
 
     Groups' attributes among groups, and a person's among people; what a measurement of them costs
@@ -124,20 +126,23 @@ def one_way(domain: Domain) -> tuple[Marginal, ...]:
     )
 
 
-def declared(domain: Domain, release: BatchRelease) -> Workload:
+def declared_workload(domain: Domain, release: BatchRelease) -> Workload:
     """What a batch release asks. Raises UserError where that is too much."""
     marginals = default_marginals(domain, release.ways)
     asked = sum(m.size for m in marginals)
-    if not marginals or asked > MOST:
+    if not marginals:
         raise UserError(
             f"ways: marginals of {release.ways} attributes are too large here; declare fewer"
-            if not marginals
-            else f"ways: {asked:,} queries are more than {MOST:,}; declare fewer attributes or ways"
         )
-    opening = one_way(domain)
+    if asked > MOST_QUERIES:
+        raise UserError(
+            f"ways: {asked:,} queries are more than {MOST_QUERIES:,};"
+            " declare fewer attributes or ways"
+        )
+    opening = one_way_marginals(domain)
     if release.candidates == "marginals":
-        return of_marginals(marginals, opening)
-    return of_queries(domain, Queries.joined(m.queries() for m in marginals), opening)
+        return marginal_workload(marginals, opening)
+    return query_workload(domain, Queries.joined(m.queries() for m in marginals), opening)
 
 
 def default_marginals(domain: Domain, ways: int) -> tuple[Marginal, ...]:
@@ -145,7 +150,7 @@ def default_marginals(domain: Domain, ways: int) -> tuple[Marginal, ...]:
     of one attribute of a person and one of their spouse, child or parent. None above LARGEST.
     """
     columns = len(domain.group_values) + len(domain.person_values)
-    found = every_marginal(domain, min(ways, columns), (GROUP, PERSON))
+    found = all_marginals(domain, min(ways, columns), (GROUP, PERSON))
     if domain.roles is not None:
         role, people = domain.role_column, range(len(domain.person_values))
         free = [c for c in people if c != role]
@@ -155,4 +160,4 @@ def default_marginals(domain: Domain, ways: int) -> tuple[Marginal, ...]:
             for own in free
             for theirs in free
         )
-    return tuple(m for m in found if m.size <= LARGEST)
+    return tuple(m for m in found if m.size <= MOST_CELLS)

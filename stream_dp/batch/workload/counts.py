@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data.domain import Domain, Hierarchy, Wide
+from ..data.domain import Domain, Hierarchy, Int64Array
 from .queries import FREE, GROUP, HAS_CHILD, PERSON, SPOUSE, Marginal, Queries
 
 MEMORY = 1 << 25  # more is slower: portions should fit a processor's cache
@@ -26,13 +26,15 @@ _ROW = 400  # bytes that a person takes while one pattern is counted, at most
 _LIMIT = 1 << 62
 
 
-def answers(hierarchy: Hierarchy, queries: Queries, memory: int = MEMORY) -> Wide:
+def exact_answers(hierarchy: Hierarchy, queries: Queries, memory: int = MEMORY) -> Int64Array:
     """int64 (n,) exact counts; memory: bytes beside the data and some arrays (n,).
 
     Raises ValueError for queries that do not fit the domain.
     """
     queries.check(hierarchy.domain)
-    asked = [(m, rows, queries.take(rows)) for m, rows in patterns(hierarchy.domain, queries)]
+    asked = [
+        (m, rows, queries.take(rows)) for m, rows in queries_by_marginal(hierarchy.domain, queries)
+    ]
     found = np.zeros(len(queries), np.int64)
     for portion in _portions(hierarchy, memory):
         for marginal, rows, wanted in asked:
@@ -40,7 +42,7 @@ def answers(hierarchy: Hierarchy, queries: Queries, memory: int = MEMORY) -> Wid
     return found
 
 
-def table(hierarchy: Hierarchy, marginal: Marginal, memory: int = MEMORY) -> Wide:
+def marginal_counts(hierarchy: Hierarchy, marginal: Marginal, memory: int = MEMORY) -> Int64Array:
     """int64 (size,) exact counts of all cells of a marginal; memory: as in `answers`."""
     found = np.zeros(marginal.size, np.int64)
     for portion in _portions(hierarchy, memory):
@@ -55,8 +57,8 @@ class _Coded:
     A pair (row of data, query) has the same code if and only if the row is what is asked for.
     """
 
-    data: Wide
-    wanted: Wide
+    data: Int64Array
+    wanted: Int64Array
     bound: int
 
     @staticmethod
@@ -70,7 +72,7 @@ class _Coded:
             a, b = a.dense(), b.dense()
         return _Coded(a.data * b.bound + b.data, a.wanted * b.bound + b.wanted, a.bound * b.bound)
 
-    def at(self, rows: Wide) -> _Coded:
+    def at(self, rows: Int64Array) -> _Coded:
         return _Coded(self.data[rows], self.wanted, self.bound)
 
     def dense(self) -> _Coded:
@@ -78,7 +80,7 @@ class _Coded:
         codes, place = np.unique(np.concatenate([self.data, self.wanted]), return_inverse=True)
         return _Coded(place[: len(self.data)], place[len(self.data) :], len(codes))
 
-    def counts(self) -> Wide:
+    def counts(self) -> Int64Array:
         """(queries,) rows that each asks for."""
         if self.bound <= 4 * (len(self.data) + len(self.wanted)) + (1 << 12):
             return np.bincount(self.data, minlength=self.bound)[self.wanted]
@@ -92,13 +94,13 @@ class _Coded:
 class _Pairs:
     """Owners in increasing order, each beside one of their members."""
 
-    owner: Wide
-    member: Wide
+    owner: Int64Array
+    member: Int64Array
 
     @cached_property
-    def repeats(self) -> list[Wide] | None:
+    def repeats(self) -> list[Int64Array] | None:
         """For d = 1, 2, ... the rows whose owner is that of d rows before; None for too many."""
-        rows, found = np.arange(len(self.owner)), list[Wide]()
+        rows, found = np.arange(len(self.owner)), list[Int64Array]()
         while len(rows):
             rows = rows[rows > len(found)]
             rows = rows[self.owner[rows] == self.owner[rows - len(found) - 1]]
@@ -162,7 +164,7 @@ class _Portion:
             self.known[level] = _Pairs(owner[order], member[order])
         return self.known[level]
 
-    def _tied(self, level: int) -> tuple[Wide, Wide]:
+    def _tied(self, level: int) -> tuple[Int64Array, Int64Array]:
         if level == GROUP:
             return self.held.group_of, np.arange(self.held.N)
         head, spouse, children = self.roles
@@ -177,7 +179,7 @@ class _Portion:
         return (parents, theirs) if level == HAS_CHILD else (theirs, parents)
 
     @cached_property
-    def roles(self) -> tuple[Wide, Wide, Wide]:
+    def roles(self) -> tuple[Int64Array, Int64Array, Int64Array]:
         """By group the head and the spouse (-1 where there is none); all children."""
         role = self.held.people[:, self.held.domain.role_column]
         head, partner, children = (np.flatnonzero(role == c) for c in self.held.domain.role_codes)
@@ -210,13 +212,13 @@ def _portions(hierarchy: Hierarchy, memory: int) -> Iterator[_Portion]:
         first = last
 
 
-def relatives(hierarchy: Hierarchy, level: int) -> tuple[Wide, Wide]:
+def relative_pairs(hierarchy: Hierarchy, level: int) -> tuple[Int64Array, Int64Array]:
     """People and their relatives of a relation's level, as pairs of rows, by owner."""
     pairs = _Portion(hierarchy).pairs(level)
     return pairs.owner, pairs.member
 
 
-def patterns(domain: Domain, queries: Queries) -> Iterator[tuple[Marginal, Wide]]:
+def queries_by_marginal(domain: Domain, queries: Queries) -> Iterator[tuple[Marginal, Int64Array]]:
     """The marginals that the queries are cells of, and the rows of the queries of each."""
     fixed = np.column_stack([a != FREE for a in (queries.group, queries.person, queries.relative)])
     number = queries.level.astype(np.int64)

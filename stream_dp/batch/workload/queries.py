@@ -168,7 +168,7 @@ class Marginal:
         return words + (f"; who has {', '.join(theirs)}" if theirs else "")
 
 
-def every_marginal(
+def all_marginals(
     domain: Domain, k: int, levels: Sequence[int], columns: Iterable[str] | None = None
 ) -> tuple[Marginal, ...]:
     """Every choice of k attributes, at each level, among those of groups and of persons.
@@ -194,7 +194,7 @@ def every_marginal(
     return tuple(found)
 
 
-def sampled(marginals: Sequence[Marginal], n: int, rng: np.random.Generator) -> Queries:
+def sampled_queries(marginals: Sequence[Marginal], n: int, rng: np.random.Generator) -> Queries:
     """n different cells of the marginals, every set of n equally likely.
 
     Post-processing or a public choice: `rng` sees no data. Raises ValueError if there are fewer.

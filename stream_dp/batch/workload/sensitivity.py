@@ -62,7 +62,7 @@ from ..data.domain import Domain
 from .queries import GROUP, HAS_CHILD, HAS_PARENT, PERSON, SPOUSE, Marginal
 
 
-def of_count(domain: Domain, level: int) -> int:
+def count_sensitivity(domain: Domain, level: int) -> int:
     """The largest change of one count of this level: L1, L2 and L-infinity.
 
     Raises ValueError for a relation in a domain without roles.
@@ -72,7 +72,7 @@ def of_count(domain: Domain, level: int) -> int:
     ]
 
 
-def of_marginal(marginal: Marginal) -> int:
+def squared_sensitivity(marginal: Marginal) -> int:
     """The largest squared L2 change of all cells of a marginal together."""
     c = _children(marginal.domain, marginal.level)
     return {
@@ -84,7 +84,7 @@ def of_marginal(marginal: Marginal) -> int:
     }[marginal.level]
 
 
-def of_errors(marginal: Marginal) -> int:
+def error_sensitivity(marginal: Marginal) -> int:
     """The largest L1 change of all cells of a marginal together: of a sum of absolute errors."""
     c = _children(marginal.domain, marginal.level)
     return 2 if marginal.level < SPOUSE else 4 if marginal.level == SPOUSE else max(4, 2 * c)

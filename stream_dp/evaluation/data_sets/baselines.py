@@ -19,18 +19,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dp.batch.base import Memory, Progress
+from stream_dp.batch.base import MemoryTranscript, ProgressCallback
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy
-from stream_dp.batch.independent import drawn
-from stream_dp.batch.loop import Adaptive, Plan, run
-from stream_dp.batch.workload.candidates import LARGEST, of_marginals
-from stream_dp.batch.workload.counts import answers
-from stream_dp.batch.workload.queries import PERSON, Marginal, every_marginal
-from stream_dp.batch.workload.sensitivity import of_marginal
+from stream_dp.batch.independent import systematic_draw
+from stream_dp.batch.loop import AdaptiveFit, AdaptivePlan, fit_adaptively
+from stream_dp.batch.workload.candidates import MOST_CELLS, marginal_workload
+from stream_dp.batch.workload.counts import exact_answers
+from stream_dp.batch.workload.queries import PERSON, Marginal, all_marginals
+from stream_dp.batch.workload.sensitivity import squared_sensitivity
 from stream_dp.privacy.noise import NoiseSource
 
 if TYPE_CHECKING:
-    from stream_dp.batch.hpd.synthesizer import Settings
+    from stream_dp.batch.hpd.synthesizer import MixtureSettings
 
 _SIZE = "size of the group"
 
@@ -40,7 +40,7 @@ class Flat:
     """People without households. domain: of the groups that their rows are put into."""
 
     domain: Domain
-    fitted: Adaptive
+    fitted: AdaptiveFit
 
     def sample(self, seed: int) -> Hierarchy:
         """As many groups as the rows fill; what is left of a kind fills none."""
@@ -64,10 +64,10 @@ class Flat:
 def without_households(
     hierarchy: Hierarchy,
     ways: int,
-    plan: Plan,
-    how: Settings,
+    plan: AdaptivePlan,
+    how: MixtureSettings,
     source: NoiseSource,
-    progress: Progress,
+    progress: ProgressCallback,
 ) -> Flat:
     """plan.rho-zCDP for one person of the hierarchy under `replace_in_place`.
 
@@ -77,17 +77,17 @@ def without_households(
 
     Needs JAX. Raises ValueError for a domain with roles: groups at random have none.
     """
-    from stream_dp.batch.hpd.synthesizer import starter
+    from stream_dp.batch.hpd.synthesizer import random_start
 
     held = flattened(hierarchy)
     names = [c.name for c in held.domain.person]
-    every = every_marginal(held.domain, min(ways, len(names)), [PERSON], names)
-    marginals = [m for m in every if m.size <= LARGEST]
-    opening = every_marginal(held.domain, 1, [PERSON], names)
-    workload = of_marginals(marginals, opening)
-    start = starter(held, workload, how)
+    every = all_marginals(held.domain, min(ways, len(names)), [PERSON], names)
+    marginals = [m for m in every if m.size <= MOST_CELLS]
+    opening = all_marginals(held.domain, 1, [PERSON], names)
+    workload = marginal_workload(marginals, opening)
+    start = random_start(held, workload, how)
     title = "people without households"
-    made = run(held, workload, plan, start, source, Memory(), progress, title)
+    made = fit_adaptively(held, workload, plan, start, source, MemoryTranscript(), progress, title)
     return Flat(hierarchy.domain, made)
 
 
@@ -115,7 +115,7 @@ def independent_attributes(
     values = [*domain.group_values[:-1], *np.delete(domain.person_values, domain.role_column)]
     noise = source.draw([(len(columns) / rho, int(n)) for n in values]).noise
     for column, n, added in zip(columns, values, noise, strict=True):
-        column[:] = drawn(rng, np.bincount(column, minlength=n) + added, len(column))
+        column[:] = systematic_draw(rng, np.bincount(column, minlength=n) + added, len(column))
     return Hierarchy(domain, groups, people, hierarchy.group_of)
 
 
@@ -123,7 +123,7 @@ def measure_every_query(
     hierarchy: Hierarchy, marginals: Sequence[Marginal], rho: Fraction, source: NoiseSource
 ) -> NDArray[np.int64]:
     """Noisy answers to all cells, in their order: rho-zCDP, all of the same variance."""
-    variance = sum(of_marginal(m) for m in marginals) / (2 * rho)
-    workload = of_marginals(marginals)
+    variance = sum(squared_sensitivity(m) for m in marginals) / (2 * rho)
+    workload = marginal_workload(marginals)
     noise = source.draw([(variance, len(workload.queries))]).noise[0]
-    return answers(hierarchy, workload.queries) + noise
+    return exact_answers(hierarchy, workload.queries) + noise

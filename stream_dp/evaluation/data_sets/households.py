@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 
 from stream_dp.batch import kinds
-from stream_dp.batch.base import Memory, Progress
+from stream_dp.batch.base import MemoryTranscript, ProgressCallback
 from stream_dp.batch.data.domain import Hierarchy
-from stream_dp.batch.loop import Adaptive, Plan
+from stream_dp.batch.loop import AdaptiveFit, AdaptivePlan
 from stream_dp.batch.workload.candidates import default_marginals
 from stream_dp.batch.workload.queries import Queries
 from stream_dp.privacy.noise import SeededNoise
@@ -63,15 +63,17 @@ class _Trial:
         self.hierarchy, self.release, self.budget = hierarchy, release, budget
         self.seed, self.heard, self.judge = seed, heard, DataSetJudge.of(hierarchy, asked)
 
-    def _progress(self, method: str) -> Progress:
+    def _progress(self, method: str) -> ProgressCallback:
         return lambda done, rounds, error: self.heard(f"{method}, {self.budget}", done, rounds)
 
     def fitted(self, kind: str) -> Iterator[Quality]:
         release = self.release.model_copy(update={"kind": kind})
         source, progress = SeededNoise(self.seed), self._progress(kind)
-        made = kinds.synthesizer(kind)(self.hierarchy, release, source, Memory(), progress)
+        made = kinds.load_synthesizer(kind)(
+            self.hierarchy, release, source, MemoryTranscript(), progress
+        )
         yield from self.judge.data_set(made.sample(self.seed), kind, self.budget)
-        if isinstance(made, Adaptive):
+        if isinstance(made, AdaptiveFit):
             yield from self.judge.model(self.hierarchy, made, kind, self.budget)
             yield from measurement_errors(self.hierarchy, made, kind, self.budget)
 
@@ -89,11 +91,11 @@ class _Trial:
         elif self.release.kind != INDEPENDENT:
             yield from self.fitted(INDEPENDENT)
         if self.hierarchy.domain.roles is None and find_spec("jax") is not None:
-            from stream_dp.batch.hpd.synthesizer import FIXED
+            from stream_dp.batch.hpd.synthesizer import HPD_FIXED
 
-            plan = Plan(self.release.rho, self.release.rounds, self.release.per_round)
+            plan = AdaptivePlan(self.release.rho, self.release.rounds, self.release.per_round)
             source, progress = SeededNoise(self.seed), self._progress(FLAT)
             made = without_households(
-                self.hierarchy, self.release.ways, plan, FIXED, source, progress
+                self.hierarchy, self.release.ways, plan, HPD_FIXED, source, progress
             )
             yield from self.judge.data_set(made.sample(self.seed), FLAT, self.budget)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.batch.data.domain import Hierarchy
-from stream_dp.batch.loop import Adaptive
+from stream_dp.batch.loop import AdaptiveFit
 from stream_dp.batch.workload import counts as exact
 from stream_dp.batch.workload.queries import GROUP, PERSON, SPOUSE, Queries
 
@@ -53,14 +53,16 @@ class DataSetJudge:
     @staticmethod
     def of(hierarchy: Hierarchy, queries: Queries) -> DataSetJudge:
         return DataSetJudge(
-            queries, _as_shares(queries, exact.answers(hierarchy, queries), hierarchy)
+            queries, _as_shares(queries, exact.exact_answers(hierarchy, queries), hierarchy)
         )
 
     def data_set(self, made: Hierarchy, method: str, budget: str) -> list[Quality]:
-        found = _as_shares(self.queries, exact.answers(made, self.queries), made)
+        found = _as_shares(self.queries, exact.exact_answers(made, self.queries), made)
         return self.answers(found, method, budget, "data set")
 
-    def model(self, truth: Hierarchy, fitted: Adaptive, method: str, budget: str) -> list[Quality]:
+    def model(
+        self, truth: Hierarchy, fitted: AdaptiveFit, method: str, budget: str
+    ) -> list[Quality]:
         """The workload of a fit must end with these queries."""
         every = len(fitted.workload.queries)
         rows = np.arange(every - len(self.queries), every)
@@ -80,11 +82,11 @@ class DataSetJudge:
 
 
 def measurement_errors(
-    truth: Hierarchy, fitted: Adaptive, method: str, budget: str
+    truth: Hierarchy, fitted: AdaptiveFit, method: str, budget: str
 ) -> list[Quality]:
     """The noise floor: the errors of what was measured, and of nothing else."""
     queries = fitted.workload.queries.take(fitted.answers.rows)
-    missed = fitted.answers.values - exact.answers(truth, queries)
+    missed = fitted.answers.values - exact.exact_answers(truth, queries)
     return by_class(queries, _as_shares(queries, missed, truth), method, budget, MEASURED)
 
 

@@ -19,7 +19,7 @@ from stream_dp.services.cli import main
 from stream_dp.services.commands.jobs import _Bar
 from stream_dp.services.jobs.progress import Progress, duration
 from stream_dp.services.jobs.records import JobBoard, progress_record
-from stream_dp.services.synthesizer.transcript import Transcript
+from stream_dp.services.synthesizer.transcript import LogTranscript
 from stream_dp.services.topics import JOB_TOPICS, TRANSCRIPTS
 
 HALF = Progress("a", 3, 6, 1.25, 90.0)
@@ -47,14 +47,14 @@ def test_words_leave_out_what_is_not_known() -> None:
 def test_what_is_told_is_no_round(tmp_path: Path) -> None:
     log = SqliteLog(tmp_path / "log.db")
     log.create(JOB_TOPICS)
-    transcript = Transcript(log, "a")
+    transcript = LogTranscript(log, "a")
     transcript.record(0, b"x")
     log.append([progress_record(Progress("a", 1, 6, math.nan, math.nan)), progress_record(HALF)])
     for value in (b"{", b"[]", b'{"job":"a","done":1e999,"rounds":1,"error":null,"left":null}'):
         log.append([Record(TRANSCRIPTS, value, None, (("stream-dp-progress", b""),), 0)])
     log.append([progress_record(Progress("b", 2, 2, 1.0, 0.0))])
     assert transcript.record(1, b"y") == b"y"
-    assert Transcript(log, "a").rounds() == [b"x", b"y"]
+    assert LogTranscript(log, "a").rounds() == [b"x", b"y"]
     board = JobBoard(log)
     board.refresh(rounds=True)
     assert dict(board.rounds) == {"a": 2}

@@ -11,7 +11,7 @@ from stream_dp.log.base import Record
 from stream_dp.log.message import MAX_PART
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.services.jobs.records import Job, JobBoard, SnapshotFile, job_id, job_record
-from stream_dp.services.synthesizer.transcript import Transcript
+from stream_dp.services.synthesizer.transcript import LogTranscript
 from stream_dp.services.topics import JOB_TOPICS, TRANSCRIPTS
 
 
@@ -29,11 +29,11 @@ def piece(job: str, number: int, writer: str, place: int, count: int, data: byte
 
 
 def test_rounds_are_read_back_by_job(log: SqliteLog) -> None:
-    one, other = Transcript(log, "a"), Transcript(log, "a-b")
+    one, other = LogTranscript(log, "a"), LogTranscript(log, "a-b")
     assert one.record(0, b"x") == b"x"
     assert one.record(1, b"") == b""
     assert other.record(0, b"y") == b"y"
-    assert Transcript(log, "a").rounds() == [b"x", b""]
+    assert LogTranscript(log, "a").rounds() == [b"x", b""]
     assert other.rounds() == [b"y"]
     board = JobBoard(log)
     board.refresh(rounds=True)
@@ -41,7 +41,7 @@ def test_rounds_are_read_back_by_job(log: SqliteLog) -> None:
 
 
 def test_what_is_decided_stays(log: SqliteLog) -> None:
-    first, second = Transcript(log, "a"), Transcript(log, "a")
+    first, second = LogTranscript(log, "a"), LogTranscript(log, "a")
     assert second.rounds() == []
     assert first.record(0, b"mine") == b"mine"
     assert second.record(0, b"theirs") == b"mine"
@@ -51,8 +51,8 @@ def test_what_is_decided_stays(log: SqliteLog) -> None:
 
 def test_a_round_of_several_records(log: SqliteLog) -> None:
     data = bytes(range(256)) * (2 * MAX_PART // 256 + 1)
-    assert Transcript(log, "a").record(0, data) == data
-    assert Transcript(log, "a").rounds() == [data]
+    assert LogTranscript(log, "a").record(0, data) == data
+    assert LogTranscript(log, "a").rounds() == [data]
     assert len(log.read(TRANSCRIPTS, {0: 0}, 100, 0).records) == 3
 
 
@@ -67,12 +67,12 @@ def test_the_first_that_is_complete_holds(log: SqliteLog) -> None:
             piece("a", 0, "slow", 1, 2, b"4"),
         ]
     )
-    assert Transcript(log, "a").rounds() == [b"23"]
+    assert LogTranscript(log, "a").rounds() == [b"23"]
 
 
 def test_a_round_without_the_one_before_is_not_told(log: SqliteLog) -> None:
     log.append([piece("a", 1, "w", 0, 1, b"x")])
-    assert Transcript(log, "a").rounds() == []
+    assert LogTranscript(log, "a").rounds() == []
 
 
 def test_what_nobody_of_ours_wrote_decides_nothing(log: SqliteLog) -> None:
@@ -81,7 +81,7 @@ def test_what_nobody_of_ours_wrote_decides_nothing(log: SqliteLog) -> None:
     board = JobBoard(log, keep_parts=True)
     board.refresh(rounds=False)
     assert (board.jobs, board.results) == ({}, {})
-    assert Transcript(log, "a").record(0, b"x") == b"x"
+    assert LogTranscript(log, "a").record(0, b"x") == b"x"
 
 
 def test_a_job_that_is_sent_twice_is_one(log: SqliteLog) -> None:
