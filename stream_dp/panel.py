@@ -15,7 +15,21 @@ _CELLS = 1 << 20
 
 @dataclass(frozen=True)
 class Panel:
-    """symbols: (rows, periods) codes into `values`; periods: the columns' labels."""
+    """Synthetic people, a row each.
+
+    symbols: (rows, periods) codes into `values`
+    periods: the columns' labels
+    values: the symbols, in the order of their codes
+
+    >>> panel = Panel(np.array([[0], [1]], np.uint8), ("2025-01",), ("no", "yes"))
+    >>> panel = panel.extended(np.array([[1], [1]], np.uint8), ["2025-02"])
+    >>> panel.codes(2).tolist()  # "no yes" is 01, "yes yes" 11
+    [1, 3]
+    >>> panel.table().to_pydict()
+    {'row': [0, 1], '2025-01': ['no', 'yes'], '2025-02': ['yes', 'yes']}
+    >>> panel.until("2025-01").periods
+    ('2025-01',)
+    """
 
     symbols: Symbols
     periods: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Continual synthesizers: pure, exact, without input or output. NOTATION.md explains the symbols."""
+"""Continual synthesizers: pure, exact, without input or output (symbols: NOTATION.md)."""
 
 from __future__ import annotations
 

@@ -27,15 +27,32 @@ BITS = 16  # m of a real factorization: its entries are rounded by at most 2^-17
 
 @dataclass(frozen=True, eq=False)
 class Counter:
-    """A counter of n steps.
+    """A counter of n steps: a factorization A = B C of the prefix sums.
 
-    encode: (rows, n) int64, 2^m C; times: (rows,) int64, never falling, the step from 1 at which
-    each row is measured: a row looks at no later entry; decode: (n, rows) float64, B, whose i-th
-    row is 0 for what is measured after i. decode @ encode / scale is A; scale = 2^m.
+    name: of its kind
+    encode: (rows, n) int64, 2^m C
+    decode: (n, rows) float64, B, whose i-th row is 0 for what is measured after i
+    times: (rows,) int64, never falling, the step from 1 at which each row is measured: a row looks
+        at no later entry
+    scale: 2^m; decode @ encode / scale is A
 
     A counter of thresholds has a stream whose entries sum to at most the number of people N. So a
     row is at most N max|encode|, below 2^57 for 2^40 people: int64 holds it with any noise that
     `noise.py` draws for a plan that is not refused.
+
+    The binary tree of 4 steps measures, one row a step, the sums of the steps 1, 1-2, 3 and 1-4;
+    the third prefix sum adds two of them, so its variance is twice that of the noise:
+
+    >>> counter = tree(4)
+    >>> counter.encode.tolist()
+    [[1, 0, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [1, 1, 1, 1]]
+    >>> stream = np.array([5, 0, 2, 1])
+    >>> (counter.decode @ (counter.encode @ stream)).tolist()
+    [5.0, 5.0, 7.0, 8.0]
+    >>> counter.gains.tolist()
+    [1.0, 1.0, 2.0, 1.0]
+    >>> counter.column2  # the first entry is in three rows
+    3
     """
 
     name: str

@@ -49,7 +49,22 @@ Query = WindowQuery | TotalQuery
 
 
 def parse_query(text: str, attribute: str, values: tuple[int | str, ...]) -> Query:
-    """The query that the words mean for an attribute with these values. Raises UserError."""
+    """The query that the words mean for an attribute with these values.
+
+    text: the query, in one of the forms above
+    attribute: the name of the release's attribute, or of several joined by &
+    values: the names of its symbols, in the order of their codes
+
+    Raises UserError where the words are no query of that attribute.
+
+    >>> query = parse_query("pattern 1 ?", "poverty", (0, 1))
+    >>> query.width, query.mask.tolist()  # of the patterns 00, 01, 10, 11
+    (2, [False, False, True, True])
+    >>> parse_query("at-least 1 of last 2 poverty=1", "poverty", (0, 1)).mask.tolist()
+    [False, True, True, True]
+    >>> parse_query("total at-least 3", "poverty", (0, 1))
+    TotalQuery(text='total at-least 3', least=3)
+    """
     text = " ".join(text.split())
     try:
         words = shlex.split(text)

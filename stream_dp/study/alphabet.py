@@ -15,11 +15,22 @@ SymbolName = int | str
 class Alphabet:
     """What a person can be in one period, as a release sees it.
 
-    attributes: their names; parts: each one's symbols, ABSENT last where it is one of them;
-    outside: whether people may be outside the release's stratum, which is to be absent.
+    attributes: their names
+    parts: each one's symbols, ABSENT last where it is one of them
+    outside: whether people may be outside the release's stratum, which counts as absent
 
     The code of a product is a number in mixed radix, the last attribute lowest. A person of whom
     every attribute is absent, or who is outside, has the last code.
+
+    >>> Alphabet(("poverty",), ((0, 1),)).values
+    (0, 1)
+    >>> both = Alphabet(("poverty", "job"), ((0, 1), ("no", "yes")), outside=True)
+    >>> both.values
+    ('poverty=0&job=no', 'poverty=0&job=yes', 'poverty=1&job=no', 'poverty=1&job=yes', 'absent')
+    >>> both.absent
+    4
+    >>> matching_codes("job=yes", both.values)
+    [1, 3]
     """
 
     attributes: tuple[str, ...]
