@@ -12,7 +12,8 @@ from .continual import AnyMechanism, Cumulative, FixedWindow, Joint, mechanism
 from .errors import UserError
 from .privacy.ledger import BudgetExceeded, Charge, Ledger, composed_cost
 from .privacy.zcdp import epsilon
-from .release.panels import bias_words, invariants_words, relation_words
+from .release.certificate import invariants_words, relation_words
+from .release.panels import bias_words
 from .study import CumulativeRelease, Release, Strategy, Study
 from .study.groups import BatchRelease
 

@@ -159,7 +159,14 @@ def decide(
             continue
         cost = Fraction(0) if charge is None else charge.rho
         head = panel_certificate(
-            study, release, current.mechanism, number, step, cost, ledger.spent, simulated
+            study,
+            release,
+            current.mechanism,
+            number,
+            step,
+            rho=cost,
+            spent=ledger.spent,
+            simulated=simulated,
         )
         index += 1
         published = build_message(

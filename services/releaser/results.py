@@ -9,6 +9,7 @@ from stream_dp.errors import UserError
 from stream_dp.log.message import MAX_PART, build_message, message_records
 from stream_dp.release.data_sets import (
     BATCH_TYPE,
+    Provenance,
     batch_certificate,
     column_values,
     has_declared_roles,
@@ -41,14 +42,14 @@ def result_entry(
     if any(len(data) > MAX_PART - _ROOM // 2 for _, data in result.parts):
         raise UserError("a part of a result is too large for a record")
     try:
-        about = {
-            "mechanism": str(result.head["mechanism"]),
-            "notes": dict(result.head["notes"]),
-            "simulated": bool(result.head["simulated"]),
-        }
+        provenance = Provenance(
+            mechanism=str(result.head["mechanism"]),
+            notes=dict(result.head["notes"]),
+            simulated=bool(result.head["simulated"]),
+        )
     except (KeyError, TypeError, ValueError):
         raise UserError("a result does not say how it was made") from None
-    if about["simulated"] != simulated:
+    if provenance.simulated != simulated:
         raise UserError("a result with seeded noise in a study without, or the other way round")
     ledger = end.certified.charge(job.charge)
     try:
@@ -58,9 +59,9 @@ def result_entry(
             job.period,
             tables,
             measured.num_rows,
-            about,
-            Fraction(job.rho),
-            ledger.spent,
+            provenance,
+            rho=Fraction(job.rho),
+            spent=ledger.spent,
         )
         sent = build_message(end.index + 1, end.hash, words.model_dump(mode="json"), result.parts)
     except (ValueError, TypeError, RecursionError):

@@ -26,11 +26,11 @@ from stream_dp.batch.data.domain import Hierarchy
 from stream_dp.errors import UserError
 from stream_dp.log.base import Log, LogError, Missing
 from stream_dp.privacy.noise import NoiseSource, SystemNoise, system_entropy
+from stream_dp.release.arrow import measurement_table
 from stream_dp.release.data_sets import (
     coded_tables,
     column_values,
     data_set_parts,
-    measurement_table,
 )
 from stream_dp.study import Study
 from stream_dp.study.groups import KEY_COLUMN
@@ -131,9 +131,7 @@ class Worker:
         fitted = fit(hierarchy, release, self.source, transcript, self._progress(board, job))
         self.at("fitted")
         made = fitted.sample(seed_of(transcript.rounds()))
-        measured = fitted.measurements
-        errors = measured.standard_errors()
-        answers = measurement_table(measured.queries, measured.values, measured.variances, errors)
+        answers = measurement_table(fitted.measurements)
         names = column_values(self.study, release)
         held = data_set_parts(coded_tables(names, made.groups, made.people, made.group_of), answers)
         head = {

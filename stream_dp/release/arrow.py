@@ -11,7 +11,20 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 
+from stream_dp.log.message import MAX_PART
+from stream_dp.privacy.measurements import Measurements
+
 NamedParts = Sequence[tuple[str, bytes]]
+
+MEASUREMENTS = pa.schema(
+    {
+        "query": pa.string(),
+        "value": pa.int64(),
+        "variance": pa.string(),
+        "standard_error": pa.float64(),
+    }
+)
+_FRAMING = 65_536  # bytes of a part that are left to Arrow's own schema and framing
 
 # Slots of the tables Message and RecordBatch in Arrow's Message.fbs.
 _HEADER, _COMPRESSION = 2, 3
@@ -23,6 +36,47 @@ def ipc_stream(table: pa.Table) -> bytes:
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     return bytes(sink.getvalue())
+
+
+def sliced(
+    name: str, rows: int, row_bytes: int, part: Callable[[int, int], pa.Table]
+) -> list[tuple[str, bytes]]:
+    """A table as the parts NAME/0, NAME/1, ..., each within a record.
+
+    rows: how many rows the table has.
+    row_bytes: the most bytes that a row takes.
+    part: gives the rows from an offset on, at most so many; `Table.slice` is one.
+    """
+    count = max(1, (MAX_PART - _FRAMING) // row_bytes)
+    starts = range(0, max(1, rows), count)
+    return [(f"{name}/{i}", ipc_stream(part(start, count))) for i, start in enumerate(starts)]
+
+
+def sliced_answers(name: str, table: pa.Table) -> list[tuple[str, bytes]]:
+    """A table of queries with a few numbers each, as the parts NAME/0, NAME/1, ..."""
+    longest = max((len(query.encode()) for query in table["query"].to_pylist()), default=0)
+    return sliced(name, table.num_rows, longest + 200, table.slice)
+
+
+def measurement_table(measurements: Measurements) -> pa.Table:
+    """Noisy answers as they are published: query, value, variance, standard_error."""
+    return pa.table(
+        {
+            "query": measurements.queries,
+            "value": measurements.values,
+            "variance": [str(variance) for variance in measurements.variances],
+            "standard_error": measurements.standard_errors(),
+        },
+        MEASUREMENTS,
+    )
+
+
+def read_measurements(parts: NamedParts) -> pa.Table:
+    """The noisy answers in a release's parts, as `measurement_table` writes them.
+
+    Raises ValueError.
+    """
+    return read_table(parts, "measurements", MEASUREMENTS.equals)
 
 
 def read_table(parts: NamedParts, name: str, fits: Callable[[pa.Schema], bool]) -> pa.Table:

@@ -17,79 +17,33 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
 
-from stream_dp import __version__
 from stream_dp.errors import Inconsistent, UserError
-from stream_dp.log.message import MAX_PART, Message
-from stream_dp.privacy.zcdp import epsilon
+from stream_dp.log.message import Message
 from stream_dp.study import Study
 from stream_dp.study.groups import KEY_COLUMN, SIZE_COLUMN, BatchRelease
 
-from .arrow import NamedParts, ipc_stream, read_table
-from .panels import (
-    MEASUREMENTS,
-    SEEDED_NOISE,
-    SYSTEM_NOISE,
-    Details,
-    Epsilon,
-    Exact,
-    Text,
-    WholeNumber,
-    invariants_words,
-    read_measurements,
-    relation_words,
-)
+from .arrow import NamedParts, read_measurements, read_table, sliced, sliced_answers
+from .certificate import Certificate, Details, WholeNumber, common_fields
 
 BATCH_TYPE = "stream-dp.batch"
-_IN_CERTIFICATE = {
-    "name",
-    "kind",
-    "attributes",
-    "rho",
-    "every",
-    "at",
-}  # in the certificate or the study
 GroupsAndPeople = tuple[pa.Table, pa.Table]
 
 
-class BatchCertificate(BaseModel):
+class BatchCertificate(Certificate):
     """What a data set guarantees, and how it was made.
 
-    groups, people: rows of the two tables; columns: by table and column, the value of each code;
-    measured: how many noisy answers; rho: of this data set; rho_spent: of all that is published
-    up to it.
+    groups, people: rows of the two tables.
+    columns: by table and column, the value of each code.
+    measured: how many noisy answers there are.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
-
     type: Literal["stream-dp.batch"] = "stream-dp.batch"
-    study: Text
-    study_hash: Text
-    release: Text
-    kind: Text
-    period: Text
-    number: WholeNumber
-    horizon: WholeNumber
     groups: WholeNumber
     people: WholeNumber
     columns: dict[str, dict[str, tuple[int | str, ...]]]
-    mechanism: Text
-    parameters: Details
-    unit: Text
-    neighbours: Text
-    guarantee: Text
-    invariants: Text
-    rho: Exact
-    rho_spent: Exact
-    rho_total: Exact
-    delta: Exact
-    epsilon_spent: Epsilon
-    epsilon_total: Epsilon
     measured: WholeNumber
-    noise: Text
     notes: Details
-    code_version: Text
 
 
 @dataclass(frozen=True)
@@ -111,16 +65,17 @@ class DataSet:
 
     def check(self) -> GroupsAndPeople:
         """The tables as codes. Raises Inconsistent unless they are what the certificate says."""
-        held = self.certificate
+        certificate = self.certificate
         try:
-            found, measured = read_tables(held.columns, self.message.parts)
+            tables, measured = read_tables(certificate.columns, self.message.parts)
         except UserError:
             raise Inconsistent("not the tables of its certificate") from None
-        if (held.groups, held.people) != (found[0].num_rows, found[1].num_rows):
+        groups, people = tables
+        if (certificate.groups, certificate.people) != (groups.num_rows, people.num_rows):
             raise Inconsistent("not the rows of its certificate")
-        if held.measured != measured.num_rows:
+        if certificate.measured != measured.num_rows:
             raise Inconsistent("not the measurements of its certificate")
-        return found
+        return tables
 
 
 def column_values(
@@ -138,44 +93,47 @@ def column_values(
     return {"groups": {**groups, SIZE_COLUMN: sizes}, "people": people}
 
 
+@dataclass(frozen=True)
+class Provenance:
+    """How a worker says that a data set was made. notes: public numbers about the fit."""
+
+    mechanism: str
+    notes: Mapping[str, Any]
+    simulated: bool
+
+
 def batch_certificate(
     study: Study,
     declared: BatchRelease,
     number: int,
     tables: GroupsAndPeople,
     measured: int,
-    about: Mapping[str, Any],
+    provenance: Provenance,
+    *,
     rho: Fraction,
     spent: Fraction,
 ) -> BatchCertificate:
-    """about: `mechanism`, `notes` and `simulated`, as the worker tells them."""
+    """The certificate of a data set that the close of period `number` began.
+
+    measured: how many noisy answers there are.
+    rho, spent: what it cost, and all that is published up to it.
+    """
+    groups, people = tables
     return BatchCertificate(
-        study=study.name,
-        study_hash=study.hash,
-        release=declared.name,
-        kind=declared.kind,
-        period=study.periods.labels[number - 1],
-        number=number,
-        horizon=study.periods.count,
-        groups=tables[0].num_rows,
-        people=tables[1].num_rows,
+        **common_fields(
+            study,
+            declared,
+            number,
+            mechanism=provenance.mechanism,
+            rho=rho,
+            spent=spent,
+            simulated=provenance.simulated,
+        ),
+        groups=groups.num_rows,
+        people=people.num_rows,
         columns=column_values(study, declared),
-        mechanism=about["mechanism"],
-        parameters=declared.model_dump(mode="json", exclude_none=True, exclude=_IN_CERTIFICATE),
-        unit=study.unit,
-        neighbours=study.neighbours,
-        guarantee=relation_words(study),
-        invariants=invariants_words(study),
-        rho=rho,
-        rho_spent=spent,
-        rho_total=study.rho,
-        delta=study.delta,
-        epsilon_spent=str(epsilon(spent, study.delta)),
-        epsilon_total=str(epsilon(study.rho, study.delta)),
         measured=measured,
-        noise=SEEDED_NOISE if about["simulated"] else SYSTEM_NOISE,
-        notes=about["notes"],
-        code_version=__version__,
+        notes=dict(provenance.notes),
     )
 
 
@@ -202,57 +160,50 @@ def _codes(column: NDArray[np.integer]) -> pa.Array:
     return pa.array(np.ascontiguousarray(column, np.uint16))
 
 
-def data_set_parts(found: GroupsAndPeople, measurements: pa.Table) -> list[tuple[str, bytes]]:
+def data_set_parts(tables: GroupsAndPeople, measurements: pa.Table) -> list[tuple[str, bytes]]:
     """As named Arrow streams, each within a record."""
-    longest = max((len(q.encode()) for q in measurements["query"].to_pylist()), default=0)
+    groups, people = tables
     return [
-        *_slices("groups", found[0], 2 * found[0].num_columns),
-        *_slices("people", found[1], 2 * found[1].num_columns + 2),
-        *_slices("measurements", measurements, longest + 200),
+        *sliced("groups", groups.num_rows, 2 * groups.num_columns, groups.slice),
+        *sliced("people", people.num_rows, 2 * people.num_columns + 2, people.slice),
+        *sliced_answers("measurements", measurements),
     ]
 
 
-def _slices(name: str, table: pa.Table, row: int) -> list[tuple[str, bytes]]:
-    some = max(1, (MAX_PART - 65_536) // row)
-    starts = range(0, max(1, table.num_rows), some)
-    return [(f"{name}/{i}", ipc_stream(table.slice(start, some))) for i, start in enumerate(starts)]
-
-
 def read_tables(
-    declared: Mapping[str, Mapping[str, Sequence[int | str]]], found: NamedParts
+    columns: Mapping[str, Mapping[str, Sequence[int | str]]], parts: NamedParts
 ) -> tuple[GroupsAndPeople, pa.Table]:
-    """Tables and measurements, if they are what the columns declare. Raises UserError."""
+    """Tables and measurements in a release's parts, if they are what `columns` declares.
+
+    columns: as `column_values` gives them. Raises UserError.
+    """
+    group_types = dict.fromkeys(columns["groups"], pa.uint16())
+    person_types = {KEY_COLUMN: pa.int32(), **dict.fromkeys(columns["people"], pa.uint16())}
     try:
-        held = (
-            read_table(found, "groups", _columns(dict.fromkeys(declared["groups"], pa.uint16()))),
-            read_table(
-                found,
-                "people",
-                _columns(
-                    {KEY_COLUMN: pa.int32(), **dict.fromkeys(declared["people"], pa.uint16())}
-                ),
-            ),
-        )
-        for table, name in zip(held, ("groups", "people"), strict=True):
-            for column, values in declared[name].items():
-                if len(table) and pa.compute.max(table[column]).as_py() >= len(values):
+        groups = read_table(parts, "groups", _in_any_order(group_types))
+        people = read_table(parts, "people", _in_any_order(person_types))
+        for table, values in ((groups, columns["groups"]), (people, columns["people"])):
+            for name, symbols in values.items():
+                if len(table) and pa.compute.max(table[name]).as_py() >= len(symbols):
                     raise ValueError
-        key = held[1][KEY_COLUMN].to_numpy()
-        if len(key) and not 0 <= key[0] <= key[-1] < held[0].num_rows:
+        key = people[KEY_COLUMN].to_numpy()
+        if len(key) and not 0 <= key[0] <= key[-1] < groups.num_rows:
             raise ValueError
         if (np.diff(key) < 0).any():
             raise ValueError
-        sizes = np.bincount(key, minlength=held[0].num_rows)
-        if not np.array_equal(sizes, held[0][SIZE_COLUMN].to_numpy().astype(np.int64) + 1):
+        sizes = np.bincount(key, minlength=groups.num_rows)
+        if not np.array_equal(sizes, groups[SIZE_COLUMN].to_numpy().astype(np.int64) + 1):
             raise ValueError
-        return held, read_measurements(found)
+        return (groups, people), read_measurements(parts)
     except (ValueError, KeyError):
         raise UserError("a result is not what its release declares") from None
 
 
-def _columns(types: Mapping[str, pa.DataType]) -> Callable[[pa.Schema], bool]:
-    """Whether a schema has these columns in any order: a certificate, being canonical JSON, has
-    its own."""
+def _in_any_order(types: Mapping[str, pa.DataType]) -> Callable[[pa.Schema], bool]:
+    """Whether a schema has these columns in any order.
+
+    A certificate is canonical JSON and does not keep the study's order.
+    """
 
     def fits(schema: pa.Schema) -> bool:
         return (
@@ -263,60 +214,45 @@ def _columns(types: Mapping[str, pa.DataType]) -> Callable[[pa.Schema], bool]:
     return fits
 
 
-def has_declared_roles(study: Study, found: GroupsAndPeople) -> bool:
-    """Whether every group has the roles that the study declares; `found` are its tables.
+def has_declared_roles(study: Study, tables: GroupsAndPeople) -> bool:
+    """Whether every group has the roles that the study declares.
 
     Readers check for themselves: nothing of the synthesizers is used here.
     """
     roles = study.groups.roles if study.groups is not None else None
     if roles is None:
         return True
-    group, role = found[1][KEY_COLUMN].to_numpy(), found[1][roles.column].to_numpy()
+    groups, people = tables
+    group, role = people[KEY_COLUMN].to_numpy(), people[roles.column].to_numpy()
     heads, spouses, children = (
-        np.bincount(group[role == roles.values.index(value)], minlength=found[0].num_rows)
+        np.bincount(group[role == roles.values.index(value)], minlength=groups.num_rows)
         for value in (roles.head, roles.spouse, roles.child)
     )
     return bool(((heads == 1) & (spouses <= 1) & (children <= roles.children)).all())
 
 
-def measurement_table(
-    queries: Sequence[str],
-    values: NDArray[np.int64],
-    variances: Sequence[Fraction],
-    errors: NDArray[np.float64],
-) -> pa.Table:
-    return pa.table(
-        {
-            "query": queries,
-            "value": values,
-            "variance": [str(v) for v in variances],
-            "standard_error": errors,
-        },
-        MEASUREMENTS,
-    )
-
-
 def decoded_tables(
-    declared: Mapping[str, Mapping[str, Sequence[int | str]]], found: GroupsAndPeople
+    columns: Mapping[str, Mapping[str, Sequence[int | str]]], tables: GroupsAndPeople
 ) -> GroupsAndPeople:
     """The tables with values instead of codes, groups with their number as the key."""
-    groups, people = found
+    groups, people = tables
     number = pa.array(np.arange(groups.num_rows, dtype=np.int64))
     return (
-        pa.table({KEY_COLUMN: number, **_values(declared["groups"], groups)}),
+        pa.table({KEY_COLUMN: number, **_values(columns["groups"], groups)}),
         pa.table(
-            {KEY_COLUMN: people[KEY_COLUMN].cast(pa.int64()), **_values(declared["people"], people)}
+            {KEY_COLUMN: people[KEY_COLUMN].cast(pa.int64()), **_values(columns["people"], people)}
         ),
     )
 
 
-def _values(declared: Mapping[str, Sequence[int | str]], table: pa.Table) -> dict[str, Any]:
-    found = {}
-    for name in table.column_names:  # in the order of the study, which a certificate does not keep
-        if name not in declared:
+def _values(columns: Mapping[str, Sequence[int | str]], table: pa.Table) -> dict[str, Any]:
+    """By column, its values. In the table's order: a certificate does not keep the study's."""
+    decoded = {}
+    for name in table.column_names:
+        if name not in columns:
             continue
-        values = declared[name]
-        whole = all(isinstance(v, int) for v in values)
-        known = pa.array(list(values) if whole else [str(v) for v in values])
-        found[name] = known.take(pa.array(table[name].to_numpy()))
-    return found
+        symbols = columns[name]
+        numeric = all(isinstance(symbol, int) for symbol in symbols)
+        known = pa.array(list(symbols) if numeric else [str(symbol) for symbol in symbols])
+        decoded[name] = known.take(pa.array(table[name].to_numpy()))
+    return decoded

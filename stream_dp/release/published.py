@@ -23,13 +23,13 @@ from stream_dp.study import CumulativeRelease, Study
 from stream_dp.study.alphabet import ABSENT
 from stream_dp.study.faults import contradictions
 
+from .arrow import read_measurements
 from .data_sets import BATCH_TYPE, BatchCertificate, DataSet, column_values, has_declared_roles
 from .panels import (
     RELEASE_TYPE,
     STUDY_TYPE,
     PanelCertificate,
     read_estimates,
-    read_measurements,
     read_panel,
 )
 

@@ -17,8 +17,10 @@ import pyarrow as pa
 from kit import public_logs
 from stream_dp.log.base import MAX_RECORD, Record
 from stream_dp.log.message import START, Message, build_message, canonical, message_records
+from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.release import data_sets as dataset
+from stream_dp.release.arrow import measurement_table
 from stream_dp.study import Study
 from stream_dp.studyfile import parse_study
 
@@ -68,10 +70,12 @@ def _data_set(study: Study, before: Message) -> Message:
     groups = np.stack([np.arange(len(sizes)) % 2, sizes - 1], axis=1)
     people = np.arange(sizes.sum())[:, None] % 3
     tables = dataset.coded_tables(names, groups, people, np.repeat(np.arange(len(sizes)), sizes))
-    answers = dataset.measurement_table(["people"], np.array([40]), [Fraction(2)], np.array([1.4]))
-    about = {"mechanism": "mwem", "notes": {"rounds": 3}, "simulated": True}
+    answers = measurement_table(Measurements(("people",), np.array([40]), (Fraction(2),)))
+    provenance = dataset.Provenance("mwem", {"rounds": 3}, True)
     spent = study.rho
-    held = dataset.batch_certificate(study, declared, 4, tables, 1, about, declared.rho, spent)
+    held = dataset.batch_certificate(
+        study, declared, 4, tables, 1, provenance, rho=declared.rho, spent=spent
+    )
     parts = dataset.data_set_parts(tables, answers)
     return build_message(before.index + 1, before.hash, held.model_dump(mode="json"), parts)
 

@@ -98,7 +98,7 @@ def _published(study, counts, source, periods=None):
             if step is None:
                 continue
             told = panel_certificate(
-                study, declared, m, number, step, cost, spent, source.simulated
+                study, declared, m, number, step, rho=cost, spent=spent, simulated=source.simulated
             )
             held = told.model_dump(mode="json")
             found.append(

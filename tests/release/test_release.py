@@ -18,17 +18,19 @@ from stream_dp.log.message import MAX_PART, START, build_message, message_record
 from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import SeededNoise, exact_variance
 from stream_dp.privacy.zcdp import epsilon
-from stream_dp.release.panels import (
+from stream_dp.release.arrow import read_measurements
+from stream_dp.release.certificate import (
     SEEDED_NOISE,
     SYSTEM_NOISE,
-    PanelCertificate,
     invariants_words,
+    relation_words,
+)
+from stream_dp.release.panels import (
+    PanelCertificate,
     panel_certificate,
     panel_parts,
     read_columns,
     read_estimates,
-    read_measurements,
-    relation_words,
 )
 from stream_dp.studyfile import parse_study
 
@@ -90,7 +92,9 @@ def test_a_certificate_says_what_is_guaranteed(neighbours, place, period):
     declared = study.releases[place]
     made, step = stepped(study, declared, period)
     cost, spent = made.charges[period - 1], Fraction(3, 100)
-    found = panel_certificate(study, declared, made, period, step, cost, spent, simulated=False)
+    found = panel_certificate(
+        study, declared, made, period, step, rho=cost, spent=spent, simulated=False
+    )
     held = json.loads(json.dumps(found.model_dump(mode="json")))
     months = [f"2021-0{i}" for i in range(1, period + 1)]
     first = period == 3 and place == 0
@@ -123,7 +127,9 @@ def test_a_certificate_says_what_is_guaranteed(neighbours, place, period):
     assert held["notes"] == step.notes
     assert held["code_version"] == __version__
     assert PanelCertificate.model_validate(held) == found
-    simulated = panel_certificate(study, declared, made, period, step, cost, spent, simulated=True)
+    simulated = panel_certificate(
+        study, declared, made, period, step, rho=cost, spent=spent, simulated=True
+    )
     assert simulated.noise == SEEDED_NOISE
     assert "NOT PRIVATE" in simulated.noise
 
@@ -152,7 +158,7 @@ def test_later_versions_may_say_more():
     study = make()
     made, step = stepped(study, study.releases[0], 3)
     found = panel_certificate(
-        study, study.releases[0], made, 3, step, Fraction(0), Fraction(0), True
+        study, study.releases[0], made, 3, step, rho=Fraction(0), spent=Fraction(0), simulated=True
     )
     assert PanelCertificate.model_validate({**found.model_dump(mode="json"), "more": 1}) == found
 
@@ -222,7 +228,7 @@ def test_three_hundred_thousand_rows_with_the_longest_values():
     assert table["query"].to_pylist() == list(step.measurements.queries)
     assert table["value"].to_pylist() == step.measurements.values.tolist()
     told = panel_certificate(
-        study, declared, made, 6, step, Fraction(1, 20), Fraction(1, 20), False
+        study, declared, made, 6, step, rho=Fraction(1, 20), spent=Fraction(1, 20), simulated=False
     )
     sent = build_message(6, "0" * 64, told.model_dump(mode="json"), held)
     assert len(sent.manifest) < 50_000
@@ -259,7 +265,7 @@ def test_a_release_can_be_read_with_arrow_and_json_alone():
     declared = study.releases[0]
     made, step = stepped(study, declared, 3)
     told = panel_certificate(
-        study, declared, made, 3, step, Fraction(1, 40), Fraction(1, 40), False
+        study, declared, made, 3, step, rho=Fraction(1, 40), spent=Fraction(1, 40), simulated=False
     )
     sent = build_message(
         4, "ab" * 32, told.model_dump(mode="json"), panel_parts(step, told.columns)

@@ -17,7 +17,9 @@ from stream_dp.client import PublicLog
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.base import Record
 from stream_dp.log.sqlite import SqliteLog
+from stream_dp.privacy.measurements import Measurements
 from stream_dp.release import data_sets as dataset
+from stream_dp.release.arrow import measurement_table
 from stream_dp.services.cli import main
 from stream_dp.services.groups.roster import Roster, _parts, send_roster
 from stream_dp.services.jobs.records import result_records
@@ -279,7 +281,7 @@ def result(homes: Homes, roles: list[int]) -> None:
     names = {"groups": ["region", "size"], "people": ["place", "work"]}
     people = np.array([[role, 0] for role in roles])
     made = dataset.coded_tables(names, np.array([[0, 1]]), people, np.zeros(2, np.int64))
-    answers = dataset.measurement_table(["q"], np.array([1]), [Fraction(1)], np.array([1.0]))
+    answers = measurement_table(Measurements(("q",), np.array([1]), (Fraction(1),)))
     head = {"mechanism": "m", "notes": {}, "simulated": False}
     with homes.worker() as worker:
         worker.log.append(

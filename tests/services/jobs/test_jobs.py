@@ -353,12 +353,14 @@ def test_a_result_that_is_none_is_not_taken(homes: Homes, wrong: str) -> None:
     job = next(job for entry in homes.entries() for job in entry.jobs)
     head = {"mechanism": "m", "notes": {}, "simulated": wrong == "simulated"}
     with homes.worker() as worker:
+        from stream_dp.privacy.measurements import Measurements
+        from stream_dp.release.arrow import measurement_table
         from stream_dp.release.data_sets import coded_tables as made
-        from stream_dp.release.data_sets import data_set_parts, measurement_table
+        from stream_dp.release.data_sets import data_set_parts
 
         names = {"groups": ["region", "size"], "people": ["income", "work"]}
         codes = np.zeros((1, 2), np.int64)
-        answers = measurement_table(["q"], np.array([1]), [Fraction(1)], np.array([1.0]))
+        answers = measurement_table(Measurements(("q",), np.array([1]), (Fraction(1),)))
         sound = data_set_parts(made(names, codes, codes, np.zeros(1, np.int64)), answers)
         if wrong == "parts":
             sound = sound[:1] + sound[2:]

@@ -1,0 +1,160 @@
+"""Certificates: what every release states of its study, its cost and its making."""
+
+from __future__ import annotations
+
+import json
+import re
+from fractions import Fraction
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+
+from stream_dp import __version__
+from stream_dp.privacy.zcdp import epsilon
+from stream_dp.study import Release, Study
+from stream_dp.study.groups import BatchRelease
+
+SYSTEM_NOISE = "exact discrete Gaussian (OpenDP) from the operating system's entropy"
+SEEDED_NOISE = "SEEDED SIMULATION: repeatable, NOT PRIVATE"
+
+_RELATION = {
+    "add_remove": "one {unit}, with its whole history, is added or removed",
+    "replace_one": "one {unit}'s whole history is replaced by any other",
+    "replace_in_place": "one {unit}'s own attributes change, over the whole history; groups, their"
+    " sizes and their attributes do not",
+}
+# Keys of a declaration that the certificate has fields for, or that the study says.
+_NO_PARAMETERS = {"name", "kind", "attribute", "attributes", "rho", "every", "at"}
+
+
+def _fraction(value: Any) -> Fraction:
+    """What `str` makes of a Fraction. Of few digits: 1e99999999 would fill the memory."""
+    if isinstance(value, Fraction):
+        return value
+    if not re.fullmatch(r"[0-9]{1,1000}(/[0-9]{1,1000})?", str(value)[:2002]):
+        raise ValueError("not a number")
+    try:
+        number = Fraction(str(value))
+    except ZeroDivisionError:
+        raise ValueError("not a number") from None
+    if number > 10**30:
+        raise ValueError("not a number")
+    return number
+
+
+def _small(value: Any) -> Any:
+    """Details of a manifest. Raises ValueError for more than a reader can look at."""
+    if len(json.dumps(value)) > 20_000:
+        raise ValueError("too long")
+    return value
+
+
+Exact = Annotated[Fraction, BeforeValidator(_fraction), PlainSerializer(str, return_type=str)]
+Details = Annotated[dict[str, Any], BeforeValidator(_small)]
+NumberDetails = Annotated[dict[str, int], BeforeValidator(_small)]
+Text = Annotated[str, Field(max_length=10_000)]
+Epsilon = Annotated[str, Field(pattern=r"^[0-9]{1,30}(\.[0-9]{1,12})?$")]
+WholeNumber = Annotated[int, Field(ge=0, le=10**12, strict=True)]
+
+
+class Certificate(BaseModel):
+    """What every release states: what it guarantees, what it cost, and how it was made.
+
+    period, number, horizon: the label, its number from 1, and how many periods the study has.
+    parameters: the rest of the release's declaration.
+    guarantee, invariants: what is protected, and what is published exactly, in words.
+    rho: the cost of this release at this period.
+    rho_spent: of all that is published up to it, itself included.
+    epsilon_spent, epsilon_total: of rho_spent and rho_total at `delta`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
+
+    study: Text
+    study_hash: Text
+    release: Text
+    kind: Text
+    period: Text
+    number: WholeNumber
+    horizon: WholeNumber
+    mechanism: Text
+    parameters: Details
+    unit: Text
+    neighbours: Text
+    guarantee: Text
+    invariants: Text
+    rho: Exact
+    rho_spent: Exact
+    rho_total: Exact
+    delta: Exact
+    epsilon_spent: Epsilon
+    epsilon_total: Epsilon
+    noise: Text
+    code_version: Text
+
+
+def relation_words(study: Study) -> str:
+    """The guarantee in a sentence."""
+    change = _RELATION[study.neighbours].format(unit=study.unit)
+    return (
+        f"All releases of the study together are rho-zCDP where {change}. It holds for one "
+        f"{study.unit} at a time, over all periods."
+    )
+
+
+def invariants_words(study: Study) -> str:
+    """What is published exactly, and so not protected."""
+    if study.neighbours == "add_remove":
+        return "none"
+    words = f"the number of {study.unit}s, declared as {study.size}"
+    if study.groups is None:
+        return words
+    unit = study.groups.unit
+    which = "which" if study.groups.roles is None else "which in which role"
+    return (
+        f"{words}; the {unit}s: how many there are, who belongs to {which}, their sizes and their"
+        f" attributes, over the whole history. Of these only the number of {unit}s is published"
+        " exactly"
+    )
+
+
+def common_fields(
+    study: Study,
+    declared: Release | BatchRelease,
+    number: int,
+    *,
+    mechanism: str,
+    rho: Fraction,
+    spent: Fraction,
+    simulated: bool,
+) -> dict[str, Any]:
+    """The fields of `Certificate` for a release at period `number`.
+
+    mechanism: its title.
+    rho: the cost of this release at this period.
+    spent: the cost of all that is published up to it, itself included.
+    simulated: whether the noise came from a seed.
+    """
+    return {
+        "study": study.name,
+        "study_hash": study.hash,
+        "release": declared.name,
+        "kind": declared.kind,
+        "period": study.periods.labels[number - 1],
+        "number": number,
+        "horizon": study.periods.count,
+        "mechanism": mechanism,
+        "parameters": declared.model_dump(mode="json", exclude_none=True, exclude=_NO_PARAMETERS),
+        "unit": study.unit,
+        "neighbours": study.neighbours,
+        "guarantee": relation_words(study),
+        "invariants": invariants_words(study),
+        "rho": rho,
+        "rho_spent": spent,
+        "rho_total": study.rho,
+        "delta": study.delta,
+        "epsilon_spent": str(epsilon(spent, study.delta)),
+        "epsilon_total": str(epsilon(study.rho, study.delta)),
+        "noise": SEEDED_NOISE if simulated else SYSTEM_NOISE,
+        "code_version": __version__,
+    }
