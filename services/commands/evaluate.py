@@ -31,7 +31,8 @@ from .send import joined, layout, truth
 
 if TYPE_CHECKING:
     from stream_dp.evaluation.data_sets.households import Heard
-    from stream_dp.evaluation.data_sets.quality import DataSetReports
+    from stream_dp.evaluation.data_sets.report import DataSetReports
+    from stream_dp.evaluation.panels.report import Evaluation, Sweep
 
 # A batch release is fitted anew each time, once for each budget and baseline.
 REPETITIONS, FITS = 200, 5
@@ -59,7 +60,7 @@ def evaluate(options: argparse.Namespace) -> Output:
         results |= _continual(study, known, scales, options)
     if members is not None:
         results["quality"] = _judged(study, known, members, scales, options)
-    text = "\n\n".join(result.table() for result in results.values())
+    text = "\n\n".join(_text(result) for result in results.values())
     if options.out is not None:
         written = [path for name in results for path in _keep(name, results[name], options.out)]
         text += "\n" + "\n".join(f"wrote {path}" for path in written)
@@ -129,7 +130,8 @@ def _judged(
     options: argparse.Namespace,
 ) -> DataSetReports:
     """A report for each batch release."""
-    from stream_dp.evaluation.data_sets import households, quality
+    from stream_dp.evaluation.data_sets import households
+    from stream_dp.evaluation.data_sets.report import DataSetReport, DataSetReports, budget_label
 
     reports = []
     for release in study.batches or ():
@@ -139,13 +141,13 @@ def _judged(
         budgets = {}
         for scale in scales or ["1"]:
             rho = release.rho * Fraction(scale)
-            budgets[quality.budget_label(rho)] = release.model_copy(update={"rho": rho})
+            budgets[budget_label(rho)] = release.model_copy(update={"rho": rho})
         repetitions = options.repetitions or FITS
         with tqdm(desc=release.name, disable=None, leave=False) as bar:
             found = households.evaluate_data_sets(
                 held, list(budgets.items()), repetitions, options.seed, _heard(bar)
             )
-        report = quality.DataSetReport(
+        report = DataSetReport(
             study=study.name,
             release=release.name,
             kind=release.kind,
@@ -158,7 +160,7 @@ def _judged(
             found=tuple(found),
         )
         reports.append(report)
-    return quality.DataSetReports(tuple(reports))
+    return DataSetReports(tuple(reports))
 
 
 def _heard(bar: Any) -> Heard:
@@ -187,6 +189,7 @@ def hierarchy(
 
 def _compared(study: Study, options: argparse.Namespace) -> Output:
     from stream_dp.evaluation.panels.compare import compare
+    from stream_dp.evaluation.panels.comparison_text import comparison_text
 
     found = compare(
         study,
@@ -196,21 +199,29 @@ def _compared(study: Study, options: argparse.Namespace) -> Output:
         data=options.truth.name,
         simulated=options.simulated,
     )
-    data, text = found.as_dict(), found.table()
+    data, text = found.as_dict(), comparison_text(found)
     if options.out is not None:
         written = _write("comparison", text, data, options.out)
         text += "\n" + "\n".join(f"wrote {path}" for path in written)
     return Output(data, text)
 
 
+def _text(result: Evaluation | Sweep | DataSetReports) -> str:
+    from stream_dp.evaluation.data_sets.report import DataSetReports
+    from stream_dp.evaluation.data_sets.text import reports_text
+    from stream_dp.evaluation.panels.text import panels_text
+
+    return reports_text(result) if isinstance(result, DataSetReports) else panels_text(result)
+
+
 def _keep(name: str, found: Any, out: Path) -> list[Path]:
     """A result's text, numbers and figures."""
     from stream_dp.evaluation.data_sets import figures as quality_figures
-    from stream_dp.evaluation.data_sets import quality
+    from stream_dp.evaluation.data_sets.report import DataSetReports
     from stream_dp.evaluation.panels import figures
 
-    written = _write(name, found.table(), found.as_dict(), out)
-    if isinstance(found, quality.DataSetReports):
+    written = _write(name, _text(found), found.as_dict(), out)
+    if isinstance(found, DataSetReports):
         return [*written, *quality_figures.write_quality_figures(found.releases, out)]
     return [*written, *figures.write_panel_figures(found, out)]
 

@@ -21,7 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from stream_dp.evaluation import simulate
-from stream_dp.evaluation.panels.compare import Comparison, FormErrors, ReleaseComparison, compare
+from stream_dp.evaluation.panels.compare import compare
+from stream_dp.evaluation.panels.comparison import Comparison, FormErrors, ReleaseComparison
+from stream_dp.evaluation.panels.comparison_text import comparison_text
 from stream_dp.panel import Symbols
 from stream_dp.population.tables import TableLayout
 from stream_dp.services.commands.send import truth
@@ -232,7 +234,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         lines = [str(aim) for aim in aimed]
         data[name] = {**found.as_dict(), "aims": lines}
         if not options.json:
-            print(found.table(), *(["", "aims:", *lines] if lines else []), "", sep="\n")
+            print(comparison_text(found), *(["", "aims:", *lines] if lines else []), "", sep="\n")
             sys.stdout.flush()
     if options.json:
         print(json.dumps(data, indent=1))

@@ -31,7 +31,7 @@ import numpy as np
 from stream_dp.batch.data.domain import Bins, Column, Domain, Hierarchy, Roles
 from stream_dp.batch.data.readers import read_hierarchy, read_pums
 from stream_dp.evaluation.data_sets.households import evaluate_data_sets
-from stream_dp.evaluation.data_sets.quality import quality_text
+from stream_dp.evaluation.data_sets.text import quality_text
 from stream_dp.privacy.zcdp import rho_within
 from stream_dp.study.groups import BatchRelease
 

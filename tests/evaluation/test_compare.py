@@ -11,7 +11,9 @@ import pytest
 from small_study import PAPER, coming_and_going, study, together, truth
 
 from stream_dp.continual import Cumulative
-from stream_dp.evaluation.panels.compare import Comparison, compare
+from stream_dp.evaluation.panels.compare import compare
+from stream_dp.evaluation.panels.comparison import Comparison
+from stream_dp.evaluation.panels.comparison_text import comparison_text
 from stream_dp.evaluation.panels.paper import Trees
 from stream_dp.evaluation.panels.variants import variants
 
@@ -142,7 +144,7 @@ def test_tables_are_confidential_and_say_what_is_simulated(
     name: str, request: pytest.FixtureRequest
 ) -> None:
     held: Comparison = request.getfixturevalue(name)
-    text = held.table()
+    text = comparison_text(held)
     assert text.startswith("CONFIDENTIAL")
     assert ("SIMULATED people" in text) is (name == "found")
     assert text.count("* ") >= 2

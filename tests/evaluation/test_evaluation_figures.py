@@ -10,8 +10,7 @@ import pytest
 from small_study import study, together, truth
 
 from stream_dp.evaluation.panels import figures, repeat
-from stream_dp.evaluation.panels.repeat import Sweep
-from stream_dp.evaluation.panels.report import Evaluation
+from stream_dp.evaluation.panels.report import Evaluation, Sweep
 
 
 @pytest.fixture(scope="module")

@@ -29,8 +29,10 @@ from stream_dp.batch.workload.queries import (
     all_marginals,
 )
 from stream_dp.batch.workload.sensitivity import squared_sensitivity
-from stream_dp.evaluation.data_sets import baselines, households, quality
-from stream_dp.evaluation.data_sets.quality import DataSetJudge, Quality
+from stream_dp.evaluation.data_sets import baselines, households
+from stream_dp.evaluation.data_sets.judge import DataSetJudge, measurement_errors
+from stream_dp.evaluation.data_sets.report import Quality, averaged, budget_label, quality_json
+from stream_dp.evaluation.data_sets.text import quality_text
 from stream_dp.privacy.noise import Draw, SeededNoise
 from stream_dp.study.groups import BatchRelease
 
@@ -123,7 +125,7 @@ def test_the_floor_is_the_noise_and_nothing_else() -> None:
     true = exact_answers(truth, workload.queries)[rows]
     told = NoisyAnswers(rows, true + np.array([3, -1, 0, -2]), (Fraction(1),) * 4, (2, 4))
     fitted: Any = AdaptiveFit("t", workload, ((1,), (0,)), told, None, 0.0)  # type: ignore[arg-type]
-    groups, people = quality.measurement_errors(truth, fitted, "m", "b")
+    groups, people = measurement_errors(truth, fitted, "m", "b")
     assert (groups.answer, groups.number, people.number) == ("measurements", 2, 2)
     assert (groups.greatest, groups.mean) == (pytest.approx(2 / 3), pytest.approx(1 / 3))
     assert (people.greatest, people.mean) == (pytest.approx(3 / 5), pytest.approx(2 / 5))
@@ -139,7 +141,7 @@ def fitted(rho: str, source: Any, groups: int = 300) -> tuple[Hierarchy, Adaptiv
 
 def test_without_noise_the_floor_is_zero_and_a_model_near_what_it_was_told() -> None:
     truth, made = fitted("1", Silent())
-    assert all(q.greatest == 0 for q in quality.measurement_errors(truth, made, "m", "b"))
+    assert all(q.greatest == 0 for q in measurement_errors(truth, made, "m", "b"))
     found = DataSetJudge.of(truth, asked(DOMAIN, 2)).model(truth, made, "m", "b")
     assert all(q.mean < 0.02 for q in found)
 
@@ -162,7 +164,7 @@ def test_errors_fall_as_rho_grows() -> None:
         judge = DataSetJudge.of(truth, asked(DOMAIN, 2))
         held.append(
             [
-                *quality.measurement_errors(truth, made, "m", "b"),
+                *measurement_errors(truth, made, "m", "b"),
                 *judge.model(truth, made, "m", "b"),
                 *judge.data_set(made.sample(0), "m", "b"),
             ]
@@ -176,7 +178,7 @@ def test_errors_fall_as_rho_grows() -> None:
 def test_repetitions_are_averaged() -> None:
     one, two = (Quality("m", "b", "model", "people", 4, e, e / 2) for e in (0.1, 0.3))
     other = Quality("m", "c", "model", "people", 4, 0.5, 0.5)
-    first, second = quality.averaged([one, other, two])
+    first, second = averaged([one, other, two])
     assert (first.greatest, first.mean) == (pytest.approx(0.2), pytest.approx(0.1))
     assert second == other
 
@@ -187,18 +189,18 @@ def test_the_table_has_a_line_a_method_and_a_column_a_budget() -> None:
         Quality("m", "rho 2", "data set", "people", 4, 0.25, 0.02),
         Quality("m", "rho 1", "measurements", "people", 9, 0.5, 0.25),
     ]
-    text = quality.quality_text(found)
+    text = quality_text(found)
     assert text.startswith("CONFIDENTIAL")
     head, *lines = text.split("\n\n")[1].splitlines()
     assert head.split("  ")[0] == "people, 4 queries"
     assert lines[0].split(maxsplit=3)[3].split("  ") == ["12.50 / 1.0000", "25.00 / 2.0000"]
     assert lines[1].endswith("50.00 / 25.0000               -")
-    assert quality.quality_json(found)["confidential"] is True
+    assert quality_json(found)["confidential"] is True
 
 
 def test_labels_of_budgets_are_as_written() -> None:
     rho = Fraction("0.01")
-    assert [quality.budget_label(rho * s) for s in (1, Fraction("0.3"), 100)] == [
+    assert [budget_label(rho * s) for s in (1, Fraction("0.3"), 100)] == [
         "rho 0.01",
         "rho 0.003",
         "rho 1",
@@ -365,5 +367,5 @@ def test_a_release_beside_its_baselines(monkeypatch: pytest.MonkeyPatch) -> None
     assert {("mwem", a) for a in ("data set", "model", "measurements")} <= kept
     assert any(method == "independent" for method, _ in kept)
     assert {q.budget for q in found} == {"rho 1", "rho 9"}
-    joined = quality.averaged(found)
+    joined = averaged(found)
     assert len(found) == 2 * len(joined)

@@ -18,7 +18,7 @@ from kit.killed import in_memory
 from stream_dp.batch import kinds
 from stream_dp.evaluation.data_sets import figures as quality_figures
 from stream_dp.evaluation.data_sets import households
-from stream_dp.evaluation.data_sets.quality import DataSetReport, Quality
+from stream_dp.evaluation.data_sets.report import DataSetReport, Quality
 from stream_dp.evaluation.panels import repeat
 from stream_dp.population.tables import TableLayout
 from stream_dp.services import cli

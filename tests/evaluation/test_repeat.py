@@ -16,8 +16,11 @@ from stream_dp.continual import Cumulative, FixedWindow, mechanism
 from stream_dp.errors import UserError
 from stream_dp.estimate.query import WindowQuery, parse_query
 from stream_dp.evaluation.panels import repeat, report
+from stream_dp.evaluation.panels.agreement import disagreements
 from stream_dp.evaluation.panels.plans import trial_plan
 from stream_dp.evaluation.panels.report import Evaluation
+from stream_dp.evaluation.panels.summary import summary_rows
+from stream_dp.evaluation.panels.text import evaluation_text, sweep_text
 from stream_dp.panel import Panel
 from stream_dp.privacy.noise import SeededNoise
 
@@ -45,7 +48,7 @@ def open_() -> Evaluation:
 @pytest.mark.parametrize("name", ["found", "paper", "open_"])
 def test_raw_answers_have_the_theory_s_error(name: str, request: pytest.FixtureRequest) -> None:
     found: Evaluation = request.getfixturevalue(name)
-    assert found.disagreements() == []
+    assert disagreements(found) == []
     for errors in found.releases:
         raw = errors.cells[0]
         assert raw.answer == "raw"
@@ -94,10 +97,10 @@ def test_a_wrong_variance_is_noticed(
     monkeypatch.setattr(kind, "demand", louder)
     wrong = repeat.evaluate_panels(study(**PAPER), truth(), REPETITIONS, jobs=1, progress=False)
     name = "pairs" if kind is FixedWindow else "totals"
-    faults = wrong.disagreements()
+    faults = disagreements(wrong)
     assert faults
     assert all(fault.startswith(name) for fault in faults)
-    assert "DISAGREE" in wrong.table()
+    assert "DISAGREE" in evaluation_text(wrong)
 
 
 def test_a_bias_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +112,7 @@ def test_a_bias_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(SeededNoise, "draw", shifted)
     wrong = repeat.evaluate_panels(study(), truth(), REPETITIONS, jobs=1, progress=False)
-    assert any("biased" in fault for fault in wrong.disagreements())
+    assert any("biased" in fault for fault in disagreements(wrong))
 
 
 def test_a_padded_panel_is_as_good_as_the_raw_answers_up_to_its_width(paper: Evaluation) -> None:
@@ -134,7 +137,7 @@ def test_one_panel_answers_both_classes() -> None:
     patterns, totals = found.releases
     assert (patterns.release, totals.release) == ("both patterns", "both totals")
     assert patterns.width == 2
-    assert found.disagreements() == []
+    assert disagreements(found) == []
     for errors in (patterns, totals):
         raw, panel = errors.cells
         assert raw.rmse / raw.theory == pytest.approx(1, abs=0.1)
@@ -258,14 +261,14 @@ def test_json_round_trip(found: Evaluation) -> None:
     text = json.dumps(found.as_dict(), allow_nan=False)
     again = report.from_dict(json.loads(text))
     assert again == found
-    assert again.table() == found.table()
+    assert evaluation_text(again) == evaluation_text(found)
     assert pickle.loads(pickle.dumps(found)) == found  # noqa: S301
 
 
 def test_everything_says_that_it_is_confidential(found: Evaluation) -> None:
-    assert found.table().startswith("CONFIDENTIAL")
+    assert evaluation_text(found).startswith("CONFIDENTIAL")
     assert found.as_dict()["confidential"] is True
-    assert all(row["confidential"] for row in found.rows())
+    assert all(row["confidential"] for row in summary_rows(found))
 
 
 def test_sweep_scales_every_rho() -> None:
@@ -276,7 +279,7 @@ def test_sweep_scales_every_rho() -> None:
     for a, b in zip(low.releases, high.releases, strict=True):
         assert a.cells[0].theory / b.cells[0].theory == pytest.approx(2, abs=0.01)
         assert a.cells[0].rmse > 1.5 * b.cells[0].rmse
-    assert swept.table().startswith("CONFIDENTIAL")
+    assert sweep_text(swept).startswith("CONFIDENTIAL")
     assert json.loads(json.dumps(swept.as_dict()))["confidential"] is True
 
 
@@ -299,5 +302,5 @@ def test_the_smallest_horizons_work(count: int, width: int) -> None:
     small = repeat.evaluate_panels(
         study(300, count, width), truth(300, count), 30, jobs=1, progress=False
     )
-    assert small.disagreements() == []
+    assert disagreements(small) == []
     assert report.from_dict(json.loads(json.dumps(small.as_dict()))) == small

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..panels.figures import BLUE, GREEN, INK, ORANGE, WIDE, axes_grid, logarithmic, save, styled
-from .quality import CLASSES, MEASURED, DataSetReport, Quality, averaged
+from .report import CLASSES, MEASURED, DataSetReport, Quality, averaged
 
 _COLOURS = (BLUE, ORANGE, GREEN, WIDE[1], INK)
 _LOOKS = {"data set": "-o", "model": "--s", MEASURED: ":^"}

@@ -20,7 +20,8 @@ from stream_dp.privacy.noise import SeededNoise
 from stream_dp.study.groups import BatchRelease
 
 from .baselines import independent_attributes, measure_every_query, without_households
-from .quality import DataSetJudge, Quality, measurement_errors
+from .judge import DataSetJudge, measurement_errors
+from .report import Quality
 
 INDEPENDENT, FLAT, EVERY = "independent", "people without households", "every query"
 

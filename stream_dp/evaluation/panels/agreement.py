@@ -6,22 +6,26 @@ Confidential like the evaluation.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from scipy.stats import chi2, norm
 
-if TYPE_CHECKING:
-    from .report import Evaluation
+from .report import Evaluation
 
 # Standard errors are checked where noise is far from degenerate: a discrete Gaussian of smaller
 # variance has heavier tails than the chi-square test below allows for.
 LEAST_VARIANCE = 1.0
 
 
-def disagreements(found: Evaluation, chance: float) -> list[str]:
+def disagreements(evaluation: Evaluation, chance: float = 1e-4) -> list[str]:
+    """Where raw answers are not unbiased with the variance that theory says; normally none.
+
+    Each cell's mean and mean square are held against their normal and chi-square laws, and
+    so is the mean square of all bins of a window, whose noise is independent; the chance that
+    a correct mechanism is blamed at all is about `chance` at most (union bound).
+    """
     tested = [
         (errors, line, i)
-        for errors in found.releases
+        for errors in evaluation.releases
         for line in errors.lines
         if line.answer == "raw" and line.theory is not None
         for i in range(len(line.periods))
@@ -29,13 +33,13 @@ def disagreements(found: Evaluation, chance: float) -> list[str]:
     ]
     windows = [
         (errors, cells)
-        for errors in found.releases
+        for errors in evaluation.releases
         for cells in errors.cells
         if errors.independent and cells.answer == "raw" and cells.theory**2 >= LEAST_VARIANCE
     ]
     if not tested and not windows:
         return []
-    tail, n = chance / (4 * len(tested) + 2 * len(windows)), found.repetitions
+    tail, n = chance / (4 * len(tested) + 2 * len(windows)), evaluation.repetitions
     low, high = _square_limits(tail, n)
     reach = float(norm.isf(tail)) / math.sqrt(n)
     faults = []
@@ -47,7 +51,7 @@ def disagreements(found: Evaluation, chance: float) -> list[str]:
             faults.append(f"{errors.release}, every pattern: RMSE is {ratio:.3f} times the theory")
     for errors, line, i in tested:
         assert line.theory is not None
-        where = f"{errors.release}, {line.query}, period {found.periods[line.periods[i] - 1]}"
+        where = f"{errors.release}, {line.query}, period {evaluation.periods[line.periods[i] - 1]}"
         square, bias = (line.rmse[i] / line.theory[i]) ** 2, line.bias[i] / line.theory[i]
         if not low <= square <= high:
             faults.append(f"{where}: RMSE is {math.sqrt(square):.3f} times the theory")

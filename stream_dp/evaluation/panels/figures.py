@@ -17,8 +17,7 @@ import numpy as np
 
 from stream_dp.errors import UserError
 
-from .repeat import Sweep
-from .report import Evaluation, QueryErrors, ReleaseErrors
+from .report import Evaluation, QueryErrors, ReleaseErrors, Sweep
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,9 +7,7 @@ prints is private, and everything that it prints is CONFIDENTIAL where the panel
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +17,8 @@ from stream_dp.study import Release, Study
 
 from ..pool import cores as _cores
 from ..pool import run_repetitions
-from ..table import WARNING, plain_table
 from .plans import Truth, count_people, trial_plan, visible_symbols
-from .report import CellErrors, Evaluation, QueryErrors, ReleaseErrors
+from .report import CellErrors, Evaluation, QueryErrors, ReleaseErrors, Sweep
 from .trial import PanelJudge, Trial
 
 
@@ -42,31 +39,6 @@ def evaluate_panels(
     return _evaluations([(study, (seed,))], truth, repetitions, seed, jobs, progress)[0]
 
 
-@dataclass(frozen=True)
-class Sweep:
-    """The same study at several multiples of its rhos; confidential like each evaluation."""
-
-    scales: tuple[str, ...]
-    evaluations: tuple[Evaluation, ...]
-    confidential: bool = True
-
-    def as_dict(self) -> dict[str, Any]:
-        pairs = zip(self.scales, self.evaluations, strict=True)
-        points = [{"scale": scale, "evaluation": e.as_dict()} for scale, e in pairs]
-        return {"confidential": True, "warning": WARNING, "points": points}
-
-    def table(self) -> str:
-        head = ["release", "rho", "theory", "raw RMSE", "panel RMSE", "undebiased RMSE"]
-        grid = []
-        for same in zip(*(evaluation.releases for evaluation in self.evaluations), strict=True):
-            for errors in same:
-                held = {c.answer: f"{c.rmse:.1f}" for c in errors.cells}
-                line = [errors.release, f"{float(Fraction(errors.rho)):g}"]
-                line += [f"{errors.cells[0].theory:.1f}", held["raw"], held["panel"]]
-                grid.append([*line, held.get("undebiased", "-")])
-        return f"{WARNING}\nRMSE over all cells, in people\n\n{plain_table(head, grid)}"
-
-
 def sweep(
     study: Study,
     truth: Truth,
@@ -76,7 +48,7 @@ def sweep(
     jobs: int | None = None,
     progress: bool = True,
 ) -> Sweep:
-    """`evaluate_panels` with every rho of the study multiplied by each scale, noise drawn afresh."""
+    """`evaluate_panels` with every rho multiplied by each scale, noise drawn afresh."""
     exact = [Fraction(str(scale)) for scale in scales]
     if not exact or min(exact) <= 0:
         raise UserError("scales: give at least one, each above 0")

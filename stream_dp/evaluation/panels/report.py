@@ -1,4 +1,4 @@
-"""What an evaluation found: frozen values, as rows of a table, as text and as JSON.
+"""What an evaluation found: frozen values, which JSON holds in full.
 
 CONFIDENTIAL. Truths, means and errors are computed from true data, and no noise protects them:
 every form says so. All numbers are people; a share is that over `people`.
@@ -7,14 +7,11 @@ every form says so. All numbers are people; a share is that over `people`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-import numpy as np
-
-from ..table import WARNING, evaluation_text
-from .agreement import disagreements
+from ..table import WARNING
 
 
 @dataclass(frozen=True)
@@ -118,22 +115,6 @@ class Evaluation:
     releases: tuple[ReleaseErrors, ...]
     confidential: bool = True
 
-    def rows(self) -> list[dict[str, Any]]:
-        return summary_rows(self)
-
-    def disagreements(self, chance: float = 1e-4) -> list[str]:
-        """Where raw answers are not unbiased with the variance that theory says; normally none.
-
-        Each cell's mean and mean square are held against their normal and chi-square laws, and
-        so is the mean square of all bins of a window, whose noise is independent; the chance that
-        a correct mechanism is blamed at all is about `chance` at most (union bound).
-        """
-        return disagreements(self, chance)
-
-    def table(self) -> str:
-        """The summary as text, one table a release; the first line says it is confidential."""
-        return evaluation_text(self)
-
     def as_dict(self) -> dict[str, Any]:
         """As JSON values; `from_dict` reads them back."""
         found = asdict(self)
@@ -141,6 +122,20 @@ class Evaluation:
             for line, source in zip(release["lines"], held.lines, strict=True):
                 line["bias"], line["ratio"] = source.bias, source.ratio
         return {"confidential": True, "warning": WARNING, **_listed(found)}
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The same study at several multiples of its rhos; confidential like each evaluation."""
+
+    scales: tuple[str, ...]
+    evaluations: tuple[Evaluation, ...]
+    confidential: bool = True
+
+    def as_dict(self) -> dict[str, Any]:
+        pairs = zip(self.scales, self.evaluations, strict=True)
+        points = [{"scale": scale, "evaluation": e.as_dict()} for scale, e in pairs]
+        return {"confidential": True, "warning": WARNING, "points": points}
 
 
 def from_dict(raw: dict[str, Any]) -> Evaluation:
@@ -158,60 +153,6 @@ def from_dict(raw: dict[str, Any]) -> Evaluation:
         for item in raw["releases"]
     )
     return Evaluation(**{**_tupled(_only(Evaluation, raw)), "releases": releases})
-
-
-def summary_rows(found: Evaluation) -> list[dict[str, Any]]:
-    """One row for each release, query and answer, pooled over periods; confidential.
-
-    rmse and theory are root mean squares over periods, bias the largest in size with its sign,
-    worst the largest. The first rows of a release are over all of its cells.
-    """
-    rows: list[dict[str, Any]] = []
-    for errors in found.releases:
-        name = "every pattern" if errors.kind == "window" else "every cell"
-        rows += [
-            _row(errors, name, "cells", c.answer, None, c.rmse, None, c.worst, c.theory)
-            for c in errors.cells
-        ]
-        for line in errors.lines:
-            theory = None if line.theory is None else _rms(line.theory)
-            truth = sum(line.truth) / len(line.truth)
-            bias, worst = max(line.bias, key=abs), max(line.worst)
-            rmse = _rms(line.rmse)
-            rows.append(
-                _row(errors, line.query, line.kind, line.answer, truth, rmse, bias, worst, theory)
-            )
-    return rows
-
-
-def _row(
-    errors: ReleaseErrors,
-    query: str,
-    kind: str,
-    answer: str,
-    truth: float | None,
-    rmse: float,
-    bias: float | None,
-    worst: float,
-    theory: float | None,
-) -> dict[str, Any]:
-    return {
-        "confidential": True,
-        "release": errors.release,
-        "query": query,
-        "kind": kind,
-        "answer": answer,
-        "truth": truth,
-        "rmse": rmse,
-        "theory": theory,
-        "ratio": None if theory is None else rmse / theory,
-        "bias": bias,
-        "worst": worst,
-    }
-
-
-def _rms(numbers: Sequence[float]) -> float:
-    return float(np.sqrt(np.mean(np.square(numbers))))
 
 
 def _only(kind: type, raw: dict[str, Any]) -> dict[str, Any]:

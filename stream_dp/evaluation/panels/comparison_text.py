@@ -6,12 +6,9 @@ CONFIDENTIAL like the numbers that it prints; the first line says so.
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from ..table import WARNING, plain_table
-
-if TYPE_CHECKING:
-    from .compare import AnswerErrors, Comparison, FormErrors, ReleaseComparison
+from .comparison import AnswerErrors, Comparison, FormErrors, ReleaseComparison
 
 _ANSWERS = {"panel": "panel", "raw": "estimates", "best": "best estimates"}
 _WORDS = {
@@ -51,11 +48,11 @@ def _contest(found: ReleaseComparison) -> str:
         for answer in _answers(form):
             label = [_label(form, found), _ANSWERS[answer]]
             one = form.quantity(first, answer)
-            cells.append([*label, *_whole(one)])
+            cells.append([*label, *_cell_columns(one)])
             row = list(label)
             for query in named:
                 held = [q for q in form.quantities if (q.query, q.answer) == (query, answer)]
-                row += _short(held[0]) if held else ["-"] * 3
+                row += _query_columns(held[0]) if held else ["-"] * 3
             queries.append(row)
     blocks = [
         f"release {found.release}: {what}, rho {rho:g}; {first}",
@@ -75,23 +72,23 @@ def _label(form: FormErrors, contest: ReleaseComparison) -> str:
     return f"{'* ' if form.chosen else '  '}{form.label}{rho}"
 
 
-def _whole(one: AnswerErrors) -> list[str]:
+def _cell_columns(one: AnswerErrors) -> list[str]:
     return [
-        _told(one.bias, 1),
+        _decimal(one.bias, 1),
         f"{one.rmse:.1f}",
-        _told(one.ratio, 2),
-        _told(one.theory, 1),
-        _told(one.worst, 1),
-        _told(one.worst_ratio, 2),
+        _decimal(one.ratio, 2),
+        _decimal(one.theory, 1),
+        _decimal(one.worst, 1),
+        _decimal(one.worst_ratio, 2),
     ]
 
 
-def _short(one: AnswerErrors) -> list[str]:
+def _query_columns(one: AnswerErrors) -> list[str]:
     bias = "-" if one.bias is None else f"{one.bias:+.1f}"
-    return [bias, f"{one.rmse:.1f}", _told(one.ratio, 2)]
+    return [bias, f"{one.rmse:.1f}", _decimal(one.ratio, 2)]
 
 
-def _told(number: float | None, digits: int) -> str:
+def _decimal(number: float | None, digits: int) -> str:
     return "-" if number is None else f"{number:.{digits}f}"
 
 

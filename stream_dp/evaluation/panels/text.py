@@ -1,0 +1,95 @@
+"""An evaluation and a sweep as text. CONFIDENTIAL like their numbers; the first line says so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+from ..table import WARNING, plain_table
+from .agreement import disagreements
+from .report import Evaluation, ReleaseErrors, Sweep
+from .summary import summary_rows
+
+# A window's bins are listed one by one up to this number.
+MOST_BINS = 48
+
+
+def panels_text(result: Evaluation | Sweep) -> str:
+    return sweep_text(result) if isinstance(result, Sweep) else evaluation_text(result)
+
+
+def evaluation_text(evaluation: Evaluation) -> str:
+    """A table a release, a line a query, its answers side by side."""
+    blocks = [
+        f"{WARNING}\nstudy {evaluation.study}: {evaluation.people} people, "
+        f"{len(evaluation.periods)} periods, {evaluation.neighbours}, "
+        f"{evaluation.repetitions} repetitions, seed {evaluation.seed}\n"
+        "errors in people, root mean square over repetitions and periods; bias and worst: the "
+        "largest of any period"
+    ]
+    summary = summary_rows(evaluation)
+    for errors in evaluation.releases:
+        rows = [row for row in summary if row["release"] == errors.release]
+        if sum(row["kind"] == "bin" for row in rows) > MOST_BINS:
+            rows = [row for row in rows if row["kind"] != "bin"]
+        blocks.append(f"{_heading(errors)}\n{text_table(rows)}")
+    faults = disagreements(evaluation)
+    note = "raw answers agree with theory, cell by cell, as far as these repetitions can tell"
+    blocks.append("\n".join(["raw answers DISAGREE with theory:", *faults]) if faults else note)
+    return "\n\n".join(blocks)
+
+
+def _heading(errors: ReleaseErrors) -> str:
+    what = f"{errors.release} ({errors.kind}"
+    what += f", width {errors.width}" if errors.width else ""
+    what += f", padding {errors.padding}" if errors.padding else ""
+    coverage = ", ".join(
+        f"{c.answer} {c.within:.1%}" for c in errors.cells if c.answer != "undebiased"
+    )
+    word = "some count had to be repaired"
+    return (
+        f"{what}, rho {errors.rho}): error bound {errors.bound:.1f} in every cell with probability "
+        f"{1 - errors.failure:g}; kept in: {coverage} of the repetitions; {word} in "
+        f"{errors.repaired:.1%}"
+    )
+
+
+def text_table(rows: Sequence[dict[str, Any]]) -> str:
+    """rows as `summary_rows` gives them, of one release."""
+    plain_share = any(row["answer"] == "undebiased" for row in rows)
+    head = ["query", "mean truth", "theory", "raw RMSE", "ratio", "panel RMSE", "panel bias"]
+    head += ["undebiased RMSE"] if plain_share else []
+    head += ["worst raw", "worst panel"]
+    grid = []
+    answers: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
+    for row in rows:
+        answers.setdefault((row["query"], row["kind"]), {})[row["answer"]] = row
+    for (query, _), by_answer in answers.items():
+        raw, panel = by_answer.get("raw", {}), by_answer["panel"]
+        line = [query, _cell(panel["truth"]), _cell(panel["theory"])]
+        line += [_cell(raw.get("rmse")), _cell(raw.get("ratio"), 3)]
+        line += [_cell(panel["rmse"]), _cell(panel["bias"], signed=True)]
+        if plain_share:
+            line.append(_cell(by_answer["undebiased"]["rmse"]))
+        grid.append([*line, _cell(raw.get("worst")), _cell(panel["worst"])])
+    return plain_table(head, grid)
+
+
+def sweep_text(sweep: Sweep) -> str:
+    """A line for each release and rho."""
+    head = ["release", "rho", "theory", "raw RMSE", "panel RMSE", "undebiased RMSE"]
+    grid = []
+    for same in zip(*(evaluation.releases for evaluation in sweep.evaluations), strict=True):
+        for errors in same:
+            errors_of = {c.answer: f"{c.rmse:.1f}" for c in errors.cells}
+            line = [errors.release, f"{float(Fraction(errors.rho)):g}"]
+            line += [f"{errors.cells[0].theory:.1f}", errors_of["raw"], errors_of["panel"]]
+            grid.append([*line, errors_of.get("undebiased", "-")])
+    return f"{WARNING}\nRMSE over all cells, in people\n\n{plain_table(head, grid)}"
+
+
+def _cell(value: float | None, digits: int = 1, signed: bool = False) -> str:
+    if value is None:
+        return "-"
+    return f"{value:+.{digits}f}" if signed else f"{value:.{digits}f}"
