@@ -262,6 +262,29 @@ def test_the_command_does_not_load_plotting():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     loaded = set(done.stdout.split())
-    assert "stream_dp.services.commands.operator" in loaded
+    assert "stream_dp.services.commands.run" in loaded
     assert not {n for n in loaded if n.split(".")[0] in EXTRAS}
     assert "stream_dp.evaluation.panels.repeat" not in loaded
+
+
+# A process imports what stands in services/, and no other process.
+PROCESSES = [f"stream_dp.services.{folder}" for folder in ("releaser", "synthesizer", "demo")]
+
+
+@pytest.mark.parametrize("process", PROCESSES)
+def test_no_process_imports_another_or_a_command(process):
+    others = {"stream_dp.services.commands", *PROCESSES} - {process}
+    for name in modules(process):
+        assert not [f for f in ours(name) for o in others if f == o or f.startswith(f"{o}.")], name
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_command_imports_another_or_the_command_line(name):
+    others = {"stream_dp.services.cli", *COMMANDS} - {name, "stream_dp.services.commands"}
+    assert not ours(name) & others
+
+
+def test_only_a_command_imports_a_process():
+    for name in modules("stream_dp.services"):
+        if not name.startswith(("stream_dp.services.commands", *PROCESSES)):
+            assert not [f for f in ours(name) if f.startswith(tuple(PROCESSES))], name

@@ -26,9 +26,10 @@ from stream_dp.study import Run
 
 from ..deployment import Deployment
 from ..files import writing
+from ..markers import send_close_markers
 from ..output import Output
-from . import operator
-from . import send as sending
+from ..releaser.setup import releaser_of
+from ..reports import send_table
 
 SEED = 2021  # of the simulated households, never of the noise
 PERSON, ATTRIBUTE = "household", "poverty"
@@ -37,7 +38,11 @@ _RUN = Run(log="sqlite:poverty.db", public="sqlite:poverty-public.db")
 _NO_PAGE = "index.html was not drawn: it needs matplotlib; pip install 'stream-dp[plot]'"
 
 
-def demo(options: argparse.Namespace) -> Output:
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--out", type=Path, default=Path("stream-dp-demo"), metavar="DIR")
+
+
+def run(options: argparse.Namespace) -> Output:
     from stream_dp.evaluation import simulate
 
     out: Path = options.out
@@ -99,9 +104,9 @@ def _release(deployment: Deployment, table: Path) -> None:
             # The other months' columns are renamed to no period, and so left out.
             others = {name: "" for name in labels if name != label}
             how = TableLayout(PERSON, attribute=ATTRIBUTE, columns=others)
-            sending.deliver(deployment, table, how, quiet=True)
-            operator.mark(deployment, number)
-            operator.releaser(deployment).run(until_idle=True)
+            send_table(deployment, table, how, quiet=True)
+            send_close_markers(deployment, number)
+            releaser_of(deployment).run(until_idle=True)
 
 
 def _page(public: PublicLog, months: Symbols, path: Path) -> Path | None:

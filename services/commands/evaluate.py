@@ -25,9 +25,10 @@ from stream_dp.study.groups import BatchRelease
 from ..deployment import Deployment
 from ..files import writing
 from ..groups.members import Members
+from ..groups.tables import roster_from_files
+from ..known_panel import known_panel, known_panel_and_members
+from ..options import group_columns, layout, study_file, table_columns
 from ..output import Output
-from .groups import from_files
-from .send import joined, layout, truth
 
 if TYPE_CHECKING:
     from stream_dp.evaluation.data_sets.households import Heard
@@ -39,7 +40,31 @@ REPETITIONS, FITS = 200, 5
 Panel = Mapping[str, NDArray[np.uint8]]
 
 
-def evaluate(options: argparse.Namespace) -> Output:
+def options(parser: argparse.ArgumentParser) -> None:
+    study_file(parser)
+    parser.add_argument("truth", type=Path, metavar="TRUTH")
+    words = "runs of each mechanism; 200 by default, 5 of batch releases"
+    parser.add_argument("--repetitions", type=int, metavar="R", help=words)
+    parser.add_argument("--scales", metavar="X,...", help="repeat it with every rho times X")
+    parser.add_argument(
+        "--compare", action="store_true", help="every form of each release against the paper's"
+    )
+    parser.add_argument("--simulated", action="store_true", help="of --compare: TRUTH is simulated")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, metavar="DIR", help="for figures, table and JSON")
+    table_columns(parser)
+    words = "where the study releases groups with their members"
+    groups = parser.add_argument_group("groups", words)
+    groups.add_argument("--groups", type=Path, metavar="FILE", help="a row for each group")
+    groups.add_argument(
+        "--members", type=Path, metavar="FILE", help="a row for each member, who is in TRUTH"
+    )
+    group_columns(groups, "--members")
+    words = "judge the population at this period's close; at the last due one by default"
+    groups.add_argument("--at", metavar="PERIOD", help=words)
+
+
+def run(options: argparse.Namespace) -> Output:
     study = Deployment.load(options.study).study
     scales = _scales(options.scales)
     _check(study, options)
@@ -51,10 +76,10 @@ def evaluate(options: argparse.Namespace) -> Output:
     if study.batches:
         kinds.require_available(batch.kind for batch in study.batches)
         key = options.group, options.member_group or options.group, options.person
-        roster = from_files(study, options.groups, options.members, *key)
-        known, members = joined(study, options.truth, layout(options), roster)
+        roster = roster_from_files(study, options.groups, options.members, *key)
+        known, members = known_panel_and_members(study, options.truth, layout(options), roster)
     else:
-        known = truth(study, options.truth, layout(options))
+        known = known_panel(study, options.truth, layout(options))
     results: dict[str, Any] = {}
     if study.releases:
         results |= _continual(study, known, scales, options)
@@ -193,7 +218,7 @@ def _compared(study: Study, options: argparse.Namespace) -> Output:
 
     found = compare(
         study,
-        truth(study, options.truth, layout(options)),
+        known_panel(study, options.truth, layout(options)),
         options.repetitions or REPETITIONS,
         seed=options.seed,
         data=options.truth.name,

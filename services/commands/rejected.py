@@ -16,6 +16,7 @@ from stream_dp.study import Study
 
 from ..dead_letters import SOURCE, cells_of
 from ..deployment import Deployment
+from ..options import study_file
 from ..output import Output
 from ..topics import DEAD_LETTERS
 
@@ -31,7 +32,11 @@ class Where(NamedTuple):
     file: str
 
 
-def rejected(options: argparse.Namespace) -> Output:
+def options(parser: argparse.ArgumentParser) -> None:
+    study_file(parser)
+
+
+def run(options: argparse.Namespace) -> Output:
     deployment = Deployment.load(options.study)
     seen: set[object] = set()
     places: dict[Reason, Counter[Where]] = {reason: Counter() for reason in REASONS}

@@ -65,6 +65,11 @@ def keep_all(study: Study, certificate: AnyCertificate, table: str) -> bool:
     return True
 
 
+def keep_none(study: Study, certificate: AnyCertificate, table: str) -> bool:
+    """Keep no table of any release, only what the certificates say."""
+    return False
+
+
 def refusal(message: Message, why: str) -> Inconsistent:
     return Inconsistent(f"public log: message {message.index}: {why}")
 

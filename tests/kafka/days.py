@@ -16,11 +16,11 @@ from kit.panels import Noiseless, decided, raw, secrets_fixed
 
 from stream_dp.log.base import Log, Record, Stored
 from stream_dp.services import journal
-from stream_dp.services.commands.operator import releaser
 from stream_dp.services.dead_letters import reasons_of
 from stream_dp.services.deployment import Deployment
 from stream_dp.services.journal import Entry
 from stream_dp.services.markers import close_marker
+from stream_dp.services.releaser.setup import releaser_of
 from stream_dp.services.topics import DEAD_LETTERS, REPORTS
 
 PEOPLE = [f"person-{i:02d}" for i in range(30)]
@@ -137,7 +137,7 @@ class Days:
         """Run in this process until nothing is left to do, without noise."""
         with pytest.MonkeyPatch.context() as patch:
             secrets_fixed(patch)
-            process = releaser(self.setting)
+            process = releaser_of(self.setting)
             with closing(process.log), closing(process.public):
                 for name, value in {"source": Noiseless(), **how}.items():
                     setattr(process, name, value)

@@ -29,7 +29,7 @@ import pytest
 from kit.panels import Noiseless, secrets_fixed
 
 import stream_dp.log.kafka
-import stream_dp.services.commands.operator as operator
+import stream_dp.services.commands.run
 import stream_dp.services.journal
 from stream_dp.services.cli import main
 from stream_dp.services.journal import Entry
@@ -75,7 +75,7 @@ class Life:
     def live(self) -> int:
         signal.alarm(MOST_SECONDS)
         secrets_fixed(pytest.MonkeyPatch())
-        made = operator.releaser
+        made = stream_dp.services.commands.run.releaser_of
 
         def releaser(*given: Any, **named: Any) -> Releaser:
             process = made(*given, **named)
@@ -85,7 +85,7 @@ class Life:
                 _publish_first(process)
             return process
 
-        operator.releaser = releaser
+        stream_dp.services.commands.run.releaser_of = releaser
         stream_dp.log.kafka.Producer = _producer(self)
         return main(["run", self.order["study"]])
 

@@ -18,9 +18,9 @@ from days import Days
 from kit.listeners import ask, until
 
 from stream_dp.log.topics import Topics
-from stream_dp.services.commands.operator import releaser
 from stream_dp.services.releaser.facts import SILENCE
 from stream_dp.services.releaser.listen import listening
+from stream_dp.services.releaser.setup import releaser_of
 
 SCHEDULE = 'close = "schedule"\nzone = "UTC"\nat = 06:00:00\ngrace = "1h"\ndelay = "1h"'
 
@@ -69,7 +69,7 @@ def test_not_ready_while_the_broker_does_not_answer(
     days = Days.on_kafka(tmp_path, own.address, f"r-{uuid.uuid4().hex[:12]}", 5, close=close)
     there, ended = threading.Event(), threading.Event()
     step = "committed" if close == SCHEDULE else "recovered"
-    process = releaser(days.setting)
+    process = releaser_of(days.setting)
     if close == SCHEDULE:
         now = days.setting.study.periods.close_time(1) or 0.0
         process.clock = lambda: now
@@ -107,7 +107,7 @@ def test_not_ready_while_the_broker_does_not_answer(
 def test_ready_while_nothing_happens(own: Broker, tmp_path: Path) -> None:
     """Longer than the silence that ends readiness, waiting for a scheduled time."""
     days = Days.on_kafka(tmp_path, own.address, f"r-{uuid.uuid4().hex[:12]}", 5, close=SCHEDULE)
-    process = releaser(days.setting)
+    process = releaser_of(days.setting)
     now = days.setting.study.periods.close_time(1) or 0.0
     process.clock = lambda: now
     there = threading.Event()

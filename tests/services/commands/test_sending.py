@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from stream_dp.errors import UserError
 from stream_dp.population import tables as table
 from stream_dp.population.tables import TableLayout
-from stream_dp.services.commands.send import encoded
+from stream_dp.services.reports import encoded_reports
 from stream_dp.studyfile import parse_study
 
 STUDY = parse_study(
@@ -139,7 +139,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def sent(folder: Path, form: Form, rows: Sequence[Sequence[Any]]) -> Counter[tuple[str, bytes]]:
     path = form.write(folder, rows)
     return Counter(
-        record for batch in encoded(path, STUDY, form.layout, quiet=True) for record in batch
+        record
+        for batch in encoded_reports(path, STUDY, form.layout, quiet=True)
+        for record in batch
     )
 
 

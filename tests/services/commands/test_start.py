@@ -60,11 +60,8 @@ def test_every_command_is_there() -> None:
     )
     assert len(commands.choices) == 17
     for name, parser in commands.choices.items():
-        run = parser.get_default("command")
-        module, function = run.target.split(".")
-        assert callable(
-            getattr(import_module(f"stream_dp.services.commands.{module}"), function)
-        ), name
+        module = import_module(f"stream_dp.services.commands.{name}")
+        assert parser.get_default("command") is module.run, name
 
 
 def refusal(capsys: pytest.CaptureFixture[str]) -> dict[str, object]:

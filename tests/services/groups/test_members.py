@@ -14,10 +14,11 @@ import pytest
 from stream_dp.errors import UserError
 from stream_dp.population.tables import TableLayout
 from stream_dp.services.cli import main
-from stream_dp.services.commands.groups import from_files
-from stream_dp.services.commands.send import encoded, joined
 from stream_dp.services.deployment import Deployment
+from stream_dp.services.groups.tables import roster_from_files
+from stream_dp.services.known_panel import known_panel_and_members
 from stream_dp.services.releaser import recovery
+from stream_dp.services.reports import encoded_reports
 
 RULE = 'ids = { trim = true, case = "fold", unicode = "NFC" }\n'
 STUDY = """
@@ -93,7 +94,7 @@ FLOATS = pa.array([10_000_000_001.0, 10_000_000_002.0, 10_000_000_003.0, 0.5])
 )
 def test_float_ids_are_refused(tables: dict[str, Any], where: str, tmp_path: Path) -> None:
     with pytest.raises(UserError) as fault:
-        from_files(study(), *written(tmp_path, **tables), "home", "home", "person")
+        roster_from_files(study(), *written(tmp_path, **tables), "home", "home", "person")
     (line,) = fault.value.lines
     assert where in line
     assert "holds floats (double)" in line
@@ -104,7 +105,7 @@ def test_ids_are_those_of_reports(tmp_path: Path) -> None:
         (["007", "7", "1e3", " x"], ["007", " x", "7", "1e3"]),
         ([7, 2**60, 8, 9], ["7", "9", str(2**60), "8"]),
     ):
-        roster = from_files(study(), *written(tmp_path, persons), "home", "home", "person")
+        roster = roster_from_files(study(), *written(tmp_path, persons), "home", "home", "person")
         assert sorted(roster.persons) == sorted(expected)
 
 
@@ -115,7 +116,9 @@ def test_one_odd_value_of_a_group_leaves_the_others_whole(tmp_path: Path) -> Non
     groups = {**GROUPS, "region": [1.0, 2.0, 1.5]}
     files = written(tmp_path, list("abcd"), groups=groups)
     with pytest.raises(UserError) as fault:
-        from_files(Deployment.load(Path("numbers.toml")).study, *files, "home", "home", "person")
+        roster_from_files(
+            Deployment.load(Path("numbers.toml")).study, *files, "home", "home", "person"
+        )
     assert fault.value.lines == (
         f"{files[0]}: 1 rows with an undeclared or empty 'region', the first in row 3 below the"
         " header",
@@ -132,9 +135,9 @@ def test_one_odd_value_of_a_group_leaves_the_others_whole(tmp_path: Path) -> Non
 )
 def test_members_are_compared_by_the_rule(persons: list[str], told: str, tmp_path: Path) -> None:
     files = written(tmp_path, persons)
-    assert len(from_files(study(), *files, "home", "home", "person").persons) == 4
+    assert len(roster_from_files(study(), *files, "home", "home", "person").persons) == 4
     with pytest.raises(UserError) as fault:
-        from_files(study(RULE), *files, "home", "home", "person")
+        roster_from_files(study(RULE), *files, "home", "home", "person")
     (line,) = fault.value.lines
     assert told in line
 
@@ -155,26 +158,28 @@ def test_a_table_that_was_sent_before_the_rule_was_declared_is_checked_again(
 
 def test_members_and_reports_meet_by_the_rule(tmp_path: Path) -> None:
     """In `evaluate`, as in a study that runs: the truth of everybody who is in the table."""
-    roster = from_files(
+    roster = roster_from_files(
         study(RULE), *written(tmp_path, ["Ann", "BEA", "Ce\u0301", "dan"]), "home", "home", "person"
     )
     truth = tmp_path / "truth.csv"
     rows = [f"{p},2021-0{n},1" for p in ("ann", " bea", "c\u00e9", "DAN") for n in (1, 2)]
     truth.write_text("\n".join(["person,period,work", *rows]) + "\n", "utf-8")
-    panel, members = joined(study(RULE), truth, TableLayout(), roster)
+    panel, members = known_panel_and_members(study(RULE), truth, TableLayout(), roster)
     assert panel["work"].sum() == 8
     assert panel["work"][members.slots].sum() == 8
     with pytest.raises(UserError, match="4 of 4 members of groups are not in it"):
-        joined(study(), truth, TableLayout(), roster)
+        known_panel_and_members(study(), truth, TableLayout(), roster)
 
 
 def test_a_key_is_the_same_for_every_spelling(tmp_path: Path) -> None:
     """So that all reports of a person lie in one partition, where the last value wins."""
     table = tmp_path / "reports.csv"
     table.write_text("person,period,work\nAnn ,2021-01,1\nann,2021-01,0\n")
-    sent = [record for batch in encoded(table, study(RULE), TableLayout()) for record in batch]
+    sent = [
+        record for batch in encoded_reports(table, study(RULE), TableLayout()) for record in batch
+    ]
     assert [key for key, _ in sent] == ["ann", "ann"]
     assert b'"Ann "' in sent[0][1]
-    plain = [record for batch in encoded(table, study(), TableLayout()) for record in batch]
+    plain = [record for batch in encoded_reports(table, study(), TableLayout()) for record in batch]
     assert [key for key, _ in plain] == ["Ann ", "ann"]
     assert [value for _, value in plain] == [value for _, value in sent]

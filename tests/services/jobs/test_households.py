@@ -22,9 +22,9 @@ from kit.killed import in_memory
 from stream_dp.client import PublicLog
 from stream_dp.release.data_sets import DataSet
 from stream_dp.services.cli import main
-from stream_dp.services.commands.jobs import worker_command
 from stream_dp.services.deployment import Deployment
 from stream_dp.services.releaser.listen import listening
+from stream_dp.services.releaser.setup import worker_command
 
 pytest.importorskip("jax")
 

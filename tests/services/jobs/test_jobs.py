@@ -35,12 +35,12 @@ from stream_dp.errors import Inconsistent, UserError
 from stream_dp.release.panels import TOPIC
 from stream_dp.services import journal
 from stream_dp.services.cli import main
-from stream_dp.services.commands.jobs import worker_command
 from stream_dp.services.groups.roster import Roster, send_roster
 from stream_dp.services.jobs.progress import Progress
 from stream_dp.services.jobs.records import progress_record, result_records
 from stream_dp.services.markers import close_marker
 from stream_dp.services.releaser.listen import ConfidentialMetrics
+from stream_dp.services.releaser.setup import worker_command
 from stream_dp.services.topics import RESULTS
 
 FAILS = ["-c", "import sys; sys.exit(7)"]

@@ -16,7 +16,7 @@ from kit.killed import in_memory
 from stream_dp.log.base import Record
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.services.cli import main
-from stream_dp.services.commands.jobs import _Bar
+from stream_dp.services.commands.worker import _Bar
 from stream_dp.services.jobs.progress import Progress, duration
 from stream_dp.services.jobs.records import JobBoard, progress_record
 from stream_dp.services.synthesizer.transcript import LogTranscript

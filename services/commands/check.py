@@ -1,0 +1,18 @@
+"""`stream-dp check`: the plan of a study file that is valid."""
+
+from __future__ import annotations
+
+import argparse
+
+from ..deployment import Deployment
+from ..options import study_file
+from ..output import Output
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    study_file(parser)
+
+
+def run(options: argparse.Namespace) -> Output:
+    made = Deployment.load(options.study).plan
+    return Output(made.as_dict(), made.text())

@@ -1,0 +1,56 @@
+"""`stream-dp estimate`: the answer to a query, with its standard error."""
+
+from __future__ import annotations
+
+import argparse
+
+from stream_dp.client import LEVEL
+from stream_dp.release.data_sets import BatchCertificate
+from stream_dp.release.published import AnyCertificate
+from stream_dp.study import Study
+
+from ..deployment import open_public
+from ..options import public_source
+from ..output import Output
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    public_source(parser)
+    parser.add_argument("release", nargs="?", metavar="RELEASE")
+    parser.add_argument("query", nargs="?", metavar="QUERY")
+    parser.add_argument("--period", help="as of this period; the last one by default")
+    unit = parser.add_mutually_exclusive_group()
+    unit.add_argument("--share", action="store_true", help="as a share of people (default)")
+    unit.add_argument("--count", action="store_true", help="as a number of people")
+
+
+def run(options: argparse.Namespace) -> Output:
+    def keep(study: Study, held: AnyCertificate, table: str) -> bool:
+        if isinstance(held, BatchCertificate) or options.query is None:
+            return False
+        return table == "measurements" or (table == "panel" and held.release == options.release)
+
+    public, _ = open_public(options.source, keep)
+    if options.query is None:
+        named = [options.release] if options.release else [r.name for r in public.study.releases]
+        asked = {name: public.queries(name) for name in named}
+        text = [f"{name}\n" + "\n".join(f"  {q}" for q in found) for name, found in asked.items()]
+        return Output(asked, "what can be asked, for example:\n" + "\n".join(text))
+    found = public.estimate(
+        options.release, options.query, options.period, count=bool(options.count)
+    )
+    digits = 1 if options.count else 5
+    low, high = found.interval
+    whom = "" if options.count or found.people == "declared" else f" {found.people}"
+    alone = found.sources == (options.release,)
+    sources = "" if alone else f" of {', '.join(found.sources)}"
+    text = [
+        f"{found.query} at {found.period} ({found.measure} of {public.study.unit}s{whom})",
+        f"  estimate        {found.value:.{digits}f}",
+        f"  standard error  {found.standard_error:.{digits}f}",
+        f"  {LEVEL:.0%} interval    {low:.{digits}f} to {high:.{digits}f}",
+        f"  panel's answer  {found.panel:.{digits}f}  (padding and repairs may bias it)",
+        f"  method          {found.method}, from measurements{sources} up to {found.through}",
+        "  errors are those of the privacy noise, not of sampling people",
+    ]
+    return Output(found.as_dict(), "\n".join(text))

@@ -1,0 +1,46 @@
+"""`stream-dp releases`: what has been published."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from stream_dp.release.panels import PanelCertificate
+from stream_dp.release.published import keep_none
+
+from ..deployment import open_public
+from ..options import public_source
+from ..output import Output
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    public_source(parser)
+
+
+def run(options: argparse.Namespace) -> Output:
+    public, _ = open_public(options.source, keep_none)
+    study = public.study
+    listed: list[dict[str, Any]] = [
+        {
+            "release": held.release,
+            "period": held.period,
+            "kind": held.kind,
+            "rows": held.rows if isinstance(held, PanelCertificate) else held.people,
+            "rho": str(held.rho),
+            "rho_spent": str(held.rho_spent),
+            "epsilon_spent": held.epsilon_spent,
+            "hash": release.message.hash,
+        }
+        for release in public.published
+        for held in [release.certificate]
+    ]
+    data = {"study": study.name, "study_hash": study.hash, "releases": listed, "head": public.head}
+    lines = [f"{'release':<20} {'period':<10} {'rows':>9} {'rho':>12} {'eps so far':>10}  hash"]
+    lines += [
+        f"{x['release']:<20} {x['period']:<10} {x['rows']:>9} {float(r.certificate.rho):>12.6g} "
+        f"{float(x['epsilon_spent']):>10.3f}  {x['hash'][:16]}"
+        for x, r in zip(listed, public.published, strict=True)
+    ]
+    words = " ".join(study.description.split())
+    about = f"study {study.name}" + (f": {words}" if words else "")
+    return Output(data, "\n".join([about, *lines, f"head {public.head}"]))

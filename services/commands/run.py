@@ -1,0 +1,60 @@
+"""`stream-dp run`: the releaser, until the horizon or a signal."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import signal
+import sys
+import threading
+import time
+from contextlib import ExitStack
+
+from stream_dp.log.message import rfc3339_utc
+
+from ..deployment import Deployment
+from ..options import study_file
+from ..output import JOB_FAILED, Output, say
+from ..releaser.setup import releaser_of
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    study_file(parser)
+    parser.add_argument("--until-idle", action="store_true", help="stop when nothing is left to do")
+    words = "the logs' files were moved or restored, and NO other copy of them goes on: two would"
+    words += " draw noise for the same periods, and the guarantee would be lost"
+    parser.add_argument("--moved", action="store_true", help=words)
+
+
+def run(options: argparse.Namespace) -> Output:
+    deployment = Deployment.load(options.study)
+    stop = threading.Event()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(name, lambda *_: stop.set())
+    tell = _tell_json if options.json else say
+    process = releaser_of(deployment, tell=tell, stop=stop)
+    process.moved = options.moved
+    # What was imported lives as long as the service: let the collector never look at it again.
+    gc.freeze()
+    with ExitStack() as stack:
+        stack.callback(process.public.close)
+        stack.callback(process.log.close)
+        for address, public in (
+            (deployment.run.listen, False),
+            (deployment.run.listen_public, True),
+        ):
+            if address is not None:
+                from ..releaser.listen import listening
+
+                stack.enter_context(listening(address, process.facts, public=public))
+        done = process.run(until_idle=options.until_idle)
+    failed = any(held.state == "failed" for held in process.facts.jobs.values())
+    code = JOB_FAILED if failed and options.until_idle else 0
+    return Output({"horizon_reached": done}, "", code)
+
+
+def _tell_json(line: str) -> None:
+    """A line for the operator as JSON, on standard error; never a count or a value."""
+    held = {"time": rfc3339_utc(time.time()), "message": line}
+    print(json.dumps(held), file=sys.stderr, flush=True)

@@ -1,0 +1,119 @@
+"""`stream-dp status`: the open period, the last release, the budget. CONFIDENTIAL."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from typing import Any
+
+from stream_dp.errors import Inconsistent
+from stream_dp.log.base import Log, Missing
+from stream_dp.privacy.ledger import Ledger
+from stream_dp.release.panels import TOPIC
+
+from .. import journal, place
+from ..deployment import Deployment
+from ..groups.roster import has_table
+from ..jobs.states import job_states
+from ..journal import Entry
+from ..markers import has_close_markers
+from ..options import study_file
+from ..output import Output
+from ..topics import REPORTS
+
+_LOOK = 5.0  # seconds that `status` looks for a close among what is not read yet
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    study_file(parser)
+
+
+def run(options: argparse.Namespace) -> Output:
+    deployment = Deployment.load(options.study)
+    made, study = deployment.plan, deployment.study
+    labels = study.periods.labels
+    entries: list[journal.Entry] = []
+    ledger: Ledger | None = None
+    given: bool | None = False
+    strange: str | None = None
+    try:
+        with closing(deployment.log(readonly=True)) as log:
+            with suppress(Missing):  # before the first run, when reports and closes may be there
+                entries = journal.read(log)
+            ledger = (
+                journal.check_journal(entries, made, log.describe(REPORTS)) if entries else None
+            )
+            if study.periods.close == "marker":
+                given = has_close_markers(log, entries, _LOOK)
+            strange = _strange(deployment, entries, log)
+    except Missing:
+        pass
+    if not entries:
+        deployment.check_unpublished()
+    last = journal.closes(entries)[-1] if entries else None
+    number = last.number if last else 0
+    waits = "nothing: the horizon is reached"
+    if number < len(labels):
+        waits = f"stream-dp close {options.study} {labels[number]}"
+        if study.periods.close != "marker":
+            waits = "its scheduled close"
+        elif given is None:
+            waits += ", unless that was given among what is not read yet"
+        elif given:
+            waits = f"stream-dp run {options.study}: the close was given, and is not read yet"
+    spent = ledger.spent if ledger else 0
+    data: dict[str, Any] = {
+        "confidential": True,
+        "study": study.name,
+        "begun": bool(entries),
+        "moved": strange is not None,
+        "open_period": labels[number] if number < len(labels) else None,
+        "waits_for": waits,
+        "last_closed": labels[number - 1] if number else None,
+        "rho_spent": str(spent),
+        "rho_total": str(study.rho),
+        "cells_at_last_cut": last.message.head.get("accounting") if last else None,
+    }
+    cells = data["cells_at_last_cut"]
+    text = [
+        "CONFIDENTIAL",
+        f"study {study.name}: " + ("begun" if entries else "not begun; 'stream-dp run' begins it"),
+        f"open period: {data['open_period'] or 'none'}, waits for {waits}",
+        f"last closed: {data['last_closed'] or 'none'}",
+        f"budget: rho {float(spent):.6g} of {float(study.rho):.6g} spent",
+    ]
+    if strange is not None:
+        text.append(strange)
+    if study.batches:
+        sent = entries or has_table(deployment)
+        data["groups_sent"] = bool(sent)
+        if not sent:
+            text.append(f"groups: none sent; stream-dp groups {options.study} GROUPS MEMBERS")
+    held = job_states(deployment, entries)
+    if held:
+        data["jobs"] = held
+        text += [f"job {job['id']}: {job['words']}" for job in held]
+    if cells:
+        rejected = sum(cells["rejected"].values())
+        text.append(
+            f"cells up to the last cut: {cells['received']} received = "
+            f"{cells['accepted']} accepted + {cells['superseded']} superseded + "
+            f"{rejected} rejected + {cells['pending']} pending"
+        )
+    return Output(data, "\n".join(text))
+
+
+def _strange(deployment: Deployment, entries: Sequence[Entry], log: Log) -> str | None:
+    """Why `run` would refuse the logs' files as copies; None where it would not."""
+    file = str(deployment.path)
+    try:
+        place.check_place(entries, log, file)
+        with closing(deployment.public(readonly=True)) as public:
+            published = bool(public.read(TOPIC, {0: 0}, 1, 0).records)
+            place.placed_entry(entries, log, public, published=published, moved=False, file=file)
+    except Missing:
+        return None
+    except Inconsistent as error:
+        return error.lines[0]
+    return None

@@ -1,0 +1,31 @@
+"""`stream-dp topics`: makes the topics of a study, or checks those there are."""
+
+from __future__ import annotations
+
+import argparse
+from contextlib import closing
+
+from stream_dp.errors import UserError
+
+from ..deployment import Deployment
+from ..options import study_file
+from ..output import Output
+from ..topics import topics_of
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    study_file(parser)
+
+
+def run(options: argparse.Namespace) -> Output:
+    deployment = Deployment.load(options.study)
+    private, public = topics_of(deployment.study, deployment.run.partitions)
+    lines, problems = [], []
+    with closing(deployment.log()) as log, closing(deployment.public()) as published:
+        for held, wanted in ((log, private), (published, public)):
+            held.create(wanted)
+            problems += held.faults(wanted)
+            lines += [f"{name}: as it must be" for name in wanted]
+    if problems:
+        raise UserError(problems)
+    return Output({"topics": [*private, *public]}, "\n".join(lines))

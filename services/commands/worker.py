@@ -1,0 +1,101 @@
+"""`stream-dp worker`: makes the data sets of batch jobs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import threading
+from contextlib import ExitStack, closing, suppress
+from typing import Any, TextIO
+
+from tqdm import tqdm
+
+from stream_dp.errors import UserError
+from stream_dp.log.base import Log, Missing
+
+from .. import journal, place
+from ..deployment import Deployment
+from ..jobs.progress import Progress
+from ..options import study_file
+from ..output import JOB_FAILED, Output
+from ..synthesizer.worker import Worker
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    study_file(parser)
+    parser.add_argument("--until-idle", action="store_true", help="stop when no job is open")
+    parser.add_argument("--attached", action="store_true", help=argparse.SUPPRESS)
+
+
+def run(options: argparse.Namespace) -> Output:
+    deployment = Deployment.load(options.study)
+    if not deployment.study.batches:
+        raise UserError(f"{options.study}: declares no batch release, so there is nothing to do")
+    stop = threading.Event()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(name, lambda *_: stop.set())
+    with ExitStack() as stack:
+        if options.attached:
+            threading.Thread(target=_end_with_parent, daemon=True).start()
+        # A releaser reads what an attached worker says on standard error.
+        bar = stack.enter_context(_Bar(sys.stdout if options.attached else sys.stderr))
+        log = stack.enter_context(closing(deployment.log()))
+        if not options.attached:
+            _known_file(deployment, log)
+        process = Worker(deployment.study, log, deployment.snapshots, stop=stop)
+        process.tell = (lambda line: None) if options.attached else bar.tell
+        process.on_progress = bar.show
+        process.run(until_idle=options.until_idle)
+    # A releaser beside it reads of failures in the topics.
+    failed = process.failed and options.until_idle and not options.attached
+    return Output({"stopped": stop.is_set()}, "", JOB_FAILED if failed else 0)
+
+
+def _known_file(deployment: Deployment, log: Log) -> None:
+    """Raises Inconsistent for a copied file: a worker beside the original draws the same rounds."""
+    with suppress(Missing):
+        if log.place:
+            place.check_place(journal.read(log), log, str(deployment.path))
+
+
+def _end_with_parent() -> None:
+    """Nothing is lost by that: the rounds so far are in the transcript."""
+    while os.read(sys.stdin.fileno(), 1024):
+        pass
+    os._exit(0)
+
+
+class _Bar:
+    """One line on a terminal: the job at hand, its round, its error, the time left."""
+
+    def __init__(self, file: TextIO | None = None) -> None:
+        self._file = file
+        self._bar: tqdm[Any] | None = None
+        self._job = ""
+
+    def __enter__(self) -> _Bar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+    def tell(self, line: str) -> None:
+        with tqdm.external_write_mode():
+            print(line, flush=True)
+
+    def show(self, told: Progress) -> None:
+        if self._bar is None or told.job != self._job:
+            self.__exit__()
+            # The worker's own guess of the time left: the first rounds also compile programs.
+            form = "|{bar:20}| {desc}"
+            how: dict[str, Any] = {"bar_format": form, "disable": None, "file": self._file}
+            self._bar = tqdm(total=told.rounds, desc=told.job, **how)
+            self._job = told.job
+        self._bar.n = told.done
+        self._bar.set_description_str(f"{told.job}: {told.words}")
+        if told.done == told.rounds:
+            self.__exit__()
