@@ -17,9 +17,9 @@ from stream_dp.population.tables import TableLayout
 from stream_dp.privacy.noise import SeededNoise, SystemNoise
 from stream_dp.study import Study
 
-from .commands.send import encoded
 from .markers import close_marker
 from .releaser.releaser import Releaser
+from .reports import encoded_reports
 from .snapshots import Snapshots
 from .topics import CLOCK, REPORTS
 
@@ -59,7 +59,7 @@ def run_study(
         table = folder / "reports.parquet"
         pyarrow.parquet.write_table(reports, table)
         log.create({REPORTS: 1})
-        for batch in encoded(table, study, TableLayout(attribute=attribute), quiet=True):
+        for batch in encoded_reports(table, study, TableLayout(attribute=attribute), quiet=True):
             log.append(Record(REPORTS, value, key.encode()) for key, value in batch)
         log.append([close_marker(study.periods.count, 0)])
         snapshots = Snapshots("snapshots", folder)

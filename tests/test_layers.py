@@ -284,7 +284,8 @@ def test_no_command_imports_another_or_the_command_line(name):
     assert not ours(name) & others
 
 
-def test_only_a_command_imports_a_process():
+def test_only_a_command_or_a_script_imports_a_process():
+    may = ("stream_dp.services.commands", "stream_dp.services.script", *PROCESSES)
     for name in modules("stream_dp.services"):
-        if not name.startswith(("stream_dp.services.commands", *PROCESSES)):
+        if not name.startswith(may):
             assert not [f for f in ours(name) if f.startswith(tuple(PROCESSES))], name
