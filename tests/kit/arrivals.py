@@ -10,6 +10,33 @@ from stream_dp.studyfile import parse_study
 KEY = bytes(range(32))
 PERIODS = ("2001", "2002", "2003", "2004")
 
+STUDY_FILE = """
+[study]
+name = "fuzz"
+unit = "person"
+neighbours = "replace_one"
+rho = 1
+delta = 1e-6
+[study.periods]
+first = 2001
+every = "year"
+count = 2
+[study.population]
+size = 5
+[attributes.a]
+values = [0, 1]
+missing = 0
+[attributes.b]
+values = ["x", "y"]
+missing = "absent"
+[[releases]]
+name = "w"
+kind = "window"
+attribute = "a"
+width = 1
+rho = 1
+"""
+
 
 def make_study(size=None):
     """Three attributes with the three missing rules; a window and a total of each."""

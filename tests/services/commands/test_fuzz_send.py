@@ -6,7 +6,7 @@ import uuid
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from kit.arrivals import KEY, check_balance
+from kit.arrivals import KEY, STUDY_FILE, check_balance
 
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.population import Population
@@ -16,34 +16,6 @@ from stream_dp.services import cli
 from stream_dp.services.topics import REPORTS
 from stream_dp.studyfile import load_study
 
-# Tables through the command.
-
-STUDY_FILE = """
-[study]
-name = "fuzz"
-unit = "person"
-neighbours = "replace_one"
-rho = 1
-delta = 1e-6
-[study.periods]
-first = 2001
-every = "year"
-count = 2
-[study.population]
-size = 5
-[attributes.a]
-values = [0, 1]
-missing = 0
-[attributes.b]
-values = ["x", "y"]
-missing = "absent"
-[[releases]]
-name = "w"
-kind = "window"
-attribute = "a"
-width = 1
-rho = 1
-"""
 cell_text = st.sampled_from(["0", "1", "x", "y", "", "2001", "2002", "p1", "p2"]) | st.text(
     st.characters(exclude_categories=["Cs"]), max_size=5
 )

@@ -1,94 +1,18 @@
 """The whole service: received = accepted + superseded + rejected + pending."""
 
-import json
-import threading
 import uuid
 
 import pytest
+from arrivals_served import SECRET, Service, balanced, secret_reports
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from kit.arrivals import BOUNDED, OPEN, PERIODS, any_value, people, raw, report_bytes, wild
+from kit.arrivals import BOUNDED, OPEN, PERIODS, raw, report_bytes
 
 from stream_dp.client import PublicLog
 from stream_dp.log.base import Record
-from stream_dp.log.sqlite import SqliteLog
-from stream_dp.plan import plan_study
 from stream_dp.population.reports import REASONS
-from stream_dp.privacy.noise import SeededNoise
 from stream_dp.services.dead_letters import reasons_of
-from stream_dp.services.journal import read as read_journal
-from stream_dp.services.markers import close_marker
-from stream_dp.services.releaser.releaser import Releaser
-from stream_dp.services.snapshots import Snapshots
-from stream_dp.services.topics import DEAD_LETTERS, REPORTS
-
-# The whole service.
-
-
-class Service:
-    """A releaser on two files, with simulated noise."""
-
-    def __init__(self, folder, study, partitions=2):
-        folder.mkdir()
-        self.study, self.folder, self.partitions = study, folder, partitions
-        self.log = SqliteLog(folder / "log.db", timed=(REPORTS,))
-        self.public = SqliteLog(folder / "public.db", public=True)
-        # Durability is not what is tested here.
-        for log in (self.log, self.public):
-            log._db.execute("PRAGMA synchronous = OFF")
-        self.log.create({REPORTS: partitions})
-        self.lines = []
-
-    def close_logs(self):
-        self.log.close()
-        self.public.close()
-
-    def mark(self, number):
-        self.log.append(close_marker(number, p) for p in range(self.partitions))
-
-    def run(self):
-        return Releaser(
-            plan_study(self.study),
-            self.log,
-            self.public,
-            Snapshots("snapshots", self.folder),
-            self.partitions,
-            source=SeededNoise(1),
-            tell=self.lines.append,
-            stop=threading.Event(),
-        ).run(until_idle=True)
-
-    def letters(self):
-        letters, batch = [], None
-        while batch is None or not batch.at_end:
-            start = {0: 0} if batch is None else batch.next
-            batch = self.log.read(DEAD_LETTERS, start, 100_000, 0)
-            letters += batch.records
-        return letters
-
-    def accounting(self):
-        return read_journal(self.log)[-1].message.head["accounting"]
-
-
-def balanced(accounting):
-    return accounting["received"] == (
-        accounting["accepted"]
-        + accounting["superseded"]
-        + sum(accounting["rejected"].values())
-        + accounting["pending"]
-    )
-
-
-SECRET = "Zq7secret"
-secret_reports = st.fixed_dictionaries(
-    {
-        "person": people | st.just(SECRET) | wild,
-        "period": st.sampled_from([*PERIODS, SECRET, 2001]) | wild,
-        "values": st.dictionaries(
-            st.sampled_from(["a", "b", "c", SECRET]), any_value | st.just(SECRET), max_size=3
-        ),
-    }
-).map(lambda r: json.dumps(r).encode())
+from stream_dp.services.topics import REPORTS
 
 
 @pytest.mark.parametrize("study", [OPEN, BOUNDED], ids=["open", "bounded"])

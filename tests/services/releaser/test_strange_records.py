@@ -5,9 +5,10 @@ import sys
 import uuid
 
 import pytest
+from arrivals_served import Service, balanced, secret_reports
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_fuzz import KEY, OPEN, STUDY_FILE, Service, balanced, raw, report, secret_reports
+from kit.arrivals import KEY, OPEN, STUDY_FILE, raw, report_bytes
 
 from stream_dp.log.base import MAX_BATCH, Record, Stored, memory_bytes
 from stream_dp.log.sqlite import SqliteLog
@@ -58,7 +59,7 @@ def test_whatever_a_record_is_it_is_accounted_for(tmp_path, records):
 
 def test_a_damaged_record_in_the_file_is_one_rejected(tmp_path):
     service = Service(tmp_path / "s", OPEN, partitions=1)
-    row = (REPORTS, 0, 0, 5, "a key", report("p", a=1), b"\xc1")
+    row = (REPORTS, 0, 0, 5, "a key", report_bytes("p", a=1), b"\xc1")
     service.log._db.execute("INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?)", row)
     service.mark(1)
     assert service.run() is False
@@ -69,7 +70,7 @@ def test_a_damaged_record_in_the_file_is_one_rejected(tmp_path):
 def test_a_report_with_the_header_of_a_marker_is_a_report(tmp_path):
     service = Service(tmp_path / "s", OPEN, partitions=1)
     header = (("stream-dp-close", b"1"),)
-    service.log.append([Record(REPORTS, report("p", a=1), None, header)])
+    service.log.append([Record(REPORTS, report_bytes("p", a=1), None, header)])
     assert service.run() is False
     assert len(read_journal(service.log)) == 1
     service.mark(1)
@@ -89,7 +90,7 @@ def test_a_report_with_the_header_of_a_marker_is_a_report(tmp_path):
     ],
 )
 def test_a_report_over_its_declared_size_is_unreadable(how, fits):
-    value = report("p", a=1)
+    value = report_bytes("p", a=1)
     value += b" " * (how.get("value", 0) - len(value))
     headers = (("h", bytes(how["header"])),) if "header" in how else ()
     record = Stored(0, 0, 0, bytes(how.get("key", 0)), value, headers)
