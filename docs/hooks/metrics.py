@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 from prometheus_client.core import Metric
 
-from stream_dp.services.releaser.facts import Facts, Published
+from stream_dp.services.releaser.facts import Facts, PublicFacts
 from stream_dp.services.releaser.listen import ConfidentialMetrics, PublicMetrics
 from stream_dp.study import Study
 from stream_dp.studyfile import parse_study
@@ -53,7 +53,7 @@ def study() -> Study:
 
 def families() -> dict[str, list[Metric]]:
     """By listener, everything that a releaser in full work exports."""
-    facts = Facts(study(), published=Published(0, Fraction(0), 0.0))
+    facts = Facts(study(), published=PublicFacts(0, Fraction(0), 0.0))
     facts.released, facts.answered, facts.closed_accepted = 0, 0.0, 0
     facts.job("households-1", "running")
     return {
