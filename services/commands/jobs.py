@@ -10,7 +10,8 @@ from stream_dp.log.base import Missing
 
 from .. import journal
 from ..deployment import Deployment
-from ..jobs.records import JobBoard, operator_word
+from ..jobs.board import JobBoard
+from ..jobs.records import operator_word
 from ..jobs.states import job_states
 from ..options import study_file
 from ..output import Output

@@ -1,4 +1,4 @@
-"""How far a job is, as its worker tells."""
+"""How far a job is, as its worker reports."""
 
 from __future__ import annotations
 
@@ -21,26 +21,28 @@ class Progress:
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON, which knows no nan."""
-        held = asdict(self)
+        fields = asdict(self)
         for name in _UNKNOWN:
-            held[name] = float(held[name]) if math.isfinite(held[name]) else None
-        return held
+            fields[name] = float(fields[name]) if math.isfinite(fields[name]) else None
+        return fields
 
     @classmethod
-    def of(cls, held: dict[str, Any]) -> Progress:
+    def of(cls, fields: dict[str, Any]) -> Progress:
         """From what JSON holds. Raises KeyError, TypeError, ValueError for anything else."""
-        error, left = (math.nan if held[name] is None else float(held[name]) for name in _UNKNOWN)
-        return cls(str(held["job"]), int(held["done"]), int(held["rounds"]), error, left)
+        error, left = (
+            math.nan if fields[name] is None else float(fields[name]) for name in _UNKNOWN
+        )
+        return cls(str(fields["job"]), int(fields["done"]), int(fields["rounds"]), error, left)
 
     @property
     def words(self) -> str:
         """All on one line: the round, the error, the time left."""
-        found = f"round {self.done} of {self.rounds}"
+        words = f"round {self.done} of {self.rounds}"
         if math.isfinite(self.error):
-            found += f", error {self.error:.3g}"
+            words += f", error {self.error:.3g}"
         if math.isfinite(self.left):
-            found += f", {duration(self.left)} left"
-        return found
+            words += f", {duration(self.left)} left"
+        return words
 
 
 def duration(seconds: float) -> str:

@@ -9,8 +9,8 @@ from typing import Any
 
 from ..deployment import Deployment
 from ..journal import Entry
+from .board import JobBoard
 from .progress import duration
-from .records import JobBoard
 
 
 def job_states(deployment: Deployment, entries: Sequence[Entry]) -> list[dict[str, Any]]:

@@ -130,14 +130,14 @@ class Inputs:
             clock_module.sleep(timeout)
             self.ask()
             return Batch([], {}, True)
-        held = [self._rests.pop(p) for p in parts if p in self._rests]
-        if not held:
+        rests = [self._rests.pop(p) for p in parts if p in self._rests]
+        if not rests:
             asked = {p: self.positions[p] for p in parts}
             batch = self._log.read(REPORTS, asked, _BATCH, timeout)
             self._facts.answer()
             return batch
-        records = [record for rest in held for record in rest.records]
-        return Batch(records, {p: end for rest in held for p, end in rest.next.items()}, False)
+        records = [record for rest in rests for record in rest.records]
+        return Batch(records, {p: end for rest in rests for p, end in rest.next.items()}, False)
 
     def ask(self) -> None:
         """Where nothing is read for a while, see that the log answers. Raises LogError."""
@@ -147,23 +147,23 @@ class Inputs:
 
     def _take(self, batch: Batch, ends: Positions, replay: bool = False) -> None:
         """Decode and fold the records of a batch below the end of each partition; move there."""
-        taken: list[Stored] = []
+        reports: list[Stored] = []
         rests = {p: Batch([], {p: o}, False) for p, o in batch.next.items() if ends[p] < o}
         for record in batch.records:
             if record.offset >= ends[record.partition]:
                 rests[record.partition].records.append(record)
             elif record.value is not None or not closed_by(record):
-                taken.append(record)
-        cells, rejected = self._decoder.decode(taken, self.population.period)
+                reports.append(record)
+        cells, rejected = self._decoder.decode(reports, self.population.period)
         self._at("read")
         if rejected and not replay:
-            self._refuse((taken[r.place], r.cells) for r in rejected)
+            self._refuse((reports[r.place], r.cells) for r in rejected)
             self._at("dead-letters")
         self.population.fold(cells, rejected)
         self.positions.update(ends)
         room = MAX_BATCH // len(self.positions)
         self._rests.update({p: _first(rest, p, room) for p, rest in rests.items()})
-        self._facts.count(len(taken), self.population.accounting.as_dict())
+        self._facts.count(len(reports), self.population.accounting.as_dict())
 
     def _refuse(self, several: Iterable[tuple[Stored, dict[Reason, int]]]) -> None:
         """Dead letters, in writes of bounded size."""
@@ -179,18 +179,18 @@ class Inputs:
     def refuse(self, refused: Cells, reason: Reason) -> None:
         """Dead letters for cells that a close could not use, with their records."""
         counted = Tally(zip(refused.partition.tolist(), refused.offset.tolist(), strict=True))
-        wanted = sorted(counted)
-        while wanted:
-            part, first = wanted[0]
+        places = sorted(counted)
+        while places:
+            part, first = places[0]
             try:
                 batch = self._log.read(REPORTS, {part: first}, _BATCH, 0)
             except OutOfRange:
                 # The report itself has expired; where it was, and why it is refused, stays known.
                 batch = Batch([Stored(part, first, 0, None, None, ())], {part: first + 1}, False)
-            held = {(part, record.offset): record for record in batch.records}
-            found = [place for place in wanted if place in held]
-            self._refuse((held[p], {reason: counted[p]}) for p in found)
-            wanted = [p for p in wanted if p[0] != part or p[1] >= max(batch.next[part], first + 1)]
+            records = {(part, record.offset): record for record in batch.records}
+            readable = [place for place in places if place in records]
+            self._refuse((records[p], {reason: counted[p]}) for p in readable)
+            places = [p for p in places if p[0] != part or p[1] >= max(batch.next[part], first + 1)]
 
 
 def _from(records: Sequence[Stored], time: float) -> list[Stored]:

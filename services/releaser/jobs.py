@@ -21,7 +21,8 @@ from stream_dp.release.data_sets import coded_tables, column_values
 from stream_dp.study import Study
 
 from ..groups.members import Members
-from ..jobs.records import Job, JobBoard, Result, SnapshotFile, failure_record, job_id, job_record
+from ..jobs.board import JobBoard
+from ..jobs.records import Job, Result, SnapshotFile, failure_record, job_id, job_record
 from ..journal import Entry, outstanding
 from ..output import AGAIN
 from ..snapshots import Snapshots

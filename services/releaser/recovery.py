@@ -44,28 +44,28 @@ def bound_roster(log: Log, study: Study, bound: str | None) -> Roster | None:
     """
     if not study.batches:
         return None
-    found = read_roster(log)
-    if found is None and bound is None:
+    table = read_roster(log)
+    if table is None and bound is None:
         raise UserError(
             "groups: the study has batch releases, and no table of groups was sent: stream-dp"
             " groups STUDY.toml GROUPS.csv MEMBERS.csv"
         )
-    if found is None or (bound is not None and found.hash != bound):
+    if table is None or (bound is not None and table.hash != bound):
         raise Inconsistent(
             "groups: this is not the table that the journal was begun with; groups and who belongs"
             " to them stay as they are over the whole history: restore the confidential log"
         )
-    found.codes(study)
+    table.codes(study)
     if study.ids is not None:
-        again = len(found.persons) - len({study.ids.normal(person) for person in found.persons})
+        again = len(table.persons) - len({study.ids.normal(person) for person in table.persons})
         if again:
             raise UserError(
                 f"groups: by the rule of study.ids, {again} members are somebody who is there"
                 " already; send another table"
             )
-    if study.size is not None and len(found.persons) > study.size:
+    if study.size is not None and len(table.persons) > study.size:
         raise UserError("groups: more members than study.population.size; send another table")
-    return found
+    return table
 
 
 def recovered_inputs(
@@ -86,7 +86,16 @@ def recovered_inputs(
     start, population = _latest_snapshot(study, closes, snapshots)
     if start.number == 0 and hashes is not None:
         population.enrol(hashes[:, 0], hashes[:, 1])
-    made = Inputs(log, decoder, population, start.cut, last.marks, facts, at, last.marked)
+    reader = Inputs(
+        log,
+        decoder,
+        population,
+        positions=start.cut,
+        marks=last.marks,
+        marked=last.marked,
+        facts=facts,
+        at=at,
+    )
     first = log.describe(REPORTS).first
     if any(first[p] > position for p, position in start.cut.items()):
         raise Inconsistent(
@@ -94,10 +103,10 @@ def recovered_inputs(
             f" {start.number + 1}; restore a snapshot named in the journal"
         )
     for entry in closes[start.number + 1 :]:
-        made.fold_to(entry.cut, replay=True)
+        reader.fold_to(entry.cut, replay=True)
         population.close()
     try:
-        log.read(REPORTS, made.positions, 1, 0)
+        log.read(REPORTS, reader.positions, 1, 0)
     except OutOfRange:
         raise Inconsistent(
             "reports: the topic ends before the last cut of the journal: an older confidential"
@@ -115,11 +124,11 @@ def recovered_inputs(
         before = (closes[-2].accounting or {}).get("accepted", 0)
         facts.closed_accepted = accounting["accepted"] - before
     if groups is None or hashes is None:
-        return made, None
+        return reader, None
     slots = population.slots(hashes[:, 0], hashes[:, 1])
     if (slots < 0).any():
         raise Inconsistent("snapshot: a member of a group has no place; remove it to replay")
-    return made, Members(groups.codes(study), slots, groups.group_of, groups.role_codes(study))
+    return reader, Members(groups.codes(study), slots, groups.group_of, groups.role_codes(study))
 
 
 def _latest_snapshot(

@@ -35,10 +35,10 @@ from stream_dp.release.data_sets import (
 from stream_dp.study import Study
 from stream_dp.study.groups import KEY_COLUMN
 
+from ..jobs.board import JobBoard
 from ..jobs.progress import Progress
 from ..jobs.records import (
     Job,
-    JobBoard,
     SnapshotFile,
     failure_record,
     progress_record,

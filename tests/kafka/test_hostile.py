@@ -16,7 +16,7 @@ from stream_dp.log.kafka import KafkaLog
 from stream_dp.population.reports import LARGEST_REPORT
 from stream_dp.services.cli import main
 from stream_dp.services.dead_letters import reasons_of
-from stream_dp.services.jobs.records import JobBoard
+from stream_dp.services.jobs.board import JobBoard
 from stream_dp.services.journal import read as read_journal
 from stream_dp.services.markers import close_marker
 from stream_dp.services.topics import DEAD_LETTERS, JOBS, JOURNAL, REPORTS, RESULTS, TRANSCRIPTS

@@ -17,8 +17,9 @@ from stream_dp.log.base import Record
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.services.cli import main
 from stream_dp.services.commands.worker import _Bar
+from stream_dp.services.jobs.board import JobBoard
 from stream_dp.services.jobs.progress import Progress, duration
-from stream_dp.services.jobs.records import JobBoard, progress_record
+from stream_dp.services.jobs.records import progress_record
 from stream_dp.services.synthesizer.transcript import LogTranscript
 from stream_dp.services.topics import JOB_TOPICS, TRANSCRIPTS
 

@@ -10,7 +10,8 @@ import pytest
 from stream_dp.log.base import Record
 from stream_dp.log.message import MAX_PART
 from stream_dp.log.sqlite import SqliteLog
-from stream_dp.services.jobs.records import Job, JobBoard, SnapshotFile, job_id, job_record
+from stream_dp.services.jobs.board import JobBoard
+from stream_dp.services.jobs.records import Job, SnapshotFile, job_id, job_record
 from stream_dp.services.synthesizer.transcript import LogTranscript
 from stream_dp.services.topics import JOB_TOPICS, TRANSCRIPTS
 
