@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from stream_dp.privacy.ledger import composed_cost
 
@@ -19,32 +18,32 @@ from .model import (
     NO_CONTRASTS,
     Attribute,
     CumulativeRelease,
-    DeclaredPopulation,
     JointRelease,
     Release,
     Study,
     WindowRelease,
 )
 from .periods import Periods
+from .sections import Sections
 
 _PADDED = ".padded: with rows declared nothing is padded; leave it out"
 
 
 def section_faults(
-    parts: dict[str, Any],
-    unfit: Callable[[BatchRelease, dict[str, Any]], Iterator[str]] = lambda batch, parts: iter(()),
+    sections: Sections,
+    unfit: Callable[[BatchRelease, Sections], Iterator[str]] = lambda batch, sections: iter(()),
 ) -> list[str]:
     """Every fault between sections, one line each.
 
     unfit: further faults of a batch release, those of fitting it.
     """
     problems: list[str] = []
-    attributes: dict[str, Attribute] = parts["attributes"]
+    attributes = sections.attributes
     for name, attribute in attributes.items():
         problems += attribute.problems(f"attributes.{name}")
-    releases: list[Release] = [r for r in parts["releases"] if r is not None]
+    releases = sections.releases
     seen: set[str] = set()
-    for number, release in parts["listed"]:
+    for number, release in sections.listed:
         if release is None:
             continue
         where = f"releases[{number}]"
@@ -52,57 +51,44 @@ def section_faults(
             problems.append(f"{where}.name: '{release.name}' stands there twice")
         seen.add(release.name)
         if isinstance(release, BatchRelease):
-            more = [*group_faults.batch_faults(release, parts), *unfit(release, parts)]
+            more = [*group_faults.batch_faults(release, sections), *unfit(release, sections)]
             problems += [f"{where}{fault}" for fault in more]
             continue
-        problems += _unknown(release, parts, where)
+        problems += _unknown(release, sections, where)
         names = (*release.attributes, *(release.where or {}))
         found = [attributes[name] for name in names if name in attributes]
         if len(found) == len(names) and not any(a.problems("") for a in found):
-            problems += [f"{where}{fault}" for fault in _against(release, parts)]
-    total = parts.get("rho")
-    costs = {
-        b.name: group_faults.batch_cost(b, parts.get("periods")) for b in parts.get("batches", ())
-    }
+            problems += [f"{where}{fault}" for fault in _against(release, sections)]
+    total = sections.rho
+    costs = {b.name: group_faults.batch_cost(b, sections.periods) for b in sections.batches}
     wanted = composed_cost(_cells(releases), {r.name: r.rho for r in releases} | costs)
     if total is not None and wanted > total:
         problems.append(
             f"releases: their rhos add up to {float(wanted):g}, more than study.rho = "
             f"{float(total):g}; lower them or raise the total"
         )
-    return [*problems, *group_faults.groups_faults(parts), *_size(parts)]
+    return [*problems, *group_faults.groups_faults(sections), *_size(sections)]
 
 
 def contradictions(study: Study) -> list[str]:
     """Every fault between the sections of a study that somebody else declared, one line each."""
-    batches = study.batches or ()
-    sections = {name: getattr(study, name) for name in type(study).model_fields}
-    if study.groups is None:
-        del sections["groups"]
-    return section_faults(
-        sections
-        | {
-            "declared": study.attributes,
-            "batches": batches,
-            "listed": tuple(enumerate((*study.releases, *batches), 1)),
-        }
-    )
+    return section_faults(Sections.of(study))
 
 
 def _cells(releases: list[Release]) -> dict[str, tuple[str, str]]:
     return {r.name: (k, str(v)) for r in releases for k, v in (r.where or {}).items()}
 
 
-def _unknown(release: Release, parts: dict[str, Any], where: str) -> Iterator[str]:
+def _unknown(release: Release, sections: Sections, where: str) -> Iterator[str]:
     for key, names in (("attribute", release.attributes), ("where", tuple(release.where or {}))):
         for name in names:
-            if name not in parts["declared"]:
+            if name not in sections.attribute_names:
                 yield f"{where}.{key}: no attribute '{name}' is declared"
 
 
-def _against(release: Release, parts: dict[str, Any]) -> Iterator[str]:
+def _against(release: Release, sections: Sections) -> Iterator[str]:
     """Faults of a release whose attributes are sound."""
-    attributes: dict[str, Attribute] = parts["attributes"]
+    attributes = sections.attributes
     symbols = tuple(attributes[name].symbols for name in release.attributes)
     together = math.prod(map(len, symbols))
     if together > MOST_SYMBOLS:
@@ -120,15 +106,15 @@ def _against(release: Release, parts: dict[str, Any]) -> Iterator[str]:
             yield f".where: {value!r} is no value of {name}; it has {_listed(attributes[name])}"
         if name in release.attributes:
             yield f".attribute: '{name}' is the same for all of a stratum of it; leave it out"
-    yield from _periods(release, parts.get("periods"), len(alphabet.values))
+    yield from _periods(release, sections.periods, len(alphabet.values))
     if not isinstance(release, WindowRelease):
         for word in release.event:
             if not matching_codes(str(word), alphabet.values):
                 yield f".event: {word!r} is no value of {alphabet.name}; {_known(alphabet)}"
             elif alphabet.absent in matching_codes(str(word), alphabet.values):
                 yield ".event: 'absent' cannot be the event"
-    if parts.get("neighbours") is not None:
-        yield from _rows(release, alphabet, parts["neighbours"] == "add_remove")
+    if sections.neighbours is not None:
+        yield from _rows(release, alphabet, sections.neighbours == "add_remove")
 
 
 def _listed(attribute: Attribute) -> str:
@@ -203,15 +189,15 @@ def _rows(release: Release, alphabet: Alphabet, private: bool) -> Iterator[str]:
         yield ".rows: is required with 'absent': declare a bound on the people"
 
 
-def _size(parts: dict[str, Any]) -> list[str]:
-    population: DeclaredPopulation | None = parts.get("population")
+def _size(sections: Sections) -> list[str]:
+    population = sections.population
     if population is None:
         return []
-    if parts.get("neighbours") == "add_remove" and population.size is not None:
+    if sections.neighbours == "add_remove" and population.size is not None:
         return [
             "study.population.size: under add_remove n is private, and a bound that turns people"
             " away would let one person's coming change another's place: remove it"
         ]
-    if parts.get("neighbours") in {"replace_one", "replace_in_place"} and population.size is None:
-        return [f"study.population.size: is required: {parts['neighbours']} makes n public"]
+    if sections.neighbours in {"replace_one", "replace_in_place"} and population.size is None:
+        return [f"study.population.size: is required: {sections.neighbours} makes n public"]
     return []

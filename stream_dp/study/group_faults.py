@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from fractions import Fraction
-from typing import Any
 
 from stream_dp.errors import UserError
 
 from .groups import KEY_COLUMN, SIZE_COLUMN, BatchRelease, Groups, check_relation
 from .periods import Periods
+from .sections import Sections
 
 
-def batch_faults(batch: BatchRelease, parts: dict[str, Any]) -> Iterator[str]:
+def batch_faults(batch: BatchRelease, sections: Sections) -> Iterator[str]:
     """Faults of a batch release, to be put after its place in the file."""
-    periods: Periods | None = parts.get("periods")
+    periods = sections.periods
     if (batch.every is None) == (batch.at is None):
         yield ": declare every = N periods, or at = [PERIODS]: one of both"
     elif periods is not None and batch.every is not None and batch.every > periods.count:
@@ -27,37 +27,37 @@ def batch_faults(batch: BatchRelease, parts: dict[str, Any]) -> Iterator[str]:
         yield ".at: a period stands there twice"
     if len(set(batch.attributes)) < len(batch.attributes):
         yield ".attributes: an attribute stands there twice"
-    unknown = [name for name in batch.attributes if name not in parts["declared"]]
+    unknown = [name for name in batch.attributes if name not in sections.attribute_names]
     for name in unknown:
         yield f".attributes: no attribute '{name}' is declared"
     if batch.rows is not None and not batch.kind.startswith("hpd"):
         yield f".rows: '{batch.kind}' fits no mixture; leave it out"
-    if "groups" not in parts:
+    if not sections.has_groups:
         yield f": '{batch.kind}' is about groups of people: declare [groups]"
-    elif parts["groups"] is not None and all(n in parts["attributes"] for n in batch.attributes):
-        groups: Groups = parts["groups"]
+    elif sections.groups is not None and all(n in sections.attributes for n in batch.attributes):
+        groups = sections.groups
         if groups.roles is not None and batch.kind == "independent":
             yield ": 'independent' knows nothing of [groups.roles]; take another kind"
         if KEY_COLUMN in {*groups.attributes, *batch.attributes}:
             yield f": the name '{KEY_COLUMN}' is reserved for the key of a group"
 
 
-def groups_faults(parts: dict[str, Any]) -> Iterator[str]:
+def groups_faults(sections: Sections) -> Iterator[str]:
     """Faults of the study as a whole, each with its place."""
-    batches: tuple[BatchRelease, ...] = parts.get("batches", ())
-    if "groups" in parts and not batches and all(r is not None for _, r in parts["listed"]):
+    batches = sections.batches
+    if sections.has_groups and not batches and all(r is not None for _, r in sections.listed):
         yield "groups: no release uses it: declare a batch release, or remove it"
-    groups: Groups | None = parts.get("groups")
+    groups = sections.groups
     if groups is not None:
-        yield from role_column_faults(groups, parts["declared"])
-    if groups is not None and parts.get("unit") == groups.unit:
+        yield from role_column_faults(groups, sections.attribute_names)
+    if groups is not None and sections.unit == groups.unit:
         yield (
             f"study.unit: '{groups.unit}' is what groups are called; what is protected is a member"
             " of one, such as a person"
         )
-    if batches and parts.get("neighbours") is not None:
+    if batches and sections.neighbours is not None:
         try:
-            check_relation(parts["neighbours"])
+            check_relation(sections.neighbours)
         except UserError as error:
             yield from (f"study.{line}" for line in error.lines)
 

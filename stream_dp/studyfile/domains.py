@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from stream_dp.batch.base import declared_domain
 from stream_dp.batch.mwem import grouptypes
 from stream_dp.errors import UserError
 from stream_dp.study.group_faults import role_column_faults
-from stream_dp.study.groups import BatchRelease, Groups
+from stream_dp.study.groups import BatchRelease
+from stream_dp.study.sections import Sections
 
 
-def domain_faults(batch: BatchRelease, parts: dict[str, Any]) -> Iterator[str]:
+def domain_faults(batch: BatchRelease, sections: Sections) -> Iterator[str]:
     """Faults of a batch release's domain, to be put after its place in the file."""
-    groups: Groups | None = parts.get("groups")
-    if groups is None or not all(name in parts["attributes"] for name in batch.attributes):
+    groups = sections.groups
+    if groups is None or not all(name in sections.attributes for name in batch.attributes):
         return
-    if any(role_column_faults(groups, parts["declared"])):
+    if any(role_column_faults(groups, sections.attribute_names)):
         groups = groups.model_copy(update={"roles": None})  # their faults are told once
     try:
-        columns = declared_domain(groups, parts["attributes"], batch)
+        columns = declared_domain(groups, sections.attributes, batch)
         if batch.kind == "mwem":
             grouptypes.require_few_types(columns)
     except UserError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,6 +29,7 @@ from stream_dp.study.groups import BATCH_KINDS, BatchRelease, Groups
 from stream_dp.study.ids import Ids
 from stream_dp.study.numbers import NAME_PATTERN
 from stream_dp.study.periods import Periods
+from stream_dp.study.sections import Sections
 
 from . import domains
 from .strata import EXPANDED_KEYS, Waves, expanded_releases
@@ -57,12 +59,12 @@ _KINDS: dict[str, type[WindowRelease] | type[CumulativeRelease] | type[JointRele
 
 def parse_study(raw: dict[str, Any]) -> Study:
     """The study in a table that is laid out as a study file is. Raises UserError."""
-    parts, problems = _parts(raw)
-    problems += section_faults(parts, domains.domain_faults)
+    declared, sections, problems = _sections(raw)
+    problems += section_faults(sections, domains.domain_faults)
     if problems:
         # Releases of one declaration share its faults.
         raise UserError(dict.fromkeys(problems))
-    return Study(**{key: parts[key] for key in Study.model_fields if key in parts})
+    return Study(**declared)
 
 
 def load_study(path: Path) -> tuple[Study, Run]:
@@ -154,10 +156,13 @@ def _lines(error: ValidationError, where: str, model: type[BaseModel]) -> list[s
     return [f"{place}: {text}" for place, text in found.items() if place not in inner]
 
 
-def _parts(raw: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Each section as its model where it is sound, and the faults of those that are not."""
+def _sections(raw: dict[str, Any]) -> tuple[dict[str, Any], Sections, list[str]]:
+    """The fields of a `Study`, the sections that are sound, and the faults of those that are not.
+
+    The fields make a study only where nothing has a fault.
+    """
     problems: list[str] = []
-    parts: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     known = ("study", "attributes", "groups", "releases", "run")
     for key in sorted(raw.keys() - set(known)):
         problems.append(f"{key}: unknown section; known are {', '.join(known)}")
@@ -169,39 +174,54 @@ def _parts(raw: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         else:
             if key == "periods" and isinstance(sub, dict):
                 sub = _nest_schedule(sub)
-            parts[key] = _section(model, sub, f"study.{key}", problems)
+            fields[key] = _section(model, sub, f"study.{key}", problems)
     declared, lines = _fields(head)
-    parts |= declared
+    fields |= declared
     problems += lines
     attributes = raw.get("attributes")
     if not isinstance(attributes, dict) or not attributes:
         problems.append("attributes: declare at least one, as [attributes.NAME]")
         attributes = {}
-    parts["declared"] = set(attributes)
-    parts["attributes"] = {
-        name: found
+    fields["attributes"] = {
+        name: attribute
         for name, sub in attributes.items()
         if _named(name, problems)
-        and (found := _section(Attribute, sub, f"attributes.{name}", problems)) is not None
+        and (attribute := _section(Attribute, sub, f"attributes.{name}", problems)) is not None
     }
     if "groups" in raw:
-        parts["groups"] = _section(Groups, raw["groups"], "groups", problems)
+        fields["groups"] = _section(Groups, raw["groups"], "groups", problems)
     releases = raw.get("releases")
     if not isinstance(releases, list) or not releases:
         problems.append("releases: declare at least one, as [[releases]]")
         releases = []
-    whole = [one for i, sub in enumerate(releases, 1) for one in _each(sub, i, parts, problems)]
-    listed = [_release(sub, i, problems) for i, sub in whole]
-    parts["listed"] = tuple(zip((i for i, _ in whole), listed, strict=True))
-    parts["releases"] = tuple(r for r in listed if not isinstance(r, BatchRelease))
-    batches = tuple(r for r in listed if isinstance(r, BatchRelease))
-    if batches:
-        parts["batches"] = batches
-    return parts, problems
+    sections = Sections(
+        attributes=fields["attributes"],
+        attribute_names=attributes.keys(),
+        has_groups="groups" in raw,
+        groups=fields.get("groups"),
+        listed=(),
+        periods=fields.get("periods"),
+        population=fields.get("population"),
+        unit=fields.get("unit"),
+        neighbours=fields.get("neighbours"),
+        rho=fields.get("rho"),
+    )
+    numbered = [
+        each
+        for number, declaration in enumerate(releases, 1)
+        for each in _each(declaration, number, sections, problems)
+    ]
+    sections = replace(
+        sections, listed=tuple((i, _release(each, i, problems)) for i, each in numbered)
+    )
+    fields["releases"] = tuple(sections.releases)
+    if sections.batches:
+        fields["batches"] = tuple(sections.batches)
+    return fields, sections, problems
 
 
 def _each(
-    raw: object, number: int, parts: dict[str, Any], problems: list[str]
+    raw: object, number: int, sections: Sections, problems: list[str]
 ) -> list[tuple[int, object]]:
     """What one declaration stands for, each with its number in the file."""
     if not isinstance(raw, dict) or not set(EXPANDED_KEYS) & raw.keys():
@@ -211,8 +231,9 @@ def _each(
         waves = _section(Waves, raw["waves"], f"{where}.waves", problems)
         if waves is None:
             return []
-    declared, periods = parts["declared"], parts.get("periods")
-    made, lines = expanded_releases(raw, waves, parts["attributes"], declared, periods)
+    made, lines = expanded_releases(
+        raw, waves, sections.attributes, sections.attribute_names, sections.periods
+    )
     problems += [f"{where}{line}" for line in lines]
     return [(number, one) for one in made]
 

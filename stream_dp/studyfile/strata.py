@@ -8,7 +8,7 @@ begins i * every periods after the first and lasts `length`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -37,7 +37,7 @@ def expanded_releases(
     raw: Mapping[str, Any],
     waves: Waves | None,
     attributes: Mapping[str, Attribute],
-    declared: set[str],
+    declared: Collection[str],
     periods: Periods | None,
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """The releases that one declaration stands for, and its faults, to be put after its place.

@@ -1,0 +1,63 @@
+"""The sections of a study file that are sound, for looking for faults between them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from .groups import BatchRelease, Groups
+from .model import Attribute, DeclaredPopulation, Neighbours, Release, Study
+from .periods import Periods
+
+
+@dataclass(frozen=True)
+class Sections:
+    """What a study declares, as far as each section is sound by itself; None where it is not.
+
+    attributes: those that are sound.
+    attribute_names: the names of all.
+    has_groups: whether groups are declared, sound or not.
+    listed: the releases, each with its number in the file.
+    """
+
+    attributes: Mapping[str, Attribute]
+    attribute_names: Collection[str]
+    has_groups: bool
+    groups: Groups | None
+    listed: tuple[tuple[int, Release | BatchRelease | None], ...]
+    periods: Periods | None
+    population: DeclaredPopulation | None
+    unit: str | None
+    neighbours: Neighbours | None
+    rho: Fraction | None
+
+    @property
+    def releases(self) -> list[Release]:
+        """The sound releases of panels."""
+        return [
+            release
+            for _, release in self.listed
+            if release is not None and not isinstance(release, BatchRelease)
+        ]
+
+    @property
+    def batches(self) -> list[BatchRelease]:
+        """The sound batch releases."""
+        return [release for _, release in self.listed if isinstance(release, BatchRelease)]
+
+    @classmethod
+    def of(cls, study: Study) -> Sections:
+        """The sections of a study, all of which are sound by themselves."""
+        return cls(
+            attributes=study.attributes,
+            attribute_names=study.attributes.keys(),
+            has_groups=study.groups is not None,
+            groups=study.groups,
+            listed=tuple(enumerate((*study.releases, *(study.batches or ())), 1)),
+            periods=study.periods,
+            population=study.population,
+            unit=study.unit,
+            neighbours=study.neighbours,
+            rho=study.rho,
+        )
