@@ -104,7 +104,9 @@ def declared_domain(groups: Groups, attributes: Mapping[str, Any], release: Batc
 
 def roles_domain(groups: Groups) -> Domain:
     """Members of whom nothing is known but their roles, which must be declared."""
-    told = groups.roles
-    assert told is not None
-    roles = Roles(told.column, told.head, told.spouse, told.child, told.children)
-    return Domain((), (Column(told.column, told.values),), groups.most, roles)
+    declared = groups.roles
+    assert declared is not None
+    roles = Roles(
+        declared.column, declared.head, declared.spouse, declared.child, declared.children
+    )
+    return Domain((), (Column(declared.column, declared.values),), groups.most, roles)

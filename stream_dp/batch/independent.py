@@ -32,8 +32,8 @@ Counts = NDArray[np.int64]
 
 def noise_variance(domain: Domain, rho: Fraction) -> Fraction:
     """Of the noise in every count."""
-    held = one_way_marginals(domain)
-    return max(squared_sensitivity(m) for m in held) * len(held) / (2 * rho)
+    marginals = one_way_marginals(domain)
+    return max(squared_sensitivity(m) for m in marginals) * len(marginals) / (2 * rho)
 
 
 @dataclass(frozen=True)
@@ -95,8 +95,8 @@ def fit_independent(
         noisy = [true + drawn for true, drawn in zip(_true(hierarchy), draws, strict=True)]
         data = msgspec.msgpack.encode([c.astype("<i8").tobytes() for c in noisy])
         done.append(transcript.record(1, data))
-    held = msgspec.msgpack.decode(done[1], type=list[bytes])
-    counts = tuple(np.frombuffer(c, "<i8").astype(np.int64) for c in held)
+    arrays = msgspec.msgpack.decode(done[1], type=list[bytes])
+    counts = tuple(np.frombuffer(c, "<i8").astype(np.int64) for c in arrays)
     progress(1, 1, float("nan"))
     return Independent(domain, hierarchy.G, counts, noise)
 

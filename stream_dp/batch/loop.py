@@ -69,7 +69,7 @@ class Model(Protocol):
     def answers(self, rows: Int64Array) -> NDArray[np.float64]:
         """Expected counts of some queries of the workload."""
 
-    def learn(self, told: NoisyAnswers) -> tuple[Model, float]:
+    def learn(self, measured: NoisyAnswers) -> tuple[Model, float]:
         """A model that answers these better, and its error: about 1 if only noise is missed."""
 
     def sample(self, seed: int) -> Hierarchy: ...
@@ -185,7 +185,7 @@ def fit_adaptively(
     data = _Data(hierarchy, workload, budget, source)
     model, error = start(int.from_bytes(done[0], "big")), float("nan")
     picked: list[tuple[int, ...]] = []
-    told = NoisyAnswers(np.zeros(0, np.int64), np.zeros(0, np.int64), (), ())
+    measured = NoisyAnswers(np.zeros(0, np.int64), np.zeros(0, np.int64), (), ())
     last = budget.rounds + bool(workload.opening)
     for number in range(1, last + 1):
         if number == len(done):
@@ -195,19 +195,19 @@ def fit_adaptively(
         chosen, values = _read(done[number], workload, budget, picked)
         picked.append(chosen)
         sizes = np.diff(workload.starts)[list(chosen)].tolist()
-        end = len(told.rows)
-        told = NoisyAnswers(
-            np.concatenate([told.rows, workload.rows(chosen)]),
-            np.concatenate([told.values, values]),
-            told.variances
+        end = len(measured.rows)
+        measured = NoisyAnswers(
+            np.concatenate([measured.rows, workload.rows(chosen)]),
+            np.concatenate([measured.values, values]),
+            measured.variances
             + tuple(
                 budget.variances[i] for i, n in zip(chosen, sizes, strict=True) for _ in range(n)
             ),
-            told.ends + tuple(end + int(n) for n in np.cumsum(sizes)),
+            measured.ends + tuple(end + int(n) for n in np.cumsum(sizes)),
         )
-        model, error = model.learn(told)
+        model, error = model.learn(measured)
         progress(number, last, error)
-    return AdaptiveFit(title, workload, tuple(picked), told, model, error)
+    return AdaptiveFit(title, workload, tuple(picked), measured, model, error)
 
 
 @dataclass
@@ -232,12 +232,12 @@ class _Data:
         answers = model.answers(np.arange(first, len(work.queries)))
         deviations = [exact_variance(v) ** 0.5 for v in self.budget.variances]
         scores = work.scores(self.true[first:], answers, deviations)
-        taken = np.zeros(work.candidates, bool)
-        taken[[*range(work.opening), *(i for round_ in picked for i in round_)]] = True
-        left = np.flatnonzero(~taken)
+        picked_before = np.zeros(work.candidates, bool)
+        picked_before[[*range(work.opening), *(i for round_ in picked for i in round_)]] = True
+        left = np.flatnonzero(~picked_before)
         chosen = self.source.top(scores[left], self.budget.picks, self.budget.scale)
-        found: list[int] = left[chosen].tolist()
-        return found
+        candidates: list[int] = left[chosen].tolist()
+        return candidates
 
     def measure(self, candidates: Sequence[int]) -> bytes:
         """A round's record. Noise is drawn before the counts are looked at."""
@@ -253,8 +253,8 @@ def _read(
 ) -> tuple[tuple[int, ...], Int64Array]:
     """The candidates and answers of the round after those in which `picked` were."""
     try:
-        chosen, held = msgspec.msgpack.decode(data, type=tuple[list[int], bytes])
-        values = np.frombuffer(held, "<i8").astype(np.int64)
+        chosen, encoded = msgspec.msgpack.decode(data, type=tuple[list[int], bytes])
+        values = np.frombuffer(encoded, "<i8").astype(np.int64)
     except (msgspec.MsgspecError, ValueError):
         chosen, values = [], np.zeros(0, np.int64)
     if not picked and workload.opening:

@@ -89,8 +89,8 @@ class Column:
         """(n,) codes of an array of text; -1 where a cell is none of the values."""
         if self.missing is not None:
             cells = cells.fill_null(str(self.missing))
-        found = pc.index_in(cells, pa.array([str(v) for v in self.values], pa.string()))
-        codes: Int64Array = found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+        index = pc.index_in(cells, pa.array([str(v) for v in self.values], pa.string()))
+        codes: Int64Array = index.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
         if self.bins is not None:
             left = np.flatnonzero(codes < 0)
             distinct = cells.take(pa.array(left)).dictionary_encode()

@@ -43,9 +43,9 @@ def from_tables(
         raise UserError(lines)
 
     keys, theirs = text_column(groups, key_group), text_column(people, key_person)
-    for what, found in (("groups", keys), ("people", theirs)):
-        if found.null_count:
-            lines.append(f"{what}: {_many(found.null_count, 'row')} without a key")
+    for what, column in (("groups", keys), ("people", theirs)):
+        if column.null_count:
+            lines.append(f"{what}: {_many(column.null_count, 'row')} without a key")
     if len(keys.drop_null().unique()) < len(keys) - keys.null_count:
         counts = keys.drop_null().value_counts()
         twice = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
@@ -115,8 +115,8 @@ def id_column(table: pa.Table, name: str) -> pa.Array:
 
 
 def _filled(cells: pa.ChunkedArray) -> pa.Array:
-    found = cells.combine_chunks()
-    return pc.if_else(pc.equal(found, ""), None, found)
+    array = cells.combine_chunks()
+    return pc.if_else(pc.equal(array, ""), None, array)
 
 
 def integer_column(table: pa.Table, name: str) -> pa.Array:
@@ -156,12 +156,12 @@ def _codes(
 
 
 def _values(columns: Sequence[Column], codes: NDArray[np.integer]) -> list[pa.Array]:
-    found = []
+    arrays = []
     for i, column in enumerate(columns):
-        whole = all(isinstance(v, int) for v in column.values)
-        values = pa.array(column.values if whole else [str(v) for v in column.values])
-        found.append(values.take(pa.array(codes[:, i])))
-    return found
+        all_integers = all(isinstance(v, int) for v in column.values)
+        values = pa.array(column.values if all_integers else [str(v) for v in column.values])
+        arrays.append(values.take(pa.array(codes[:, i])))
+    return arrays
 
 
 def _such(keys: pa.Array, rows: Int64Array) -> str:

@@ -33,20 +33,20 @@ def draw_households(
     logits: (length, K) for each of `layout.heads`. Members of a group stand together, groups in
     order; with roles the head first, then the spouse, the children, the others.
     """
-    held = _Groups(np.random.default_rng(seed), groups, logits["group"].shape[1])
+    draws = _Groups(np.random.default_rng(seed), groups, logits["group"].shape[1])
     everyone = np.arange(groups)
 
     composition = sum(logits[name][index] for name, index in layout.counts.items())
-    filled = layout.filled[held.choose(np.asarray(composition), everyone)]
+    filled = layout.filled[draws.choose(np.asarray(composition), everyone)]
     group = np.empty((groups, len(layout.group_values) + 1), np.int16)
     start = 0
     for column, values in enumerate(layout.group_values):
-        group[:, column] = held.choose(logits["group"][start : start + values], everyone)
+        group[:, column] = draws.choose(logits["group"][start : start + values], everyone)
         start += values
     group[:, -1] = filled.sum(axis=1) - 1
 
     people = np.zeros((groups, layout.slots, len(layout.person_values)), np.int16)
-    of_slot = logits["person"].reshape(layout.slots, -1, held.rows)
+    of_slot = logits["person"].reshape(layout.slots, -1, draws.rows)
     types = layout.types
     for slot in range(layout.slots):
         there, start = np.flatnonzero(filled[:, slot]), 0
@@ -54,13 +54,13 @@ def draw_households(
         if types is not None and other < 0:
             people[:, slot, types.column] = types.codes[min(slot, 2)]
         elif types is not None:
-            part = logits["role"].reshape(types.others, -1, held.rows)[other]
+            part = logits["role"].reshape(types.others, -1, draws.rows)[other]
             codes = np.array(types.other_codes)
-            people[there, slot, types.column] = codes[held.choose(part, there)]
+            people[there, slot, types.column] = codes[draws.choose(part, there)]
         for column in layout.free_columns:
             values = layout.person_values[column]
             part = of_slot[slot, start : start + values]
-            people[there, slot, column] = held.choose(part, there)
+            people[there, slot, column] = draws.choose(part, there)
             start += values
     return group, people[filled], np.nonzero(filled)[0]
 
@@ -84,10 +84,10 @@ class _Groups:
         row = self.row[who]
         shift = self.rng.random(self.rows)
         drawn = _choose(logits, row, (shift[row] + np.arange(len(who)) * _GOLDEN) % 1)
-        found = np.zeros(len(self.order), np.int64)
-        found[who] = drawn
+        values_by_group = np.zeros(len(self.order), np.int64)
+        values_by_group[who] = drawn
         self._refine(inside, drawn, len(logits))
-        return found[there]
+        return values_by_group[there]
 
     def _refine(self, inside: NDArray[np.int64], drawn: NDArray[np.int64], values: int) -> None:
         """Those who agreed so far stand by what they drew now."""

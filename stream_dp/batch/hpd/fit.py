@@ -63,8 +63,8 @@ def head_logits(layout: ModelLayout, params: Logits) -> Logits:
 
 
 def _dense(params: Logits, name: str, x: jax.Array) -> jax.Array:
-    made: jax.Array = params[f"{name}.weight"] @ x + params[f"{name}.bias"][:, None]
-    return made
+    output: jax.Array = params[f"{name}.weight"] @ x + params[f"{name}.bias"][:, None]
+    return output
 
 
 @partial(jax.jit, static_argnums=0)
@@ -99,8 +99,8 @@ def adam(
     rows = next(iter(head_logits(layout, params).values())).shape[1]
 
     def error(trained: Logits) -> tuple[jax.Array, Logits]:
-        made, back = jax.vjp(lambda p: head_logits(layout, {**p, **fixed}), trained)
-        value, gradient = loss_and_gradient(layout, made, chunks)
+        heads, back = jax.vjp(lambda p: head_logits(layout, {**p, **fixed}), trained)
+        value, gradient = loss_and_gradient(layout, heads, chunks)
         return value, back(gradient)[0]
 
     def update(c: _Carry) -> _Carry:

@@ -76,14 +76,14 @@ class ModelLayout:
     def heads(self) -> dict[str, int]:
         """Logits that a mixture row has, by name: softmax vectors side by side."""
         free = sum(self.person_values[c] for c in self.free_columns)
-        made = {"group": self.group_rows, "person": self.slots * free}
+        lengths = {"group": self.group_rows, "person": self.slots * free}
         if self.types is None:
-            return made | {"size": self.most}
-        made |= {"spouse": 2, "child": self.types.children + 1}
+            return lengths | {"size": self.most}
+        lengths |= {"spouse": 2, "child": self.types.children + 1}
         if self.types.others:
-            made |= {"other": self.types.others + 1}
-            made |= {"role": self.types.others * len(self.types.other_codes)}
-        return made
+            lengths |= {"other": self.types.others + 1}
+            lengths |= {"role": self.types.others * len(self.types.other_codes)}
+        return lengths
 
     @cached_property
     def counts(self) -> dict[str, NDArray[np.int64]]:
@@ -129,8 +129,8 @@ def model_layout(domain: Domain, others: int | None = None) -> ModelLayout:
     column, codes = domain.role_column, domain.role_codes
     rest = tuple(c for c in range(domain.person_values[column]) if c not in codes)
     most = domain.most - 1 if rest else 0
-    held = most if others is None else min(others, most)
-    types = RoleSlots(column, codes, domain.roles.children, held, rest if held else ())
+    slots = most if others is None else min(others, most)
+    types = RoleSlots(column, codes, domain.roles.children, slots, rest if slots else ())
     return ModelLayout(domain.group_values[:-1], domain.person_values, domain.most, types)
 
 
@@ -179,12 +179,12 @@ def encode_queries(layout: ModelLayout, queries: Queries) -> EncodedQueries:
 
 def _rows(codes: NDArray[np.integer], values: tuple[int, ...]) -> Int32Array:
     """(n, width) row numbers of the wanted codes, padded with the row of ones at the end."""
-    wanted = codes >= 0
-    width = max(1, int(wanted.sum(axis=1).max(initial=0)))
+    constrained = codes >= 0
+    width = max(1, int(constrained.sum(axis=1).max(initial=0)))
     starts = np.cumsum([0, *values])
     rows = np.full((len(codes), width), starts[-1], np.int32)
-    at, column = np.nonzero(wanted)
-    rank = (np.cumsum(wanted, axis=1) - 1)[at, column]
+    at, column = np.nonzero(constrained)
+    rank = (np.cumsum(constrained, axis=1) - 1)[at, column]
     rows[at, rank] = starts[column] + codes[at, column]
     return rows
 

@@ -63,13 +63,13 @@ class HPD:
         heads = self.layout.heads
         if self.hidden is None:
             return {name: (length, self.rows) for name, length in heads.items()}
-        made: dict[str, tuple[int, ...]] = {LATENT: (self.latent, self.rows)}
+        shapes: dict[str, tuple[int, ...]] = {LATENT: (self.latent, self.rows)}
         widths = (self.latent, *self.hidden)
         dense = {f"hidden{i}": pair for i, pair in enumerate(pairwise(widths))}
         dense |= {name: (widths[-1], length) for name, length in heads.items()}
         for name, (wide, out) in dense.items():
-            made |= {f"{name}.weight": (out, wide), f"{name}.bias": (out,)}
-        return made
+            shapes |= {f"{name}.weight": (out, wide), f"{name}.bias": (out,)}
+        return shapes
 
     @property
     def length(self) -> int:
@@ -86,17 +86,17 @@ class HPD:
         what is asked.
         """
         keys = jax.random.split(jax.random.key(seed), len(self.shapes))
-        made = {}
+        params = {}
         for key, (name, shape) in zip(keys, self.shapes.items(), strict=True):
             if name.endswith(".bias"):
-                made[name] = np.zeros(shape, np.float32)
+                params[name] = np.zeros(shape, np.float32)
                 continue
             wide = name.endswith(".weight")
             gain = (2 if name.startswith("hidden") else 1) / shape[1] if wide else 1
             if self.hidden is None:
                 gain = 1 / 16
-            made[name] = np.asarray(jax.random.normal(key, shape) * gain**0.5)
-        return made
+            params[name] = np.asarray(jax.random.normal(key, shape) * gain**0.5)
+        return params
 
     def encode(self, queries: Queries) -> EncodedQueries:
         """Queries as row numbers. Encode a workload once and `take` from it: programs are
@@ -149,23 +149,23 @@ class HPD:
             chunks, _ = pack_queries(
                 self.layout, encoded, self.length, values / totals, weights / scale
             )
-        made, done = fitting.adam(
+        best, done = fitting.adam(
             self.layout,
             self._given(params),
             chunks,
             np.int32(steps),
             *(np.float32(rate), np.float32(decay)),
         )
-        before, after, taken, finite = (x.item() for x in done)
+        before, after, updates, finite = (x.item() for x in done)
         if not np.isfinite(after):  # the parameters given are no good: they are given back
             return params, FitSummary(before, before, 0, False)
         scale /= len(values)
-        return _numpy(made), FitSummary(before * scale, after * scale, taken, finite)
+        return _numpy(best), FitSummary(before * scale, after * scale, updates, finite)
 
     def sample(self, params: Params, groups: int, seed: int) -> Hierarchy:
         """`groups` synthetic groups and their members; repeats itself with the same seed."""
-        made = _numpy(fitting.compiled_logits(self.layout, self._given(params)))
-        return Hierarchy(self.domain, *draw_households(self.layout, made, groups, seed))
+        logits = _numpy(fitting.compiled_logits(self.layout, self._given(params)))
+        return Hierarchy(self.domain, *draw_households(self.layout, logits, groups, seed))
 
     def _totals(self, encoded: EncodedQueries) -> NDArray[np.float64]:
         return np.where(encoded.level == GROUP, float(self.groups), float(self.people))

@@ -54,11 +54,11 @@ class MixtureModel:
     def answers(self, rows: Int64Array) -> NDArray[np.float64]:
         return self.family.answers(self.params, self.encoded.take(rows))
 
-    def learn(self, told: NoisyAnswers) -> tuple[MixtureModel, float]:
-        queries = self.encoded.take(told.rows)
+    def learn(self, measured: NoisyAnswers) -> tuple[MixtureModel, float]:
+        queries = self.encoded.take(measured.rows)
         how = self.settings
         params, done = self.family.fit(
-            self.params, queries, told.values, told.noise, how.steps, how.rate, how.decay
+            self.params, queries, measured.values, measured.noise, how.steps, how.rate, how.decay
         )
         return replace(self, params=params), done.after
 

@@ -32,10 +32,10 @@ def type_count(domain: Domain) -> int:
 
 def require_few_types(domain: Domain) -> None:
     """Raises UserError where there are too many types."""
-    found = type_count(domain)
-    if found > MOST_TYPES:
+    types = type_count(domain)
+    if types > MOST_TYPES:
         raise UserError(
-            f"kind 'mwem' keeps a weight for every group that can be: {found:,} are more than"
+            f"kind 'mwem' keeps a weight for every group that can be: {types:,} are more than"
             f" {MOST_TYPES:,}; declare fewer attributes or values, smaller groups, or another kind"
         )
 
@@ -49,7 +49,7 @@ def group_types(domain: Domain) -> tuple[Hierarchy, NDArray[np.float64]]:
     """
     require_few_types(domain)
     kinds, compositions = _kinds(domain), list(_compositions(domain))
-    held: list[Int64Array] = []
+    members_by_composition: list[Int64Array] = []
     weights: list[NDArray[np.float64]] = []
     for numbers in compositions:
         rows, weight = np.zeros((1, 0), np.int64), np.ones(1)
@@ -59,13 +59,13 @@ def group_types(domain: Domain) -> tuple[Hierarchy, NDArray[np.float64]]:
             a, b = len(rows), len(members)
             rows = np.concatenate([np.repeat(rows, b, axis=0), np.tile(members, (a, 1))], axis=1)
             weight = np.repeat(weight, b) * np.tile(chance, a)
-        held.append(rows)
+        members_by_composition.append(rows)
         weights.append(weight / len(compositions))
 
     values, width = domain.group_values[:-1], len(domain.person_values)
     attributes = _grid(values)
-    sizes = np.concatenate([np.full(len(r), r.shape[1] // width) for r in held])
-    people = np.concatenate([r.reshape(-1, width) for r in held])
+    sizes = np.concatenate([np.full(len(r), r.shape[1] // width) for r in members_by_composition])
+    people = np.concatenate([r.reshape(-1, width) for r in members_by_composition])
     groups = np.concatenate(
         [
             np.repeat(attributes, len(sizes), axis=0),
@@ -109,10 +109,14 @@ def _compositions(domain: Domain) -> Iterator[tuple[int, ...]]:
 
 def _multisets(values: int, n: int) -> tuple[Int64Array, NDArray[np.float64]]:
     """All multisets of n values, (multisets, n), and the part of all n-tuples that each is."""
-    found = np.array(list(combinations_with_replacement(range(values), n)), np.int64)
-    found = found.reshape(-1 if n else 1, n)
-    chance, run = np.ones(len(found)), np.zeros(len(found))
+    multisets = np.array(list(combinations_with_replacement(range(values), n)), np.int64)
+    multisets = multisets.reshape(-1 if n else 1, n)
+    chance, run = np.ones(len(multisets)), np.zeros(len(multisets))
     for j in range(n):
-        run = np.where(found[:, j] == found[:, j - 1], run + 1, 1) if j else np.ones(len(found))
+        run = (
+            np.where(multisets[:, j] == multisets[:, j - 1], run + 1, 1)
+            if j
+            else np.ones(len(multisets))
+        )
         chance *= (j + 1) / (run * values)
-    return found, chance
+    return multisets, chance

@@ -55,13 +55,15 @@ class GroupHistogram:
     passes: int = PASSES
 
     def answers(self, rows: Int64Array) -> NDArray[np.float64]:
-        found: NDArray[np.float64] = self.matrix[rows] @ self.weights * self.groups
-        return found
+        counts: NDArray[np.float64] = self.matrix[rows] @ self.weights * self.groups
+        return counts
 
-    def learn(self, told: NoisyAnswers) -> tuple[GroupHistogram, float]:
+    def learn(self, measured: NoisyAnswers) -> tuple[GroupHistogram, float]:
         log = np.log(self.weights, where=self.weights > 0, out=np.full(len(self.weights), -1e3))
-        starts = (0, *told.ends[:-1])
-        parts = [self._part(told, slice(a, b)) for a, b in zip(starts, told.ends, strict=True)]
+        starts = (0, *measured.ends[:-1])
+        parts = [
+            self._part(measured, slice(a, b)) for a, b in zip(starts, measured.ends, strict=True)
+        ]
         newest = len(parts) - 1
         least = _error(parts[newest], self.weights) / 2
         weights = self.weights
@@ -74,18 +76,18 @@ class GroupHistogram:
             log -= log.max()
             weights = np.exp(log)
             weights /= weights.sum()
-        made = replace(self, weights=weights)
-        missed = (made.answers(told.rows) - told.values) ** 2 / told.noise
-        return made, float(missed.mean())
+        updated = replace(self, weights=weights)
+        missed = (updated.answers(measured.rows) - measured.values) ** 2 / measured.noise
+        return updated, float(missed.mean())
 
-    def _part(self, told: NoisyAnswers, cells: slice) -> _Part:
-        rows = told.rows[cells]
-        held = self.matrix[rows]
+    def _part(self, measured: NoisyAnswers, cells: slice) -> _Part:
+        rows = measured.rows[cells]
+        contributed = self.matrix[rows]
         scale = self.groups / self.totals[rows]
         reach = np.where(self.levels[rows] == GROUP, 1, self.types.domain.most)
-        scaled = scipy.sparse.diags(scale) @ held
-        shares = told.values[cells] / self.totals[rows]
-        return _Part(shares, scipy.sparse.csr_matrix(scaled), held.T.tocsr(), reach)
+        scaled = scipy.sparse.diags(scale) @ contributed
+        shares = measured.values[cells] / self.totals[rows]
+        return _Part(shares, scipy.sparse.csr_matrix(scaled), contributed.T.tocsr(), reach)
 
     def sample(self, seed: int) -> Hierarchy:
         rng = np.random.default_rng(seed)
@@ -167,10 +169,10 @@ def _cells(types: Hierarchy, marginal: Marginal) -> Sparse:
 
 
 def _radix(codes: NDArray[np.integer], shape: tuple[int, ...]) -> Int64Array:
-    found = np.zeros(len(codes), np.int64)
+    cells = np.zeros(len(codes), np.int64)
     for column, size in zip(codes.T, shape, strict=True):
-        found = found * size + column
-    return found
+        cells = cells * size + column
+    return cells
 
 
 def uniform_start(

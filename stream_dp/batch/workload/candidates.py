@@ -77,22 +77,22 @@ class Workload:
         errors = np.abs(true - np.rint(model).astype(np.int64))
         sums = np.add.reduceat(errors, self.starts[self.opening : -1] - first)
         spoilt = sqrt(2 / pi) * np.diff(self.starts) * np.array(deviations)
-        found = np.zeros(self.candidates, np.int64)
-        found[self.opening :] = sums - np.rint(spoilt).astype(np.int64)[self.opening :]
-        return found * self.weights
+        scores = np.zeros(self.candidates, np.int64)
+        scores[self.opening :] = sums - np.rint(spoilt).astype(np.int64)[self.opening :]
+        return scores * self.weights
 
 
 def marginal_workload(marginals: Sequence[Marginal], opening: Sequence[Marginal] = ()) -> Workload:
     """Each marginal is a candidate; all of one domain. Raises ValueError without any."""
-    held = [*opening, *marginals]
+    candidates = [*opening, *marginals]
     if not marginals:
         raise ValueError("a workload needs a marginal")
     return Workload(
-        held[0].domain,
-        Queries.joined(m.queries() for m in held),
-        np.cumsum([0, *(m.size for m in held)]),
-        tuple(squared_sensitivity(m) for m in held),
-        tuple(error_sensitivity(m) for m in held),
+        candidates[0].domain,
+        Queries.joined(m.queries() for m in candidates),
+        np.cumsum([0, *(m.size for m in candidates)]),
+        tuple(squared_sensitivity(m) for m in candidates),
+        tuple(error_sensitivity(m) for m in candidates),
         len(opening),
     )
 
@@ -150,14 +150,14 @@ def default_marginals(domain: Domain, ways: int) -> tuple[Marginal, ...]:
     of one attribute of a person and one of their spouse, child or parent. None above LARGEST.
     """
     columns = len(domain.group_values) + len(domain.person_values)
-    found = all_marginals(domain, min(ways, columns), (GROUP, PERSON))
+    marginals = all_marginals(domain, min(ways, columns), (GROUP, PERSON))
     if domain.roles is not None:
         role, people = domain.role_column, range(len(domain.person_values))
         free = [c for c in people if c != role]
-        found += tuple(
+        marginals += tuple(
             Marginal(domain, level, (), (own,), (theirs,))
             for level in range(SPOUSE, SPOUSE + 3)
             for own in free
             for theirs in free
         )
-    return tuple(m for m in found if m.size <= MOST_CELLS)
+    return tuple(m for m in marginals if m.size <= MOST_CELLS)

@@ -35,19 +35,19 @@ def exact_answers(hierarchy: Hierarchy, queries: Queries, memory: int = MEMORY) 
     asked = [
         (m, rows, queries.take(rows)) for m, rows in queries_by_marginal(hierarchy.domain, queries)
     ]
-    found = np.zeros(len(queries), np.int64)
+    counts = np.zeros(len(queries), np.int64)
     for portion in _portions(hierarchy, memory):
-        for marginal, rows, wanted in asked:
-            found[rows] += portion.coded(marginal, wanted).counts()
-    return found
+        for marginal, rows, pattern_queries in asked:
+            counts[rows] += portion.coded(marginal, pattern_queries).counts()
+    return counts
 
 
 def marginal_counts(hierarchy: Hierarchy, marginal: Marginal, memory: int = MEMORY) -> Int64Array:
     """int64 (size,) exact counts of all cells of a marginal; memory: as in `answers`."""
-    found = np.zeros(marginal.size, np.int64)
+    counts = np.zeros(marginal.size, np.int64)
     for portion in _portions(hierarchy, memory):
-        found += np.bincount(portion.coded(marginal, None).data, minlength=marginal.size)
-    return found
+        counts += np.bincount(portion.coded(marginal, None).data, minlength=marginal.size)
+    return counts
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class _Coded:
     """
 
     data: Int64Array
-    wanted: Int64Array
+    targets: Int64Array
     bound: int
 
     @staticmethod
@@ -70,23 +70,23 @@ class _Coded:
         a, b = self, other
         if a.bound * b.bound > _LIMIT:
             a, b = a.dense(), b.dense()
-        return _Coded(a.data * b.bound + b.data, a.wanted * b.bound + b.wanted, a.bound * b.bound)
+        return _Coded(a.data * b.bound + b.data, a.targets * b.bound + b.targets, a.bound * b.bound)
 
     def at(self, rows: Int64Array) -> _Coded:
-        return _Coded(self.data[rows], self.wanted, self.bound)
+        return _Coded(self.data[rows], self.targets, self.bound)
 
     def dense(self) -> _Coded:
         """Renumbered: the bound is no more than rows and queries together."""
-        codes, place = np.unique(np.concatenate([self.data, self.wanted]), return_inverse=True)
+        codes, place = np.unique(np.concatenate([self.data, self.targets]), return_inverse=True)
         return _Coded(place[: len(self.data)], place[len(self.data) :], len(codes))
 
     def counts(self) -> Int64Array:
         """(queries,) rows that each asks for."""
-        if self.bound <= 4 * (len(self.data) + len(self.wanted)) + (1 << 12):
-            return np.bincount(self.data, minlength=self.bound)[self.wanted]
+        if self.bound <= 4 * (len(self.data) + len(self.targets)) + (1 << 12):
+            return np.bincount(self.data, minlength=self.bound)[self.targets]
         codes, counts = np.unique(self.data, return_counts=True)
-        place = np.searchsorted(codes, self.wanted)
-        there = np.append(codes, -1)[place] == self.wanted
+        place = np.searchsorted(codes, self.targets)
+        there = np.append(codes, -1)[place] == self.targets
         return np.where(there, np.append(counts, 0)[place], 0)
 
 
@@ -100,14 +100,14 @@ class _Pairs:
     @cached_property
     def repeats(self) -> list[Int64Array] | None:
         """For d = 1, 2, ... the rows whose owner is that of d rows before; None for too many."""
-        rows, found = np.arange(len(self.owner)), list[Int64Array]()
+        rows, repeats = np.arange(len(self.owner)), list[Int64Array]()
         while len(rows):
-            rows = rows[rows > len(found)]
-            rows = rows[self.owner[rows] == self.owner[rows - len(found) - 1]]
-            found.append(rows)
-            if sum(map(len, found)) > 8 * len(self.owner):
+            rows = rows[rows > len(repeats)]
+            rows = rows[self.owner[rows] == self.owner[rows - len(repeats) - 1]]
+            repeats.append(rows)
+            if sum(map(len, repeats)) > 8 * len(self.owner):
                 return None
-        return found
+        return repeats
 
     def distinct(self, own: _Coded, members: _Coded) -> _Coded:
         """Each owner once with each code that a member of theirs has."""
@@ -122,7 +122,7 @@ class _Pairs:
             for d, rows in enumerate(self.repeats, 1):
                 first[rows[codes[rows] == codes[rows - d]]] = False
             owner, codes = owner[first], codes[first]
-        members = _Coded(codes, members.wanted, members.bound)
+        members = _Coded(codes, members.targets, members.bound)
         return own.at(owner).times(members) if own.bound > 1 else members
 
 
@@ -130,30 +130,30 @@ class _Pairs:
 class _Portion:
     """Some groups, and who is whose relative among their members."""
 
-    held: Hierarchy
+    hierarchy: Hierarchy
     known: dict[int, _Pairs] = field(default_factory=dict)
 
     def coded(self, marginal: Marginal, queries: Queries | None) -> _Coded:
         """Everything that a pattern counts. Without queries, in the cells of the marginal."""
-        held, values = self.held, self.held.domain.person_values
-        none = np.zeros((0, max(len(values), held.groups.shape[1])), np.int16)
+        hierarchy, values = self.hierarchy, self.hierarchy.domain.person_values
+        none = np.zeros((0, max(len(values), hierarchy.groups.shape[1])), np.int16)
         of_group, of_person, of_relative = (
             (none, none, none)
             if queries is None
             else (queries.group, queries.person, queries.relative)
         )
-        own = _columns(held.groups, of_group, marginal.group, held.domain.group_values)
-        persons = _columns(held.people, of_person, marginal.person, values)
+        own = _columns(hierarchy.groups, of_group, marginal.group, hierarchy.domain.group_values)
+        persons = _columns(hierarchy.people, of_person, marginal.person, values)
         if marginal.level == GROUP:
             if not marginal.person:  # every group has a member
                 return own
             return self.pairs(GROUP).distinct(own, persons)
         if marginal.group:
-            persons = own.at(held.group_of).times(persons)
+            persons = own.at(hierarchy.group_of).times(persons)
         own = persons
         if marginal.level == PERSON:
             return own
-        relatives = _columns(held.people, of_relative, marginal.relative, values)
+        relatives = _columns(hierarchy.people, of_relative, marginal.relative, values)
         return self.pairs(marginal.level).distinct(own, relatives)
 
     def pairs(self, level: int) -> _Pairs:
@@ -166,13 +166,13 @@ class _Portion:
 
     def _tied(self, level: int) -> tuple[Int64Array, Int64Array]:
         if level == GROUP:
-            return self.held.group_of, np.arange(self.held.N)
+            return self.hierarchy.group_of, np.arange(self.hierarchy.N)
         head, spouse, children = self.roles
         if level == SPOUSE:
             paired = spouse >= 0
             a, b = head[paired], spouse[paired]
             return np.concatenate([a, b]), np.concatenate([b, a])
-        of_child = self.held.group_of[children]
+        of_child = self.hierarchy.group_of[children]
         paired = spouse[of_child] >= 0
         parents = np.concatenate([head[of_child], spouse[of_child][paired]])
         theirs = np.concatenate([children, children[paired]])
@@ -181,10 +181,12 @@ class _Portion:
     @cached_property
     def roles(self) -> tuple[Int64Array, Int64Array, Int64Array]:
         """By group the head and the spouse (-1 where there is none); all children."""
-        role = self.held.people[:, self.held.domain.role_column]
-        head, partner, children = (np.flatnonzero(role == c) for c in self.held.domain.role_codes)
-        spouse = np.full(self.held.G, -1, np.int64)
-        spouse[self.held.group_of[partner]] = partner
+        role = self.hierarchy.people[:, self.hierarchy.domain.role_column]
+        head, partner, children = (
+            np.flatnonzero(role == c) for c in self.hierarchy.domain.role_codes
+        )
+        spouse = np.full(self.hierarchy.G, -1, np.int64)
+        spouse[self.hierarchy.group_of[partner]] = partner
         return head, spouse, children
 
 

@@ -75,12 +75,12 @@ class Queries:
     @staticmethod
     def joined(parts: Iterable[Queries]) -> Queries:
         """One after the other; at least one part."""
-        held = list(parts)
+        blocks = list(parts)
         return Queries(
-            np.concatenate([q.level for q in held]),
-            np.concatenate([q.group for q in held]),
-            np.concatenate([q.person for q in held]),
-            np.concatenate([q.relative for q in held]),
+            np.concatenate([q.level for q in blocks]),
+            np.concatenate([q.group for q in blocks]),
+            np.concatenate([q.person for q in blocks]),
+            np.concatenate([q.relative for q in blocks]),
         )
 
     def check(self, domain: Domain) -> None:
@@ -149,14 +149,14 @@ class Marginal:
         cells = np.arange(self.size) if cells is None else cells
         codes = np.unravel_index(cells, self.shape) if self.shape else ()
         people = len(self.domain.person_values)
-        held, widths = [], (len(self.domain.group_values), people, people)
+        targets_by_kind, widths = [], (len(self.domain.group_values), people, people)
         for columns, width in zip((self.group, self.person, self.relative), widths, strict=True):
             targets = np.full((len(cells), width), FREE, np.int16)
             for column, code in zip(columns, codes[: len(columns)], strict=True):
                 targets[:, column] = code
             codes = codes[len(columns) :]
-            held.append(targets)
-        return Queries(np.full(len(cells), self.level, np.int8), *held)
+            targets_by_kind.append(targets)
+        return Queries(np.full(len(cells), self.level, np.int8), *targets_by_kind)
 
     @property
     def text(self) -> str:
@@ -178,20 +178,20 @@ def all_marginals(
     the size's being `size`. Raises ValueError for a name that is not there.
     """
     names = [c.name for c in (*domain.group_columns, *domain.person)]
-    if columns is not None and not (wanted := set(columns)) <= set(names):
-        raise ValueError(f"no column is called {', '.join(sorted(wanted - set(names)))}")
-    held = set(names if columns is None else wanted)
-    group = [(0, i) for i, c in enumerate(domain.group_columns) if c.name in held]
-    person = [i for i, c in enumerate(domain.person) if c.name in held]
+    if columns is not None and not (chosen_names := set(columns)) <= set(names):
+        raise ValueError(f"no column is called {', '.join(sorted(chosen_names - set(names)))}")
+    allowed = set(names if columns is None else chosen_names)
+    group = [(0, i) for i, c in enumerate(domain.group_columns) if c.name in allowed]
+    person = [i for i, c in enumerate(domain.person) if c.name in allowed]
     own = [*group, *((1, i) for i in person)]
-    found = []
+    marginals = []
     for level in levels:
         others = [(2, i) for i in person] if level >= SPOUSE else []
         for chosen in combinations([*own, *others], k):
             parts = [tuple(i for kind, i in chosen if kind == which) for which in range(3)]
             if level < SPOUSE or parts[2]:
-                found.append(Marginal(domain, level, *parts))
-    return tuple(found)
+                marginals.append(Marginal(domain, level, *parts))
+    return tuple(marginals)
 
 
 def sampled_queries(marginals: Sequence[Marginal], n: int, rng: np.random.Generator) -> Queries:
