@@ -331,11 +331,11 @@ def test_without_jax_there_is_one_clear_line():
     code = """
 import sys
 sys.modules["jax"] = None
-import stream_dp, stream_dp.batch, stream_dp.batch.queries
+import stream_dp, stream_dp.batch, stream_dp.batch.workload.queries
 from stream_dp.errors import UserError
-for name in ("hpd", "fit", "answers"):
+for name in ("mixture", "fit", "answers"):
     try:
-        __import__(f"stream_dp.batch.{name}")
+        __import__(f"stream_dp.batch.hpd.{name}")
     except UserError as error:
         print(error)
 """
