@@ -119,8 +119,8 @@ class PackedState(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def pack_state(version: int, period: int, **arrays: NDArray[np.int64]) -> bytes:
-    held = {k: (list(a.shape), a.astype("<i8").tobytes()) for k, a in arrays.items()}
-    return msgspec.msgpack.encode(PackedState(version, period, held))
+    packed = {k: (list(a.shape), a.astype("<i8").tobytes()) for k, a in arrays.items()}
+    return msgspec.msgpack.encode(PackedState(version, period, packed))
 
 
 def unpack_state(
@@ -138,16 +138,16 @@ def unpack_state(
                 f"journal: a mechanism's state has version {version}, this code reads {known};"
                 " run the version of stream-dp that wrote it, or a newer one"
             )
-        held = msgspec.convert(raw, PackedState)
+        packed = msgspec.convert(raw, PackedState)
         arrays = {
             k: np.frombuffer(raw, "<i8").astype(np.int64).reshape(shape)
-            for k, (shape, raw) in held.arrays.items()
+            for k, (shape, raw) in packed.arrays.items()
         }
     except (msgspec.DecodeError, ValueError, TypeError, KeyError):
         raise Inconsistent("journal: a mechanism's state is damaged; restore a backup") from None
     if {k: a.shape for k, a in arrays.items()} != shapes:
         raise Inconsistent("journal: the state is another mechanism's; restore a backup")
-    return held.period, arrays
+    return packed.period, arrays
 
 
 def check_panel_fits(panel: Panel | None, period: int, rows: int) -> None:

@@ -66,7 +66,9 @@ class CounterBudget:
         alone = CounterBudget(
             self.horizon, self.name, self.neighbours, False, self.moves, Fraction(0)
         )
-        return weights_with_entry(alone.weights, int(alone.whole), self.counters[0], self.share)
+        return weights_with_entry(
+            alone.weights, int(alone.total_cost), self.counters[0], self.share
+        )
 
     @property
     def _endless(self) -> tuple[int, ...]:
@@ -80,7 +82,7 @@ class CounterBudget:
         return (*weights, math.floor(self.share * _PARTS)) if self.present else tuple(weights)
 
     @cached_property
-    def whole(self) -> Fraction:
+    def total_cost(self) -> Fraction:
         """The cost of all periods that rho pays for, in units of the weights: the exact one, or,
         without a horizon, at least that of every horizon."""
         if self.name == "unbounded":
@@ -111,7 +113,7 @@ class CounterBudget:
         if self.horizon <= MOST_PREFIXES:
             return tuple(Fraction(cost) for cost in self._exact(self.horizon, prefixes=True))
         if self.name != "unbounded":
-            return (self.whole,) * self.horizon
+            return (self.total_cost,) * self.horizon
         costs = [Fraction(cost) for cost in self._exact(MOST_PREFIXES, prefixes=True)]
         column = (self.counters[0].encode[:, 0] ** 2).cumsum()
         for t in range(MOST_PREFIXES + 1, self.horizon + 1):

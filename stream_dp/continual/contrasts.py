@@ -47,18 +47,18 @@ VarianceShares = tuple[float, float]
 def forward(cells: NDArray[Any]) -> NDArray[Any]:
     """The contrasts (.., q - 1) of cells (.., q): the first j together less j times the next."""
     j = np.arange(1, cells.shape[-1])
-    found: NDArray[Any] = cells.cumsum(axis=-1)[..., :-1] - j * cells[..., 1:]
-    return found
+    contrasts: NDArray[Any] = cells.cumsum(axis=-1)[..., :-1] - j * cells[..., 1:]
+    return contrasts
 
 
 def backward(contrasts: NDArray[Any]) -> Floats:
     """The cells (.., q) of sum 0 that have these contrasts (.., q - 1)."""
     j = np.arange(1, contrasts.shape[-1] + 1)
     scaled = contrasts / (j * (j + 1))
-    found: Floats = np.zeros((*contrasts.shape[:-1], contrasts.shape[-1] + 1))
-    found[..., :-1] = scaled[..., ::-1].cumsum(axis=-1)[..., ::-1]
-    found[..., 1:] -= j * scaled
-    return found
+    cells: Floats = np.zeros((*contrasts.shape[:-1], contrasts.shape[-1] + 1))
+    cells[..., :-1] = scaled[..., ::-1].cumsum(axis=-1)[..., ::-1]
+    cells[..., 1:] -= j * scaled
+    return cells
 
 
 @dataclass(frozen=True)
@@ -115,15 +115,15 @@ class Contrasts:
     def measure(self, counts: Counts) -> Counts:
         """The true measurements of a histogram (q^k,): int64 (n,)."""
         inside: Counts = forward(counts.reshape(self.overlaps, self.q)[self.measured])
-        found: Counts = np.concatenate([inside.T.ravel(), counts[self.direct]])
-        return found
+        answers: Counts = np.concatenate([inside.T.ravel(), counts[self.direct]])
+        return answers
 
     def parts(self, answers: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         """Answers as contrasts (overlaps, q - 1), 0 where none is measured, and direct cells."""
         inside = answers[: self.measured.size * (self.q - 1)]
-        found = np.zeros((self.overlaps, self.q - 1), answers.dtype)
-        found[self.measured] = inside.reshape(self.q - 1, -1).T
-        return found, answers[inside.size :]
+        contrasts = np.zeros((self.overlaps, self.q - 1), answers.dtype)
+        contrasts[self.measured] = inside.reshape(self.q - 1, -1).T
+        return contrasts, answers[inside.size :]
 
     def carry(self, before: Floats, answers: Counts) -> Floats:
         """The unbiased histogram (q^k,) from the one before and the noisy answers of the step.
@@ -132,11 +132,11 @@ class Contrasts:
         """
         contrasts, direct = self.parts(answers)
         after = before.reshape(self.q, -1).sum(axis=0)[:, None] / self.q + backward(contrasts)
-        found: Floats = after.ravel()
-        found[self.direct] = direct
+        histogram: Floats = after.ravel()
+        histogram[self.direct] = direct
         if self.unseen is not None:
-            found[self.unseen] = 0
-        return found
+            histogram[self.unseen] = 0
+        return histogram
 
     def adjoint(self, weights: Floats) -> tuple[Floats, Floats]:
         """weights @ carry(before, answers) as coefficients on the answers and on `before`."""
@@ -173,14 +173,14 @@ class Contrasts:
             if self.width > 1
             else ["pattern"]
         )
-        found = []
+        queries = []
         for j in range(1, self.q):
             together, times = "|".join(symbols[:j]), f"{j} * " if j > 1 else ""
             for z in self.measured:
-                found.append(f"{heads[z]} {together} - {times}{heads[z]} {symbols[j]}")
+                queries.append(f"{heads[z]} {together} - {times}{heads[z]} {symbols[j]}")
         for code in self.direct:
-            found.append(f"{heads[code // self.q]} {symbols[code % self.q]}")
-        return tuple(found)
+            queries.append(f"{heads[code // self.q]} {symbols[code % self.q]}")
+        return tuple(queries)
 
     def variances(self, a: float, b: Fraction, steps: int) -> Floats:
         """Of every bin's estimate `steps` after the first histogram, from exact variances.
@@ -195,24 +195,24 @@ class Contrasts:
         )
         each = np.append(scaled[::-1].cumsum()[::-1], 0)  # of the part of each symbol
         each[1:] += j**2 * scaled
-        found = np.zeros(self.bins)
+        variances = np.zeros(self.bins)
         codes, gaps = np.arange(self.bins), self._gaps()
         for gap in {*gaps.tolist()}:
             own = codes[gaps == gap]
-            held = None if self.absent is None else gap
-            first, direct = _shares(q, k, held, steps + 1, 1.0)[-1]
+            open_gap = None if self.absent is None else gap
+            first, direct = _shares(q, k, open_gap, steps + 1, 1.0)[-1]
             rest = (1 - first - direct) / (1 - 1 / q)
             total = np.full(own.size, first * a + direct * exact_variance(b))
             for lag in range(min(steps, k)):
-                weight = (_cells(q, held, lag) - (lag == held)) / q ** (2 * lag)
+                weight = (_cells(q, open_gap, lag) - (lag == open_gap)) / q ** (2 * lag)
                 total += weight * each[own // q**lag % q]
                 rest -= weight
             if self.absent is not None:
                 total += max(rest, 0) * each[self.absent]
-            found[own] = total
+            variances[own] = total
         if self.unseen is not None:
-            found[self.unseen] = 0
-        return found
+            variances[self.unseen] = 0
+        return variances
 
     def _gaps(self) -> NDArray[np.int64]:
         """Of every bin, the places from its first present symbol to the end of its overlap."""
@@ -242,12 +242,12 @@ class Contrasts:
 
     def worst_variance(self, a: Fraction, b: Fraction, releases: int) -> Fraction:
         """The largest variance of a bin at any release."""
-        found = []
+        worst = []
         for gap, _, pairs in self._by_gap(releases):
             first, direct = np.array(pairs).T
             each = first * float(a) + float(b) * (direct + (1 - 1 / self.q) * (1 - first - direct))
-            found.append((each.max(), gap, int(each.argmax())))
-        _, gap, steps = max(found, key=lambda one: one[0])
+            worst.append((each.max(), gap, int(each.argmax())))
+        _, gap, steps = max(worst, key=lambda one: one[0])
         share, own = _shares(self.q, self.width, gap, steps + 1, Fraction(1))[-1]
         return share * a + b * (own + (1 - Fraction(1, self.q)) * (1 - share - own))
 
@@ -262,16 +262,16 @@ def _shares(q: int, k: int, gap: int | None, releases: int, one: N) -> list[tupl
     if gap is None:
         return [(one / q ** min(steps, k), one * 0) for steps in range(releases)]
     direct = one / q ** (2 * gap)
-    found = [
+    pairs = [
         (one * _cells(q, gap, m) / q ** (2 * m), direct if m > gap else one * 0)
         for m in range(min(releases, k + 1))
     ]
     # From lag k on, a cell's weight depends on how many absences it ends in; it may be one of
     # those that are measured directly.
     weights = [one / q**k if absences < gap else one * 0 for absences in range(k)]
-    while len(found) < releases:
+    while len(pairs) < releases:
         direct += (q - 1) * weights[0] * weights[0]
         weights = [((q - 1) * weights[0] + w) / q for w in weights[1:]] + [one * 0]
         squares = [(q - 1) * q ** (k - 1 - i) * w * w for i, w in enumerate(weights)]
-        found.append((sum(squares, one * 0), direct))
-    return found
+        pairs.append((sum(squares, one * 0), direct))
+    return pairs

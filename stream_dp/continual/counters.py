@@ -72,8 +72,8 @@ class Counter:
     @cached_property
     def gains(self) -> Floats:
         """(n,): variance of each sum over that of the integer noise, squared row norms of B/2^m."""
-        found: Floats = np.einsum("ij,ij->i", self.decode, self.decode) / self.scale**2
-        return found
+        squares: Floats = np.einsum("ij,ij->i", self.decode, self.decode) / self.scale**2
+        return squares
 
     @property
     def worst_gain(self) -> Fraction:
@@ -88,8 +88,8 @@ class Counter:
     @property
     def errors(self) -> Floats:
         """(n,): standard deviations in units of 1/sqrt(2 rho), one entry changing by 1."""
-        found: Floats = np.sqrt(self.gains * self.column2)
-        return found
+        deviations: Floats = np.sqrt(self.gains * self.column2)
+        return deviations
 
 
 def prefix_sums(n: int) -> Floats:

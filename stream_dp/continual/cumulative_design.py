@@ -122,7 +122,7 @@ class CumulativeDesign:
     @cached_property
     def placed_counters(self) -> tuple[PlacedCounter, ...]:
         """Counters 1..T, then that of people where there is one."""
-        weights, unit = self.budget.weights, self.counted_rho / self.budget.whole
+        weights, unit = self.budget.weights, self.counted_rho / self.budget.total_cost
         placed: list[PlacedCounter] = []
         place = 0
         for b, counter in enumerate(self.counters, 1):
@@ -200,7 +200,7 @@ class CumulativeDesign:
         Without a horizon they end below rho.
         """
         size = self.rho - self.counted_rho
-        unit = self.counted_rho / self.budget.whole
+        unit = self.counted_rho / self.budget.total_cost
         costs = [size + cost * unit for cost in self.budget.costs]
         before = [Fraction(0), *costs[:-1]]
         return tuple(cost - last for last, cost in zip(before, costs, strict=True))

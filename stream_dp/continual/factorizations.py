@@ -39,14 +39,14 @@ def _toeplitz(first: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.floa
     """The lower-triangular Toeplitz matrix of a first column."""
     n = first.shape[0]
     lag = np.arange(n)[:, None] - np.arange(n)[None, :]
-    found: Floats = np.where(lag >= 0, first[np.maximum(lag, 0)], 0).astype(float)
-    return found
+    matrix: Floats = np.where(lag >= 0, first[np.maximum(lag, 0)], 0).astype(float)
+    return matrix
 
 
-def _leading(whole: Counter, n: int) -> Counter:
+def _leading(longer: Counter, n: int) -> Counter:
     """The first n steps of a counter with one row for each: the same rows, decoded alike."""
-    part = whole.encode[:n, :n], whole.decode[:n, :n], whole.times[:n]
-    return Counter(whole.name, *part, whole.scale)
+    part = longer.encode[:n, :n], longer.decode[:n, :n], longer.times[:n]
+    return Counter(longer.name, *part, longer.scale)
 
 
 @lru_cache(maxsize=4)
@@ -132,8 +132,8 @@ def _between(n: int) -> Floats:
     grown = np.concatenate([low[:half], middle, low[half:]]) * low.size
     part = math.log(n / low.size) / math.log(high.size / low.size)
     p = grown ** (1 - part) * cut**part
-    found: Floats = p / p.sum()
-    return found
+    start: Floats = p / p.sum()
+    return start
 
 
 @lru_cache(maxsize=MOST_GAMMA2)
@@ -177,8 +177,8 @@ def lower_mean(n: int) -> float:
 
 def _perturbed(n: int) -> Floats:
     """c_j = f_j / (1 + ln(j + 1) / 10)^2, j < n."""
-    found: Floats = _root(n) / (1 + _KAPPA * np.log(np.arange(1, n + 1))) ** 2
-    return found
+    column: Floats = _root(n) / (1 + _KAPPA * np.log(np.arange(1, n + 1))) ** 2
+    return column
 
 
 @lru_cache(maxsize=4)

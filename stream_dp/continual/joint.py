@@ -149,8 +149,8 @@ class Joint:
     def _inside(self) -> NDArray[np.int64]:
         """(q^k,): how many of a pattern's symbols are the event."""
         symbols = window_symbols(np.arange(self.window.bins), self.window.q, self.window.width)
-        found: NDArray[np.int64] = np.isin(symbols, self.events).sum(axis=1)
-        return found
+        events: NDArray[np.int64] = np.isin(symbols, self.events).sum(axis=1)
+        return events
 
     def demand(self, t: int) -> Demand:
         sums = [one for period in self._measured_at(t) for one in self.totals.demand(period)]
@@ -168,9 +168,9 @@ class Joint:
         """One period. counts: the histogram (q^k,), then what the cumulative mechanism takes."""
         t, bins = state.period + 1, self.window.bins
         own = len(self.window.demand(t))
-        windows, seen = self.window.observe(state.windows, counts[:bins], draw.noise[:own])
+        windows, observation = self.window.observe(state.windows, counts[:bins], draw.noise[:own])
         observed = self.totals.recorded(state.totals, counts[bins:])
-        if seen is None:
+        if observation is None:
             return JointState(windows, observed), None
         at = own
         for period in self._measured_at(t):
@@ -179,26 +179,33 @@ class Joint:
             at += size
         sums = self.totals.sums(observed)
         if t == self.window.width:
-            column, tails, moved = self._first(seen.answers, sums, t, draw.coins)
+            column, tails, moved = self._first(observation.answers, sums, t, draw.coins)
             totals = np.isin(column, self.events).sum(axis=1)
         else:
             column, tails, moved = self._extend(
-                state, seen.answers, sums, self.window.people_present(seen.estimates), draw.coins
+                state,
+                observation.answers,
+                sums,
+                self.window.people_present(observation.estimates),
+                draw.coins,
             )
             totals = state.totals.totals + np.isin(column, self.events).sum(axis=1)
         after = JointState(
             replace(windows, tails=tails),
             replace(observed, totals=totals, sums=self._sums(totals)),
         )
-        raw = [seen.measured, *(self.totals.measured(observed, s) for s in self._measured_at(t))]
-        told = [seen.estimates, self.totals.estimates(observed)]
-        return after, Step(column, Measurements.joined(raw), Estimates.joined(told), moved)
+        raw = [
+            observation.measured,
+            *(self.totals.measured(observed, s) for s in self._measured_at(t)),
+        ]
+        estimates = [observation.estimates, self.totals.estimates(observed)]
+        return after, Step(column, Measurements.joined(raw), Estimates.joined(estimates), moved)
 
     def _sums(self, totals: NDArray[np.int64]) -> Counts:
         """The panel's own S_0..S_T."""
-        held = np.bincount(totals, minlength=self.horizon + 1)
-        found: Counts = held[::-1].cumsum()[::-1].astype(np.int64)
-        return found
+        by_total = np.bincount(totals, minlength=self.horizon + 1)
+        sums: Counts = by_total[::-1].cumsum()[::-1].astype(np.int64)
+        return sums
 
     def _first(
         self, answers: Counts, sums: Floats, t: int, coins: np.random.Generator
@@ -208,8 +215,8 @@ class Joint:
         cells = answers.astype(float)
         if window.rows is not None and window.absent is None:
             cells += (window.rows - cells.sum()) / cells.size
-        wanted = self._towards(cells, sums, t)
-        targets = self._whole(wanted, coins)
+        moved_cells = self._towards(cells, sums, t)
+        targets = self._whole(moved_cells, coins)
         codes = coins.permutation(np.repeat(np.arange(window.bins), targets))
         got = self._sums(self._inside[codes])[1 : t + 1]
         moved = {
@@ -229,10 +236,10 @@ class Joint:
         above = np.triu(np.ones((t + 1, t + 1)))[1:] * size  # S_b from the move of each class
         noise = np.array([self.totals.design.variance(b, t) for b in range(1, t + 1)])
         precision = 1 / np.maximum(noise, _LEAST)
-        held = np.array([cells[inside >= b].sum() for b in range(1, t + 1)])
+        class_sums = np.array([cells[inside >= b].sum() for b in range(1, t + 1)])
         a = max(float(self.window.design.variance), _LEAST)
         matrix = np.diag(size / a) + above.T @ (precision[:, None] * above)
-        right = above.T @ (precision * (sums - held))
+        right = above.T @ (precision * (sums - class_sums))
         kept = size > 0
         matrix, right = matrix[np.ix_(kept, kept)], right[kept]
         if self.window.rows is not None and self.window.absent is None:
@@ -241,21 +248,21 @@ class Joint:
             right = np.append(right, 0.0)
         move = np.zeros(t + 1)
         move[kept] = np.linalg.lstsq(matrix, right)[0][: int(kept.sum())]
-        found: Floats = cells + move[inside]
-        return found
+        moved_cells: Floats = cells + move[inside]
+        return moved_cells
 
-    def _whole(self, wanted: Floats, coins: np.random.Generator) -> Counts:
+    def _whole(self, real_targets: Floats, coins: np.random.Generator) -> Counts:
         """Numbers of rows (q^k,) for the patterns: whole, at or above 0, within the rows."""
         window = self.window
         total = window.rows
         if total is None or window.absent is not None:
-            total = int(np.floor(wanted.sum() + coins.random()))
-        cells = wanted + (total - wanted.sum()) / wanted.size
+            total = int(np.floor(real_targets.sum() + coins.random()))
+        cells = real_targets + (total - real_targets.sum()) / real_targets.size
         near = round_to_sums(cells[None], np.array([total]), coins)[0]
         if window.absent is None:
             near = near if total >= 0 else np.zeros_like(near)
-            found: Counts = project_nonnegative(near[None], coins)[0]
-            return found
+            closed_targets: Counts = project_nonnegative(near[None], coins)[0]
+            return closed_targets
         assert window.rows is not None
         assert window.contrasts.unseen is not None
         targets = np.zeros(window.bins, np.int64)
@@ -282,15 +289,15 @@ class Joint:
         rows = targets[:, events].sum(axis=1)
         before = state.totals.sums
         columns = sums - before[1 : t + 1]
-        found = reconcile(room, rows.astype(float), columns, self._spreads(t), coins)
+        reconciled = reconcile(room, rows.astype(float), columns, self._spreads(t), coins)
         order, starts = shuffled_groups(cells, overlaps * levels, coins)
         happens = np.empty(cells.shape[0], np.int64)
         place = np.arange(cells.shape[0]) - starts[cells[order]]
-        happens[order] = place < found.moves.ravel()[cells[order]]
+        happens[order] = place < reconciled.moves.ravel()[cells[order]]
         column = self._symbols(tails, happens, targets, coins)
         moved = {
-            "rows_moved_in_patterns": found.row_moved,
-            "rows_moved_in_totals": found.column_moved,
+            "rows_moved_in_patterns": reconciled.row_moved,
+            "rows_moved_in_totals": reconciled.column_moved,
         }
         codes = tails * window.q + column
         return column[:, None].astype(np.uint8), codes % overlaps, moved
@@ -326,11 +333,11 @@ class Joint:
         absent = self.window.absent
         if absent is not None and len(others) > 1:
             # Other symbols make up for the event first: as many are present as the targets say.
-            wanted = targets[:, others]
+            unrepaired = targets[:, others]
             here = [i for i, x in enumerate(others) if x != absent]
             sums = sizes[:, 0] - targets[:, absent]
-            wanted[:, here] = shift_to_totals(wanted[:, here], sums, coins)
-            parts[0] = project_present(wanted, others.index(absent), int(sums.sum()), coins)
+            unrepaired[:, here] = shift_to_totals(unrepaired[:, here], sums, coins)
+            parts[0] = project_present(unrepaired, others.index(absent), int(sums.sum()), coins)
         order, _ = shuffled_groups(groups, 2 * overlaps, coins)
         column = np.empty(tails.shape[0], np.int64)
         symbols = np.tile(np.array([*others, *self.events]), overlaps)

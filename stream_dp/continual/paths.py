@@ -86,28 +86,28 @@ class _Worst:
             return [self._worst(horizon, None)]
         every = [*self.counters, *([self.entry[0]] if self.entry else [])]
         begins = [*range(horizon), *([0] if self.entry else [])]
-        found, grams = [], [np.zeros((c.length, c.length), np.int64) for c in every]
+        worst, grams = [], [np.zeros((c.length, c.length), np.int64) for c in every]
         for t in range(1, horizon + 1):
             for gram, counter, begin in zip(grams, every, begins, strict=True):
                 if (step := t - begin) > 0:
                     new = counter.encode[counter.rows(step - 1) : counter.rows(step), :step]
                     gram[:step, :step] += new.T @ new
-            found.append(self._worst(t, grams))
-        return found
+            worst.append(self._worst(t, grams))
+        return worst
 
     def _change(
         self, counter: Counter, weight: int, steps: int, gram: IntMatrix | None
     ) -> IntMatrix:
         """w ||E d||^2 by entry times 1..steps and never: (steps + 1,), or squared for a pair."""
         if gram is None:
-            seen = counter.encode.astype(float)
-            gram = (seen.T @ seen).astype(np.int64)
-        held = gram[:steps, :steps]
-        own = np.append(held.diagonal(), 0) * weight
+            encode = counter.encode.astype(float)
+            gram = (encode.T @ encode).astype(np.int64)
+        products = gram[:steps, :steps]
+        own = np.append(products.diagonal(), 0) * weight
         if self.single:
             return own
         cost: IntMatrix = own[:, None] + own[None, :]
-        cost[:-1, :-1] -= 2 * weight * held
+        cost[:-1, :-1] -= 2 * weight * products
         return cost
 
     def _worst(self, t: int, grams: list[IntMatrix] | None) -> int:
@@ -157,7 +157,7 @@ def weights_with_entry(
     rest: the cost of the thresholds alone, at these weights. All are scaled by the same power of 2,
     so that the rounding is small and the sums stay far inside int64.
     """
-    wanted = share / (1 - share) * rest / entry.column2
-    fine = _FINE / max(wanted, Fraction(max(weights)))
-    every = [*(Fraction(weight) for weight in weights), wanted]
+    entry_weight = share / (1 - share) * rest / entry.column2
+    fine = _FINE / max(entry_weight, Fraction(max(weights)))
+    every = [*(Fraction(weight) for weight in weights), entry_weight]
     return tuple(max(1, round(weight * fine)) for weight in every)

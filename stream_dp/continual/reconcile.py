@@ -72,21 +72,21 @@ def nearest(room: Ints, aims: tuple[Floats, Floats], spreads: tuple[Floats, Floa
     used = room > 0
     pace = np.outer(heavy, np.ones_like(light)) * np.maximum(used.sum(axis=1), 1)[:, None]
     pace += light * np.maximum(used.sum(axis=0), 1)
-    held: Floats = room / 2
-    ahead = held
+    moves: Floats = room / 2
+    ahead = moves
     speed = 1.0
     for _ in range(_MOST_STEPS):
         slope = (heavy * (ahead.sum(axis=1) - aims[0]))[:, None]
         slope = slope + light * (ahead.sum(axis=0) - aims[1])
         after: Floats = np.clip(ahead - slope / pace, 0, room)
-        if np.abs(after - held).max() < 1e-3:
+        if np.abs(after - moves).max() < 1e-3:
             return after
-        if ((ahead - after) * (after - held)).sum() > 0:
+        if ((ahead - after) * (after - moves)).sum() > 0:
             speed = 1.0
         faster = (1 + np.sqrt(1 + 4 * speed**2)) / 2
-        ahead = after + (speed - 1) / faster * (after - held)
-        held, speed = after, faster
-    return held
+        ahead = after + (speed - 1) / faster * (after - moves)
+        moves, speed = after, faster
+    return moves
 
 
 def round_to_total(target: Floats, limit: Ints, total: int, coins: np.random.Generator) -> Ints:
@@ -98,16 +98,16 @@ def round_to_total(target: Floats, limit: Ints, total: int, coins: np.random.Gen
     low = np.floor(target)
     steps = np.cumsum(target - low)
     ups = np.diff(np.floor(np.append(0.0, steps) + coins.random()))
-    found: Ints = np.clip(low + ups, 0, limit).astype(np.int64)
-    gap = total - int(found.sum())
+    rounded: Ints = np.clip(low + ups, 0, limit).astype(np.int64)
+    gap = total - int(rounded.sum())
     while gap:
-        free = np.flatnonzero(found < limit) if gap > 0 else np.flatnonzero(found > 0)
+        free = np.flatnonzero(rounded < limit) if gap > 0 else np.flatnonzero(rounded > 0)
         if free.size == 0:
             break
         one = coins.permutation(free)[: abs(gap)]
-        found[one] += np.sign(gap)
-        gap = total - int(found.sum())
-    return found
+        rounded[one] += np.sign(gap)
+        gap = total - int(rounded.sum())
+    return rounded
 
 
 def _likely(room: Ints, rows: Ints, columns: Ints) -> Floats:
@@ -146,7 +146,7 @@ def _vertex(
     place_z, place_b = np.nonzero(room)
     n, cell = place_z.shape[0], np.arange(place_z.shape[0])
     base = np.floor(ideal[place_z, place_b]).astype(np.int64)
-    held = room[place_z, place_b]
+    limits = room[place_z, place_b]
     fraction = ideal[place_z, place_b] - base
     inside = csr_array(
         (np.ones(2 * n), (np.append(place_z, z + place_b), np.tile(cell, 2))), shape=(z + b, n)
@@ -156,7 +156,7 @@ def _vertex(
         shape=(z + b, 2 * (z + b)),
     )
     matrix = hstack([inside, -inside, slack], format="csr")
-    given = np.concatenate(
+    margins = np.concatenate(
         [rows - np.bincount(place_z, base, z), columns - np.bincount(place_b, base, b)]
     )
     # Rounding up is the cheaper the larger the fraction; ties fall at random.
@@ -165,15 +165,15 @@ def _vertex(
     cost = np.append(cost, np.full(2 * (z + b), _FAR))
     bounds = np.concatenate(
         [
-            np.stack([np.zeros(n), held - base], axis=1),
+            np.stack([np.zeros(n), limits - base], axis=1),
             np.stack([np.zeros(n), base], axis=1),
             np.stack([np.zeros(2 * (z + b)), np.full(2 * (z + b), np.inf)], axis=1),
         ]
     )
-    found = linprog(cost, A_eq=matrix, b_eq=given, bounds=bounds, method="highs-ds")
-    if found.x is None:  # no failure may follow a draw; margins are then missed by a few rows
+    solution = linprog(cost, A_eq=matrix, b_eq=margins, bounds=bounds, method="highs-ds")
+    if solution.x is None:  # no failure may follow a draw; margins are then missed by a few rows
         return np.clip(np.rint(ideal), 0, room).astype(np.int64)
-    change = np.rint(found.x[:n] - found.x[n : 2 * n]).astype(np.int64)
+    change = np.rint(solution.x[:n] - solution.x[n : 2 * n]).astype(np.int64)
     moves = np.zeros(room.shape, np.int64)
-    moves[place_z, place_b] = np.clip(base + change, 0, held)
+    moves[place_z, place_b] = np.clip(base + change, 0, limits)
     return moves

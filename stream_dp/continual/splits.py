@@ -25,37 +25,35 @@ def shift_to_totals(noisy: Counts, totals: Counts, coins: np.random.Generator) -
     return result
 
 
-def round_to_sums(
-    wanted: NDArray[np.float64], totals: Counts, coins: np.random.Generator
-) -> Counts:
+def round_to_sums(real: NDArray[np.float64], totals: Counts, coins: np.random.Generator) -> Counts:
     """Every number of (z, q) rounded up or down so that the rows sum to totals (z,).
 
-    wanted must sum to totals but for floating point. Rounded up with the probability of its
+    real must sum to totals but for floating point. Rounded up with the probability of its
     fractional part, so that every count is unbiased: systematic sampling in random order.
     """
-    whole = np.floor(wanted)
-    order = coins.random(wanted.shape).argsort(axis=1)
-    ups = (totals - whole.sum(axis=1)).clip(0)
-    passed = np.take_along_axis(wanted - whole, order, axis=1).cumsum(axis=1)
+    floors = np.floor(real)
+    order = coins.random(real.shape).argsort(axis=1)
+    ups = (totals - floors.sum(axis=1)).clip(0)
+    passed = np.take_along_axis(real - floors, order, axis=1).cumsum(axis=1)
     passed = np.minimum(passed, ups[:, None])
     passed[:, -1] = ups
-    marks = np.floor(passed + coins.random((wanted.shape[0], 1))).astype(np.int64)
-    result: Counts = whole.astype(np.int64)
+    marks = np.floor(passed + coins.random((real.shape[0], 1))).astype(np.int64)
+    result: Counts = floors.astype(np.int64)
     more = np.take_along_axis(result, order, axis=1) + np.diff(marks, axis=1, prepend=0)
     np.put_along_axis(result, order, more, axis=1)
     return result
 
 
-def project_nonnegative(wanted: Counts, coins: np.random.Generator) -> Counts:
+def project_nonnegative(counts: Counts, coins: np.random.Generator) -> Counts:
     """The nearest counts at or above 0 with the same row sums (Euclidean, remainders at random).
 
     Rows without a negative count are untouched; no row may sum to less than 0.
     """
-    result = wanted.copy()
-    low = np.flatnonzero((wanted < 0).any(axis=1))
+    result = counts.copy()
+    low = np.flatnonzero((counts < 0).any(axis=1))
     if low.size == 0:
         return result
-    rows = wanted[low]
+    rows = counts[low]
     total = rows.sum(axis=1)
     falling = -np.sort(-rows, axis=1)
     excess = falling.cumsum(axis=1) - total[:, None]
@@ -87,8 +85,8 @@ def project_to_limits(
     total = min(max(total, 0), int(limits.sum()))
 
     def lowered(shift: int) -> Counts:
-        found: Counts = np.clip(cells - shift, 0, limits)
-        return found
+        shifted: Counts = np.clip(cells - shift, 0, limits)
+        return shifted
 
     # At `low` all are at their limits, at `high` all at 0.
     low, high = int((cells - limits).min(initial=0)), int(cells.max(initial=0))
@@ -101,17 +99,17 @@ def project_to_limits(
     return result
 
 
-def project_present(wanted: Counts, absent: int, total: int, coins: np.random.Generator) -> Counts:
+def project_present(counts: Counts, absent: int, total: int, coins: np.random.Generator) -> Counts:
     """Counts (overlaps, q) at or above 0 with the sums of the rows, `total` of them present.
 
     First how many of each overlap's rows are present: the nearest numbers that its rows allow and
     that sum to the total. Then their symbols, projected to that. So no cell that is raised to 0 is
     paid by absences, which would let too many rows be present.
     """
-    others = [x for x in range(wanted.shape[1]) if x != absent]
-    rows, cells = wanted.sum(axis=1), wanted[:, others]
+    others = [x for x in range(counts.shape[1]) if x != absent]
+    rows, cells = counts.sum(axis=1), counts[:, others]
     here = project_to_limits(cells.sum(axis=1), rows, total, coins)
-    targets = np.zeros_like(wanted)
+    targets = np.zeros_like(counts)
     targets[:, others] = project_nonnegative(shift_to_totals(cells, here, coins), coins)
     targets[:, absent] = rows - here
     return targets

@@ -92,7 +92,17 @@ def answer_query(
     *,
     count: bool,
 ) -> Estimate:
-    """The best answer there is at a period number. panel: the release's, up to that period."""
+    """The best answer there is to a query.
+
+    stream: the releases of the stream
+    release: the one that is asked
+    asked: the query
+    number: the period's number in the study
+    panel: the release's panel up to that period
+    count: whether people are asked for, not a share of them
+
+    Raises UserError where there is no such share, Inconsistent where measurements are missing.
+    """
     study, name = release.study, release.declared.name
     weights = _weights(asked, release) if isinstance(asked, WindowQuery) else None
     chosen: Estimator = StreamEstimator(stream, release)
@@ -104,18 +114,20 @@ def answer_query(
         where = f"public log: {name} at {panel.periods[-1]}"
         raise Inconsistent(f"{where}: not the measurements that it declares")
     error = math.sqrt(chosen.covariance(value, value))
-    whom, told, own = "declared", value.value, float(_panel(asked, release, panel))
-    whole = None
-    interval = (told - _NORMAL_QUANTILE * error, told + _NORMAL_QUANTILE * error)
+    whose, estimate, own = "declared", value.value, float(_panel(asked, release, panel))
+    people_counted = None
+    interval = (estimate - _NORMAL_QUANTILE * error, estimate + _NORMAL_QUANTILE * error)
     if stream.unknowns.size is None:
-        found = number_of_people(stream, chosen, release, number, totals=weights is None)
-        whole, whom = found or (None, "private and not measured")
+        noisy_people = number_of_people(stream, chosen, release, number, totals=weights is None)
+        people_counted, whose = noisy_people or (None, "private and not measured")
         if not count:
-            if whole is None:
-                raise UserError(f"share: the number of people is {whom}; ask for --count")
-            told, error, interval = fieller_share(chosen, value, whole, _NORMAL_QUANTILE)
+            if people_counted is None:
+                raise UserError(f"share: the number of people is {whose}; ask for --count")
+            estimate, error, interval = fieller_share(
+                chosen, value, people_counted, _NORMAL_QUANTILE
+            )
     elif not count:
-        told, error = told / stream.unknowns.size, error / stream.unknowns.size
+        estimate, error = estimate / stream.unknowns.size, error / stream.unknowns.size
         interval = (interval[0] / stream.unknowns.size, interval[1] / stream.unknowns.size)
     sources = stream.releases if isinstance(chosen, StreamEstimator) else (release,)
     return Estimate(
@@ -123,12 +135,12 @@ def answer_query(
         query=asked.text,
         period=panel.periods[-1],
         measure="count" if count else "share",
-        people=whom,
-        value=told,
+        people=whose,
+        value=estimate,
         standard_error=error,
         interval=interval,
         level=LEVEL,
-        panel=own if count else own / max(_rows(release, panel, whole), 1.0),
+        panel=own if count else own / max(_rows(release, panel, people_counted), 1.0),
         method=chosen.method,
         sources=tuple(one.declared.name for one in sources),
         through=study.periods.labels[max(one.last for one in sources) - 1],
@@ -146,16 +158,17 @@ def _value(
 
 def _weights(asked: WindowQuery, release: ReleaseMeasurements) -> Floats:
     """The query's patterns as weights, (q^j,) for its j periods."""
-    made = release.window
-    assert made is not None
-    if asked.width > made.width:
+    window = release.window
+    assert window is not None
+    width = window.width
+    if asked.width > width:
         raise UserError(
-            f"query '{asked.text}': looks at {asked.width} periods and the release at {made.width};"
+            f"query '{asked.text}': looks at {asked.width} periods and the release at {width};"
             " the exported panel can be asked, without a guarantee on the error"
         )
-    if made.contrasts.unseen is not None and asked.over(made.bins)[made.contrasts.unseen]:
+    if window.contrasts.unseen is not None and asked.over(window.bins)[window.contrasts.unseen]:
         raise UserError(
-            f"query '{asked.text}': people absent in all of {made.width} periods are never counted,"
+            f"query '{asked.text}': people absent in all of {width} periods are never counted,"
             " and it would count them; ask for other values in some period"
         )
     return asked.mask.astype(float)
@@ -172,7 +185,7 @@ def _panel(asked: WindowQuery | TotalQuery, release: ReleaseMeasurements, panel:
     return int((count >= asked.least).sum())
 
 
-def _rows(release: ReleaseMeasurements, panel: Panel, whole: Weighted | None) -> float:
+def _rows(release: ReleaseMeasurements, panel: Panel, people: Weighted | None) -> float:
     """The rows that a share of the panel is of: all, or those present, or those who have entered.
 
     Where rows are a bound on the people and all alike, the noisy number of people.
@@ -183,8 +196,8 @@ def _rows(release: ReleaseMeasurements, panel: Panel, whole: Weighted | None) ->
     else:
         assert totals is not None
         absent = len(panel.values) - 1 if totals.present else None
-        if absent is None and release.declared.rows is not None and whole is not None:
-            return whole.value
+        if absent is None and release.declared.rows is not None and people is not None:
+            return people.value
     if absent is None:
         return float(panel.rows)
     return float((panel.symbols[:, -1] != absent).sum())

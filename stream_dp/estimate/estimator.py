@@ -84,17 +84,19 @@ class StreamMeasurements:
             np.concatenate([getattr(r, name) for r in self.releases])
             for name in ("values", "variances")
         )
-        equalities, given = unknowns.equalities()
-        return LeastSquares(self._design(values.shape[0]), values, variances, equalities, given)
+        equalities, right_side = unknowns.equalities()
+        return LeastSquares(
+            self._design(values.shape[0]), values, variances, equalities, right_side
+        )
 
     def _design(self, count: int) -> csr_array:
         """All rows, one release after the other, on the unknowns."""
-        found, above = [], 0
+        blocks, above = [], 0
         for release in self.releases:
             for rows in release.rows():
                 start, free = self._place(release, rows)
                 cells = start + rows.cell[None] + rows.cells * np.arange(free)[:, None]
-                found.append(
+                blocks.append(
                     (
                         np.tile(rows.row + above + rows.place.at, free),
                         cells.ravel(),
@@ -102,7 +104,7 @@ class StreamMeasurements:
                     )
                 )
             above += release.values.shape[0]
-        row, column, value = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        row, column, value = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
         return csr_array((value, (row, column)), shape=(count, self.unknowns.count))
 
     def _place(self, release: ReleaseMeasurements, rows: DesignRows) -> tuple[int, int]:
@@ -110,18 +112,18 @@ class StreamMeasurements:
         unknowns, place = self.unknowns, rows.place
         if place.b is not None:
             return unknowns.entries[_key(release)][place.b].start, 1
-        held = unknowns.histograms[place.number]
-        return held.start, unknowns.q**held.width // rows.cells
+        histogram = unknowns.histograms[place.number]
+        return histogram.start, unknowns.q**histogram.width // rows.cells
 
 
 def _blank(study: Study, declared: Release) -> int:
     """The symbol of a person of whom nothing is known."""
     if declared.where is not None:
         return len(study.alphabet(declared).values) - 1
-    found = 0
+    code = 0
     for name in declared.attributes:
-        found = found * len(study.attributes[name].symbols) + study.attributes[name].first_code
-    return found
+        code = code * len(study.attributes[name].symbols) + study.attributes[name].first_code
+    return code
 
 
 def _key(release: ReleaseMeasurements) -> Key:
@@ -134,17 +136,17 @@ def _histograms(
     """By period number, as wide as the widest release there; and where the next unknown begins."""
     widths: dict[int, int] = {}
     for release in releases:
-        made = release.window
-        if made is None:
+        window = release.window
+        if window is None:
             continue
         for number in (message.number for message in release.messages):
-            widths[number] = max(widths.get(number, 0), made.width)
-    found, start = {}, 0
+            widths[number] = max(widths.get(number, 0), window.width)
+    histograms, start = {}, 0
     for number in sorted(widths):
         width = widths[number]
-        found[number] = HistogramUnknowns(start, width)
+        histograms[number] = HistogramUnknowns(start, width)
         start += q**width
-    return found, start
+    return histograms, start
 
 
 def _entries(
@@ -157,13 +159,13 @@ def _entries(
             if steps > 0:
                 own = lengths.setdefault(_key(release), {})
                 own[placed.threshold] = max(own.get(placed.threshold, 0), steps)
-    found: dict[Key, dict[int, EntryUnknowns]] = {}
+    entries: dict[Key, dict[int, EntryUnknowns]] = {}
     for key, own in lengths.items():
-        found[key] = {}
+        entries[key] = {}
         for b in sorted(own):
-            found[key][b] = EntryUnknowns(start, key[1] + max(b, 1) - 1, own[b])
+            entries[key][b] = EntryUnknowns(start, key[1] + max(b, 1) - 1, own[b])
             start += own[b]
-    return found
+    return entries
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,16 +192,16 @@ class StreamEstimator:
         at = number if own.until(number) == number - own.first + 1 else own.first
         return self.total(0, at), at
 
-    def _answer(self, wanted: Floats) -> Weighted | None:
+    def _answer(self, coefficients: Floats) -> Weighted | None:
         """What is certain is a whole number of people: without the rounding of floats."""
         system = self.stream.system
-        found = None if system is None else system.answer(wanted)
-        if system is None or found is None:
+        answer = None if system is None else system.answer(coefficients)
+        if system is None or answer is None:
             return None
-        if system.covariance(found, found) > _CERTAIN**2 * float(system.variances.min()):
-            return found
-        whole = float(round(found.value))
-        return Weighted(np.zeros_like(found.weights), whole, whole)
+        if system.covariance(answer, answer) > _CERTAIN**2 * float(system.variances.min()):
+            return answer
+        certain = float(round(answer.value))
+        return Weighted(np.zeros_like(answer.weights), certain, certain)
 
     def covariance(self, one: Weighted, other: Weighted) -> float:
         assert self.stream.system is not None
@@ -215,31 +217,33 @@ class ReleaseEstimator:
     method = "own measurements"
 
     def patterns(self, number: int, weights: Floats) -> Weighted | None:
-        release, made = self.release, self.release.window
-        if made is None or number not in self._starts:
+        release, window = self.release, self.release.window
+        if window is None or number not in self._starts:
             return None
-        weights = np.tile(weights, made.bins // weights.shape[0]).astype(float)
+        weights = np.tile(weights, window.bins // weights.shape[0]).astype(float)
         study, mean = release.study, 0.0
-        if study.size is not None and made.absent is None:
+        if study.size is not None and window.absent is None:
             mean = float(weights.mean())
-        used, _ = made.functional(release.time(number), weights - mean)
-        found = np.zeros(release.values.shape[0])
+        used, _ = window.functional(release.time(number), weights - mean)
+        on_values = np.zeros(release.values.shape[0])
         for t, coefficients in used:
             start = self._starts[t + release.first - 1]
-            found[start : start + coefficients.shape[0]] = coefficients
-        return self._weighted(found, mean * (study.size or 0))
+            on_values[start : start + coefficients.shape[0]] = coefficients
+        return self._weighted(on_values, mean * (study.size or 0))
 
     def total(self, b: int, number: int) -> Weighted | None:
         release, placed = self.release, self.release.placed_counter(b)
-        found = np.zeros(release.values.shape[0])
+        on_values = np.zeros(release.values.shape[0])
         if placed is None:
             return None
         step = release.time(number) - placed.start + 1
         if step >= 1:
             places = [np.arange(p.count) + p.at for p in release.places if p.b == b]
-            seen = np.concatenate(places)[: placed.counter.rows(step)]
-            found[seen] = placed.counter.decode[step - 1, : seen.shape[0]] / placed.counter.scale
-        return self._weighted(found, 0.0)
+            measured = np.concatenate(places)[: placed.counter.rows(step)]
+            on_values[measured] = (
+                placed.counter.decode[step - 1, : measured.shape[0]] / placed.counter.scale
+            )
+        return self._weighted(on_values, 0.0)
 
     def entered(self, number: int) -> tuple[Weighted | None, int]:
         placed = self.release.placed_counter(0)
@@ -280,28 +284,28 @@ def number_of_people(
     if open_:
         assert unknowns.absent is not None
         weights[unknowns.absent] = 0
-    found = answers.patterns(number, weights)
+    counted = answers.patterns(number, weights)
     who = "present at" if open_ else "counted at"
-    return None if found is None else (found, f"{who} {label[number - 1]}")
+    return None if counted is None else (counted, f"{who} {label[number - 1]}")
 
 
 def fieller_share(
-    answers: Estimator, value: Weighted, whole: Weighted, z: float
+    answers: Estimator, value: Weighted, people: Weighted, z: float
 ) -> tuple[float, float, tuple[float, float]]:
     """A share: value, standard error to the first order, Fieller's interval.
 
-    The interval holds all s for which value - s whole lies within z of its standard errors of 0.
+    The interval holds all s for which value - s people lies within z of its standard errors of 0.
     Raises UserError where the number of people is not clear of 0, so that this is no interval.
     """
-    n, v = whole.value, value.value
-    nn, vn = answers.covariance(whole, whole), answers.covariance(value, whole)
+    n, v = people.value, value.value
+    nn, vn = answers.covariance(people, people), answers.covariance(value, people)
     vv = answers.covariance(value, value)
     if n <= z * math.sqrt(nn):
         raise UserError(
             "share: the noisy number of people is not clearly positive; ask for --count"
         )
     share = v / n
-    off = value.minus(whole, share)
+    off = value.minus(people, share)
     error = math.sqrt(answers.covariance(off, off)) / n
     a, b, c = n * n - z * z * nn, n * v - z * z * vn, v * v - z * z * vv
     reach = math.sqrt(max(0.0, b * b - a * c))

@@ -35,7 +35,12 @@ _FAR = 1e-9  # and how far they may be
 
 @dataclass(frozen=True, eq=False)
 class Weighted:
-    """weights: (m,) on the measurements; constant: what the equalities add; value: of both."""
+    """A linear answer.
+
+    weights: (m,) on the measurements
+    constant: what the equalities add
+    value: weights @ measurements + constant
+    """
 
     weights: Floats
     constant: float
@@ -52,36 +57,43 @@ class Weighted:
 
 @dataclass(frozen=True, eq=False)
 class LeastSquares:
-    """design: A, (m, n); values: y; variances: above 0; equalities: E, (c, n); given: f."""
+    """Measurements and equalities.
+
+    design: A, (m, n)
+    values: y, (m,)
+    variances: of y, above 0
+    equalities: E, (c, n)
+    right_side: f, (c,)
+    """
 
     design: csr_array
     values: Floats
     variances: Floats
     equalities: csr_array
-    given: Floats
+    right_side: Floats
 
-    def answer(self, wanted: Floats) -> Weighted | None:
-        """The best unbiased answer to wanted @ u, (n,); None where there is none."""
-        most = float(np.abs(wanted).max(initial=0.0))
+    def answer(self, question: Floats) -> Weighted | None:
+        """The best unbiased answer to question @ u, (n,); None where there is none."""
+        most = float(np.abs(question).max(initial=0.0))
         if not most:
             return Weighted(np.zeros(self.values.shape[0]), 0.0, 0.0)
         if self._factor is None:
             return None
-        n, sizes = wanted.shape[0], self._sizes
-        goal = sizes * np.concatenate([wanted / most, np.zeros(self.given.shape[0])])
-        found, left, off = np.zeros(goal.shape[0]), goal, np.inf
+        n, sizes = question.shape[0], self._sizes
+        goal = sizes * np.concatenate([question / most, np.zeros(self.right_side.shape[0])])
+        solution, left, off = np.zeros(goal.shape[0]), goal, np.inf
         for _ in range(_MOST_STEPS):
-            found = found + self._factor.solve(left)
-            left = goal - self._matrix @ found
+            solution = solution + self._factor.solve(left)
+            left = goal - self._matrix @ solution
             off, before = float(np.abs(left / sizes).max()), off
             if off <= _NEAR or off > 0.9 * before:
                 break
-        found = found * sizes * most
-        weights, rest = self._scaled @ found[:n], found[n:]
-        bias = self.design.T @ weights + self.equalities.T @ rest - wanted
+        solution = solution * sizes * most
+        weights, rest = self._scaled @ solution[:n], solution[n:]
+        bias = self.design.T @ weights + self.equalities.T @ rest - question
         if np.abs(bias).max() > _FAR * most:
             return None
-        constant = float(rest @ self.given)
+        constant = float(rest @ self.right_side)
         return Weighted(weights, constant, float(weights @ self.values) + constant)
 
     def covariance(self, one: Weighted, other: Weighted) -> float:
@@ -92,8 +104,8 @@ class LeastSquares:
     def _unit(self) -> float:
         """The typical variance with which an unknown is measured: precisions are in its terms."""
         precisions = (diags_array(1 / self.variances) @ self.design.power(2)).sum(axis=0)
-        seen = precisions[precisions > 0]
-        return float(1 / np.median(seen)) if seen.size else 1.0
+        positive = precisions[precisions > 0]
+        return float(1 / np.median(positive)) if positive.size else 1.0
 
     @cached_property
     def _scaled(self) -> csr_array:
@@ -103,8 +115,8 @@ class LeastSquares:
     @cached_property
     def _sizes(self) -> Floats:
         """(n + c,): of unknowns and equalities, so that all have about the same precision."""
-        seen = (self.design.multiply(self._scaled)).sum(axis=0)
-        unknowns = 1 / np.sqrt(np.where(seen > 0, seen, 1.0))
+        precisions = (self.design.multiply(self._scaled)).sum(axis=0)
+        unknowns = 1 / np.sqrt(np.where(precisions > 0, precisions, 1.0))
         terms = np.asarray(abs(self.equalities) @ unknowns)
         count = np.maximum(np.diff(self.equalities.indptr), 1)
         return np.concatenate([unknowns, count / np.where(terms > 0, terms, 1.0)])
@@ -113,9 +125,11 @@ class LeastSquares:
     def _matrix(self) -> csr_array:
         """The matrix, its rows and columns in these sizes."""
         precision = self.design.T @ self._scaled
-        whole = block_array([[precision, self.equalities.T], [self.equalities, None]], format="csr")
+        blocks = block_array(
+            [[precision, self.equalities.T], [self.equalities, None]], format="csr"
+        )
         sizes = diags_array(self._sizes)
-        return csr_array(sizes @ whole @ sizes)
+        return csr_array(sizes @ blocks @ sizes)
 
     @cached_property
     def _factor(self) -> Any:

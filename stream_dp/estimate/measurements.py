@@ -37,11 +37,13 @@ class PeriodMeasurements:
 
 @dataclass(frozen=True)
 class Slice:
-    """Some rows on the histogram at a period number (b is None), or on the people whose total
-    reaches b at its 1st, 2nd, .. step.
+    """Rows on the histogram at a period, or on the people whose total reaches b, step by step.
 
-    time: the release's own period at which they were measured; at, count: where they stand among
-    all values of the release, and how many they are.
+    number: of the period
+    b: None for a histogram
+    time: the release's own period at which they were measured
+    at: where they begin among all values of the release
+    count: how many they are
     """
 
     number: int
@@ -53,7 +55,12 @@ class Slice:
 
 @dataclass(frozen=True, eq=False)
 class DesignRows:
-    """What stands in a place, on `cells` unknowns: entries that are not 0."""
+    """The design matrix of a slice: its entries that are not 0.
+
+    place: the slice
+    cells: the number of unknowns that its rows are on
+    row, cell, value: of each entry
+    """
 
     place: Slice
     cells: int
@@ -64,9 +71,11 @@ class DesignRows:
 
 @dataclass(frozen=True, eq=False)
 class ReleaseMeasurements:
-    """One release so far: its declaration, its mechanism's two sides, its messages in order.
+    """The measurements of one release so far.
 
-    first: the number of its first period.
+    study: what is declared
+    declared: the release
+    messages: its measurements, period by period
     """
 
     study: Study
@@ -79,13 +88,21 @@ class ReleaseMeasurements:
 
     @property
     def window(self) -> FixedWindow | None:
-        made = self._mechanism
-        return made.window if isinstance(made, Joint) else _only(made, FixedWindow)
+        release_mechanism = self._mechanism
+        return (
+            release_mechanism.window
+            if isinstance(release_mechanism, Joint)
+            else _only(release_mechanism, FixedWindow)
+        )
 
     @property
     def totals(self) -> Cumulative | None:
-        made = self._mechanism
-        return made.totals if isinstance(made, Joint) else _only(made, Cumulative)
+        release_mechanism = self._mechanism
+        return (
+            release_mechanism.totals
+            if isinstance(release_mechanism, Joint)
+            else _only(release_mechanism, Cumulative)
+        )
 
     @property
     def first(self) -> int:
@@ -115,24 +132,24 @@ class ReleaseMeasurements:
 
     @cached_property
     def variances(self) -> Floats:
-        """Not quite 0 where there is hardly any noise: all are divided by."""
-        found: Floats = np.concatenate([m.variances for m in self.messages])
-        return found.clip(_LEAST)
+        """Of the values; never quite 0, for they are divided by."""
+        variances: Floats = np.concatenate([m.variances for m in self.messages])
+        return variances.clip(_LEAST)
 
     @cached_property
     def places(self) -> tuple[Slice, ...]:
         """All that was measured, in order. Raises Inconsistent where the values are not those."""
-        found: list[Slice] = []
+        slices: list[Slice] = []
         end = 0
         for message in self.messages:
             start = end
             for b, time, count in self._sizes(message.number):
-                found.append(Slice(message.number, b, time, end, count))
+                slices.append(Slice(message.number, b, time, end, count))
                 end += count
             if end - start != message.values.shape[0]:
                 where = f"{self.declared.name} at {self.study.periods.labels[message.number - 1]}"
                 raise Inconsistent(f"public log: {where}: not the measurements that it declares")
-        return tuple(found)
+        return tuple(slices)
 
     def _sizes(self, number: int) -> Iterator[tuple[int | None, int, int]]:
         """b, own period and number of rows of everything in a message."""
@@ -147,7 +164,7 @@ class ReleaseMeasurements:
                     yield placed.threshold, step, rows.stop - rows.start
 
     def rows(self) -> Iterator[DesignRows]:
-        """What stands in all places, in order."""
+        """The design matrix, slice by slice, in order."""
         for place in self.places:
             if place.b is None:
                 assert self.window is not None
@@ -165,14 +182,14 @@ class ReleaseMeasurements:
             yield DesignRows(place, cells, row, cell, value.astype(float))
 
 
-def _only(made: AnyMechanism, kind: type[M]) -> M | None:
-    return made if isinstance(made, kind) else None
+def _only(release_mechanism: AnyMechanism, kind: type[M]) -> M | None:
+    return release_mechanism if isinstance(release_mechanism, kind) else None
 
 
 def releases_of_stream(
     study: Study, messages: Mapping[str, Sequence[PeriodMeasurements]], stream: str
 ) -> list[ReleaseMeasurements]:
-    """What there is of the releases of a stream, in the study's order."""
+    """The measurements of a stream's releases that have any, in the study's order."""
     return [
         ReleaseMeasurements(study, declared, tuple(messages[declared.name]))
         for declared in study.releases

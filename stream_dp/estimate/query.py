@@ -119,14 +119,14 @@ def _pattern(text: str, words: list[str], values: tuple[int | str, ...]) -> Wind
 
 
 def _codes(text: str, word: str, values: tuple[int | str, ...]) -> list[int]:
-    found = []
+    all_codes = []
     for one in word.split("|"):
         codes = matching_codes(one, values)
         if not codes:
             known = ", ".join(str(value) for value in values)
             raise UserError(f"query '{text}': '{one}' is no value; the values are {known}")
-        found += codes
-    return found
+        all_codes += codes
+    return all_codes
 
 
 def _all(text: str, q: int, width: int) -> NDArray[np.uint8]:

@@ -34,7 +34,7 @@ from stream_dp.panel import window_symbols
 Floats = NDArray[np.float64]
 Ints = NDArray[Any]
 Key = tuple[tuple[int, ...], int]  # the codes of the event, the first period
-Block = tuple[Ints, Ints, Floats, Floats]  # rows, columns, values of entries; what is given
+Block = tuple[Ints, Ints, Floats, Floats]  # rows, columns, values of entries; the right side
 
 
 @dataclass(frozen=True)
@@ -82,19 +82,21 @@ class Unknowns:
 
     def patterns(self, number: int, weights: Floats) -> Floats:
         """weights @ the histogram of the last symbols at a period; older symbols are free."""
-        held = self.histograms[number]
-        bins = self.q**held.width
-        found = np.zeros(self.count)
-        found[held.start : held.start + bins] = np.tile(weights, bins // weights.shape[0])
-        return found
+        histogram = self.histograms[number]
+        bins = self.q**histogram.width
+        coefficients = np.zeros(self.count)
+        coefficients[histogram.start : histogram.start + bins] = np.tile(
+            weights, bins // weights.shape[0]
+        )
+        return coefficients
 
     def total(self, key: Key, b: int, number: int) -> Floats:
         """S_b at a period."""
-        found = np.zeros(self.count)
+        coefficients = np.zeros(self.count)
         if b in self.entries[key]:
             own = self.entries[key][b]
-            found[own.start : own.start + own.until(number)] = 1
-        return found
+            coefficients[own.start : own.start + own.until(number)] = 1
+        return coefficients
 
     # Equalities.
 
@@ -103,10 +105,10 @@ class Unknowns:
         blocks = [*self._overlaps(), *self._sums()]
         if not blocks:
             return csr_array((0, self.count)), np.zeros(0)
-        above = np.cumsum([0, *(given.shape[0] for *_, given in blocks)])
+        above = np.cumsum([0, *(right_side.shape[0] for *_, right_side in blocks)])
         row = np.concatenate([b[0] + start for b, start in zip(blocks, above[:-1], strict=True)])
-        column, value, given = (np.concatenate([b[i] for b in blocks]) for i in (1, 2, 3))
-        return csr_array((value, (row, column)), shape=(above[-1], self.count)), given
+        column, value, right_side = (np.concatenate([b[i] for b in blocks]) for i in (1, 2, 3))
+        return csr_array((value, (row, column)), shape=(above[-1], self.count)), right_side
 
     def _overlaps(self) -> Iterator[Block]:
         numbers = sorted(self.histograms)
@@ -131,12 +133,12 @@ class Unknowns:
     ) -> Block:
         """For every overlap of the shared symbols, but one: as many people before as after."""
         rows, columns, values = [], [], []
-        for held, newest, sign in ((old, 0, 1.0), (new, gap, -1.0)):
-            codes = np.arange(self.q**held.width)
+        for histogram, newest, sign in ((old, 0, 1.0), (new, gap, -1.0)):
+            codes = np.arange(self.q**histogram.width)
             overlap = codes // self.q**newest % self.q**shared
             kept = overlap != left_out
             rows.append(overlap[kept] - (overlap[kept] > left_out if left_out is not None else 0))
-            columns.append(held.start + codes[kept])
+            columns.append(histogram.start + codes[kept])
             values.append(np.full(rows[-1].shape[0], sign))
         count = self.q**shared - (left_out is not None)
         return (
@@ -147,9 +149,9 @@ class Unknowns:
         )
 
     def _everybody(self, number: int) -> Block:
-        held = self.histograms[number]
+        histogram = self.histograms[number]
         assert self.size is not None
-        columns = held.start + np.arange(self.q**held.width)
+        columns = histogram.start + np.arange(self.q**histogram.width)
         return np.zeros_like(columns), columns, np.ones(len(columns)), np.array([float(self.size)])
 
     def _sums(self) -> Iterator[Block]:
@@ -182,33 +184,33 @@ class Unknowns:
     def _happened(
         self, events: tuple[int, ...], number: int, own: Sequence[EntryUnknowns]
     ) -> Iterator[Block]:
-        seen = self._sight(number, number)
-        if seen is not None and self._known(seen[0], number, events):
+        sight = self._sight(number, number)
+        if sight is not None and self._known(sight[0], number, events):
             rises = np.array([e.start + number - e.first for e in own])
-            yield self._equal(rises, seen[0], np.isin(seen[1][:, 0], events))
+            yield self._equal(rises, sight[0], np.isin(sight[1][:, 0], events))
 
     def _reached(
         self, events: tuple[int, ...], first: int, number: int, b: int, own: EntryUnknowns
     ) -> Iterator[Block]:
-        seen = self._sight(first, number)
+        sight = self._sight(first, number)
         if (
-            seen is not None
+            sight is not None
             and self._known(first, number, events)
-            and self._known(seen[0], number, events)
+            and self._known(sight[0], number, events)
         ):
-            many = np.isin(seen[1], events).sum(axis=1) >= b
-            yield self._equal(self._until(own, number), seen[0], many)
+            many = np.isin(sight[1], events).sum(axis=1) >= b
+            yield self._equal(self._until(own, number), sight[0], many)
 
     def _entered(self, first: int, number: int, own: EntryUnknowns) -> Iterator[Block]:
         if self.absent is None:
-            seen = self._sight(number, number)
-            if seen is not None and seen[0] == number:
-                yield self._equal(self._until(own, number), number, np.ones(len(seen[1]), bool))
+            sight = self._sight(number, number)
+            if sight is not None and sight[0] == number:
+                yield self._equal(self._until(own, number), number, np.ones(len(sight[1]), bool))
             return
-        seen = self._sight(first, number)
-        if seen is not None:
-            here = (seen[1] != self.absent).any(axis=1)
-            yield self._equal(self._until(own, number), seen[0], here)
+        sight = self._sight(first, number)
+        if sight is not None:
+            here = (sight[1] != self.absent).any(axis=1)
+            yield self._equal(self._until(own, number), sight[0], here)
 
     @staticmethod
     def _until(own: EntryUnknowns, number: int) -> Ints:

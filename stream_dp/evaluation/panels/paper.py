@@ -36,7 +36,7 @@ class Cubes(CounterBudget):
         if not self.share:
             return (*own, own[0])
         alone = replace(self, present=False, share=Fraction(0))
-        return weights_with_entry(own, int(alone.whole), self.counters[0], self.share)
+        return weights_with_entry(own, int(alone.total_cost), self.counters[0], self.share)
 
 
 _cubes = lru_cache(maxsize=64)(Cubes)
