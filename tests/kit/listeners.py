@@ -11,6 +11,16 @@ from typing import NamedTuple
 from stream_dp.services.releaser.facts import Facts
 from stream_dp.services.releaser.listen import listening
 
+# What the public listener serves, and nothing else.
+ALLOWED = {
+    "stream_dp_study_info",
+    "stream_dp_release_index",
+    "stream_dp_rho_spent",
+    "stream_dp_rho_left",
+    "stream_dp_release_scheduled_seconds",
+}
+STUDY = '{study="small"}'
+
 
 class Answer(NamedTuple):
     status: int

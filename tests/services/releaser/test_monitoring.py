@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from kit.killed import in_memory
-from kit.listeners import ask, both, metrics, until
+from kit.listeners import STUDY, ask, both, metrics, until
 from kit.panels import (
     LABELS,
     PERIODS,
@@ -26,7 +26,7 @@ from kit.panels import (
     reports_of,
 )
 from prometheus_client import CollectorRegistry, generate_latest
-from test_listen import STUDY, rejected, watched
+from test_listen import rejected, watched
 
 from stream_dp.log.base import Record
 from stream_dp.log.topics import TIMEOUT

@@ -1,0 +1,267 @@
+"""The listeners of a running releaser: clients of all kinds, addresses, options."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+from kit.listeners import ALLOWED, STUDY, ask, both, metrics, names
+from kit.panels import Place, script
+
+from stream_dp.errors import UserError
+from stream_dp.services.cli import main
+from stream_dp.services.releaser import listen
+from stream_dp.services.releaser.facts import CellCounts, Facts
+from stream_dp.services.releaser.listen import listening
+
+
+def raw(port: int, request: bytes) -> bytes:
+    """Everything that comes back until the listener closes."""
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as sent:
+        sent.sendall(request)
+        return b"".join(iter(lambda: sent.recv(4096), b""))
+
+
+# Clients of all kinds
+
+
+@pytest.mark.parametrize("method", ["HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "X"])
+def test_other_methods_do_not_crash(
+    facts: Facts, capfd: pytest.CaptureFixture[str], method: str
+) -> None:
+    with both(facts) as ports:
+        for port in ports:
+            found = ask(port, "/metrics", method)
+            if method == "HEAD":
+                assert (found.status, found.body) == (200, b"")
+                assert int(found.headers["Content-Length"]) == len(ask(port, "/metrics").body)
+            else:
+                assert found[::2] == (501, b"not implemented\n")
+            assert ask(port, "/metrics").status == 200
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (b"nonsense <b>quoted</b>\r\n\r\n", b"bad request"),
+        (b"GET /metrics HTTP/9.9\r\n\r\n", b"http version not supported"),
+        (b"GET /" + b"quoted" * 20_000 + b" HTTP/1.1\r\n\r\n", b"request-uri too long"),
+        (
+            b"GET /metrics HTTP/1.1\r\n" + b"quoted: 1\r\n" * 200 + b"\r\n",
+            b"request header fields too large",
+        ),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03quoted\r\n\r\n", b"bad request"),
+        (b"", b""),
+        (b"GET", b""),
+    ],
+)
+def test_broken_requests_are_answered_without_quoting(
+    facts: Facts, capfd: pytest.CaptureFixture[str], request_: bytes, status: bytes
+) -> None:
+    with both(facts) as ports:
+        for port in ports:
+            try:
+                with socket.create_connection(("127.0.0.1", port), timeout=10) as sent:
+                    sent.sendall(request_)
+                    sent.shutdown(socket.SHUT_WR)
+                    answer = b"".join(iter(lambda: sent.recv(4096), b""))
+            except OSError:
+                answer = status  # closed with unread bytes
+            assert status in answer
+            assert b"quoted" not in answer
+            assert ask(port, "/metrics").status == 200
+    assert capfd.readouterr() == ("", "")
+
+
+def test_errors_inside_a_page_stay_inside(
+    facts: Facts, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def broken(registry: object) -> bytes:
+        raise RuntimeError("a true count: 17")
+
+    monkeypatch.setattr(listen, "generate_latest", broken)
+    with both(facts) as ports:
+        for port in ports:
+            assert ask(port, "/metrics")[::2] == (500, b"internal error\n")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_client_that_leaves_in_the_middle(
+    facts: Facts, capfd: pytest.CaptureFixture[str]
+) -> None:
+    facts.cells = CellCounts(rejected={f"reason {i}": i for i in range(200_000)})
+    with both(facts) as (inside, _):
+        with socket.create_connection(("127.0.0.1", inside), timeout=10) as sent:
+            sent.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            sent.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+        facts.cells = CellCounts()
+        assert ask(inside, "/metrics").status == 200
+        time.sleep(0.3)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_many_idle_clients_do_not_add_up(facts: Facts) -> None:
+    with both(facts) as (_, public), ExitStack() as stack:
+        idle = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", public), timeout=10))
+            for _ in range(40)
+        ]
+        closed = 0
+        for held in idle:
+            held.settimeout(0.05)
+            try:
+                closed += held.recv(1) == b""
+            except (TimeoutError, ConnectionResetError) as error:
+                closed += isinstance(error, ConnectionResetError)
+        assert closed == 40 - 16
+        for held in idle:
+            held.close()
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            try:
+                assert ask(public, "/metrics").status == 200
+                break
+            except (http.client.HTTPException, OSError):
+                time.sleep(0.05)
+        else:
+            pytest.fail("not served again")
+
+
+def test_an_idle_client_is_dropped(facts: Facts, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listen._Handler, "timeout", 0.1)
+    with both(facts) as (_, public):
+        assert raw(public, b"GET /metrics HTTP/1.1\r\nHost:") == b""
+
+
+# Addresses
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("9464", "write HOST:PORT, such as 127.0.0.1:9464"),
+        (":9464", "write HOST:PORT, such as 127.0.0.1:9464"),
+        ("127.0.0.1:", "write HOST:PORT, such as 127.0.0.1:9464"),
+        ("127.0.0.1:http", "write HOST:PORT, such as 127.0.0.1:9464"),
+        ("127.0.0.1:²", "write HOST:PORT, such as 127.0.0.1:9464"),
+        ("127.0.0.1:65536", "write HOST:PORT, such as 127.0.0.1:9464"),
+        ("127.0.0.1:-1", "write HOST:PORT, such as 127.0.0.1:9464"),
+        ("192.0.2.1:9464", "Cannot assign requested address"),
+        ("a..b:9464", ""),
+        ("[::z]:9464", ""),
+    ],
+)
+def test_a_wrong_address(facts: Facts, address: str, said: str) -> None:
+    with pytest.raises(UserError) as caught, listening(address, facts, public=True):
+        pass
+    (line,) = caught.value.lines
+    assert line.startswith(f"listen address '{address}': {said}")
+
+
+def test_an_address_that_is_taken(
+    place: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        monkeypatch.setenv("STREAM_DP_LISTEN", address)
+        kept = {name: signal.getsignal(name) for name in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            assert main(["run", str(place.file), "--until-idle"]) == 2
+        finally:
+            for name, handler in kept.items():
+                signal.signal(name, handler)
+    out, error = capsys.readouterr()
+    assert (out, error) == ("", f"stream-dp: listen address '{address}': Address already in use\n")
+    assert not place.db.exists() or not place.entries()
+
+
+def test_ipv6(facts: Facts) -> None:
+    if not socket.has_ipv6:
+        return
+    with listening("[::1]:0", facts, public=True) as port:
+        with socket.create_connection(("::1", port), timeout=10) as sent:
+            sent.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+            assert sent.recv(4096).startswith(b"HTTP/1.0 200 OK")
+
+
+# The command
+
+
+def free() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def running(place: Place, *options: str) -> Iterator[tuple[subprocess.Popen[str], int, int]]:
+    """`stream-dp run` with both listeners on; its process and their ports."""
+    inside, public = free(), free()
+    addresses = {
+        "STREAM_DP_LISTEN": f"127.0.0.1:{inside}",
+        "STREAM_DP_LISTEN_PUBLIC": f"127.0.0.1:{public}",
+    }
+    with subprocess.Popen(
+        [sys.executable, "-m", "stream_dp.services.cli", "run", str(place.file), *options],
+        env=os.environ | addresses,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as child:
+        try:
+            deadline = time.monotonic() + 30
+            while time.monotonic() < deadline and child.poll() is None:
+                try:
+                    if ask(inside, "/readyz").status == 200:
+                        break
+                except OSError:
+                    pass
+                time.sleep(0.05)
+            yield child, inside, public
+        finally:
+            child.kill()
+
+
+def test_sigterm_ends_cleanly_with_listeners_on(place: Place) -> None:
+    place.send(script()[0])
+    with running(place) as (child, inside, public):
+        with socket.create_connection(("127.0.0.1", public), timeout=10):  # idle to the end
+            assert names(public) <= ALLOWED < names(inside) | ALLOWED
+            child.send_signal(signal.SIGTERM)
+            out, error = child.communicate(timeout=10)
+    assert (child.returncode, error) == (0, "")
+    assert "Traceback" not in out
+    for port in (inside, public):
+        with pytest.raises(ConnectionRefusedError):
+            ask(port, "/metrics")
+
+
+def test_json_says_lines_of_json_without_values(place: Place) -> None:
+    place.send(script()[0])
+    with running(place, "--json") as (child, _, public):
+        deadline = time.monotonic() + 30
+        while (
+            metrics(public)[f"stream_dp_release_index{STUDY}"] < 1 and time.monotonic() < deadline
+        ):
+            time.sleep(0.05)
+        child.send_signal(signal.SIGTERM)
+        out, error = child.communicate(timeout=10)
+    assert child.returncode == 0
+    assert json.loads(out) == {"horizon_reached": False}
+    lines = [json.loads(line) for line in error.splitlines()]
+    assert [line["message"] for line in lines][:2] == ["closed 2021-01", "published 2021-01"]
+    assert lines[2]["message"].startswith("2021-02 waits for: stream-dp close ")
+    for line in lines:
+        assert line.keys() == {"time", "message"}
+        assert "person" not in line["message"]
