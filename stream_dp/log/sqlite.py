@@ -10,27 +10,21 @@ from __future__ import annotations
 
 import fcntl
 import os
-import sqlite3
 import time as clock_module
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import NoneType
 from typing import Any
 
 import msgspec
-
-from stream_dp.errors import write_error
-from stream_dp.privacy.noise import system_entropy
 
 from .base import (
     MAX_BATCH,
     MAX_RECORD,
     Batch,
     Busy,
-    Damaged,
     Fenced,
     Headers,
     LogError,
@@ -46,34 +40,11 @@ from .base import (
     payload_bytes,
 )
 from .place import file_place
+from .sqlite_file import open_file, sqlite_errors
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS log (version INTEGER NOT NULL, identity TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS topics (name TEXT PRIMARY KEY, partitions INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS records (
-    topic TEXT NOT NULL, part INTEGER NOT NULL, place INTEGER NOT NULL, time INTEGER NOT NULL,
-    key BLOB, value BLOB, headers BLOB,
-    PRIMARY KEY (topic, part, place)
-) WITHOUT ROWID;
-"""
-_VERSION = 1
 _HEADERS = msgspec.msgpack.Decoder(tuple[tuple[str, bytes | None], ...])
-_MOST_ROW = 4 * MAX_RECORD  # of a row with its headers' names
 _MOST_PARTITIONS = 100_000
-_MAGIC = b"SQLite format 3\0"  # how its files begin
 _POLL = 0.05
-# Primary codes: no room, a read-only file system, a device that fails; and a file that was changed.
-_PASSING = {
-    sqlite3.SQLITE_BUSY,
-    sqlite3.SQLITE_CANTOPEN,
-    sqlite3.SQLITE_FULL,
-    sqlite3.SQLITE_IOERR,
-    sqlite3.SQLITE_LOCKED,
-    sqlite3.SQLITE_NOMEM,
-    sqlite3.SQLITE_PROTOCOL,
-    sqlite3.SQLITE_READONLY,
-}
-_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
 class SqliteLog:
@@ -95,123 +66,7 @@ class SqliteLog:
     ) -> None:
         self._path, self._clock, self._timed = path, clock, frozenset(timed)
         self._partitions: dict[str, int] = {}
-        if readonly:
-            if not path.is_file():
-                raise Missing(f"{path}: no such log")
-        elif not path.exists():
-            if not path.parent.is_dir():
-                raise LogError(f"{path.parent}: no such folder")
-            self._new(0o644 if public else 0o600)
-        self._usable(readonly)
-        self._db = self._connect(path.resolve().as_uri() + ("?mode=ro" if readonly else ""))
-        try:
-            with self._faults("cannot be opened"):
-                self._is_ours()
-                if not readonly:
-                    self._db.execute(f"PRAGMA journal_mode={'DELETE' if public else 'WAL'}")
-                    self._db.execute(f"PRAGMA synchronous={'EXTRA' if public else 'FULL'}")
-                found = self._db.execute("SELECT version, identity FROM log").fetchone()
-            if found is None or found[0] != _VERSION:
-                raise LogError(
-                    f"{path}: not a log of a version that this code reads; use a newer stream-dp"
-                )
-        except LogError:
-            self._db.close()
-            raise
-        self._identity: str = found[1]
-
-    def _new(self, mode: int) -> None:
-        """Make the file, whole or not at all: so an empty one was emptied, and is no new log."""
-        path = self._path.resolve()
-        try:
-            with (
-                self._faults("cannot be made"),
-                TemporaryDirectory(dir=path.parent, prefix=f".{path.name}-") as folder,
-            ):
-                draft = Path(folder) / path.name
-                os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, mode))
-                with closing(sqlite3.connect(draft, isolation_level=None)) as db:
-                    db.execute("PRAGMA synchronous=EXTRA")
-                    db.execute("BEGIN IMMEDIATE")
-                    for statement in _SCHEMA.split(";"):
-                        db.execute(statement)
-                    db.execute(
-                        "INSERT INTO log VALUES (?, ?)", (_VERSION, system_entropy(16).hex())
-                    )
-                    db.execute("COMMIT")
-                with suppress(FileExistsError):  # another process has made it meanwhile
-                    os.link(draft, path)
-        except OSError as error:
-            raise write_error(self._path, error) from None
-
-    def _usable(self, readonly: bool) -> None:
-        """Raises LogError for what the file system says of the file, before it is opened."""
-        if not self._path.is_file():
-            raise LogError(f"{self._path}: not a file")
-        if self._path.stat().st_size == 0:
-            raise Damaged(
-                f"{self._path}: is empty, so it was emptied; restore a backup (a public log may be"
-                " removed instead: the releaser publishes again what its journal holds)"
-            )
-        if not os.access(self._path, os.R_OK if readonly else os.R_OK | os.W_OK):
-            if not readonly and os.statvfs(self._path).f_flag & os.ST_RDONLY:
-                raise Unavailable(f"{self._path}: is on a read-only file system")
-            raise LogError(f"{self._path}: no permission to {'read' if readonly else 'write'} it")
-
-    def _connect(self, uri: str) -> sqlite3.Connection:
-        with self._faults("cannot be opened"):
-            db = sqlite3.connect(
-                uri, uri=True, timeout=60, isolation_level=None, check_same_thread=False
-            )
-            # A public file may be anybody's: nothing that its schema says is done.
-            db.execute("PRAGMA trusted_schema=OFF")
-            db.execute("PRAGMA cell_size_check=ON")
-            db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_ROW)
-            return db
-
-    @contextmanager
-    def _faults(self, what: str) -> Iterator[None]:
-        """Raises a LogError of the right kind for each of SQLite's own errors."""
-        try:
-            yield
-        except sqlite3.Error as error:
-            code = getattr(error, "sqlite_errorcode", 0)
-            if code == sqlite3.SQLITE_READONLY_ROLLBACK:
-                raise Unavailable(
-                    f"{self._path}: a publication was interrupted; the releaser completes it when"
-                    " it starts again"
-                ) from None
-            if code == sqlite3.SQLITE_NOTADB and self._foreign():
-                raise LogError(f"{self._path}: not a log of stream-dp ({error})") from None
-            if code & 0xFF in _DAMAGED:
-                raise Damaged(f"{self._path}: is damaged ({error}); restore a backup") from None
-            kind = Unavailable if code & 0xFF in _PASSING else LogError
-            raise kind(f"{self._path}: {what} ({error})") from None
-        except OverflowError as error:
-            raise LogError(f"{self._path}: {what} ({error})") from None
-
-    def _foreign(self) -> bool:
-        """Whether the file begins like nothing that SQLite writes, or a file system leaves."""
-        # Only for a file that no connection uses: closing it ends this process's locks on it.
-        with self._path.open("rb") as file:
-            first = file.read(len(_MAGIC))
-        return bool(first.strip(b"\0")) and not _MAGIC.startswith(first)
-
-    def _is_ours(self) -> None:
-        """Raises LogError for another program's database, before anything of it is changed."""
-        columns = {row[1] for row in self._db.execute("PRAGMA table_info(log)")}
-        if self._db.execute("SELECT 1 FROM sqlite_master").fetchone() is None:
-            raise Damaged(f"{self._path}: is damaged (nothing is in it); restore a backup")
-        if not {"version", "identity"} <= columns:
-            raise LogError(f"{self._path}: not a log of stream-dp")
-        # What is computed as it is read could be of any size, and take for ever.
-        computed = self._db.execute(
-            "SELECT 1 FROM sqlite_master WHERE type IN ('view', 'trigger') OR rootpage = 0 OR"
-            " (type = 'index' AND sql IS NOT NULL) UNION ALL SELECT 1 FROM sqlite_master AS held"
-            " JOIN pragma_table_xinfo(held.name) AS column WHERE column.hidden"
-        )
-        if computed.fetchone() is not None:
-            raise LogError(f"{self._path}: not a log of stream-dp: it has more than plain tables")
+        self._db, self._identity = open_file(path, public=public, readonly=readonly)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -237,11 +92,11 @@ class SqliteLog:
     def create(self, topics: Mapping[str, int]) -> None:
         missing = [(name, count) for name, count in topics.items() if not self._known(name)]
         if missing:
-            with self._faults("no topic was made"), self._transaction():
+            with sqlite_errors(self._path, "no topic was made"), self._transaction():
                 self._db.executemany("INSERT OR IGNORE INTO topics VALUES (?, ?)", missing)
 
     def _select(self, query: str, *given: object) -> list[Any]:
-        with self._faults("cannot be read"):
+        with sqlite_errors(self._path, "cannot be read"):
             return self._db.execute(query, given).fetchall()
 
     def _known(self, topic: str) -> int:
@@ -341,7 +196,7 @@ class SqliteLog:
             "SELECT place, time, CAST(key AS BLOB), CAST(value AS BLOB), CAST(headers AS BLOB)"
             " FROM records WHERE topic = ? AND part = ? AND place >= ? ORDER BY place LIMIT ?"
         )
-        with self._faults("cannot be read"):
+        with sqlite_errors(self._path, "cannot be read"):
             with closing(self._db.execute(query, (topic, part, first, limit))) as rows:
                 for place, time, key, value, raw in rows:
                     if not (isinstance(place, int) and isinstance(time, int)):
@@ -349,7 +204,7 @@ class SqliteLog:
                     yield Stored(part, place, time, key, value, _headers(raw) if raw else ())
 
     def append(self, records: Iterable[Record]) -> None:
-        with self._faults("nothing was written"), self._transaction():
+        with sqlite_errors(self._path, "nothing was written"), self._transaction():
             self._insert(records)
 
     def _insert(self, records: Iterable[Record]) -> None:
@@ -425,7 +280,7 @@ class _Owner:
         if self.over or not self._locked():
             raise Fenced("this writer's ownership is over: another process may have its role")
         try:
-            with self._log._faults("a commit failed"), self._log._transaction():
+            with sqlite_errors(self._log._path, "a commit failed"), self._log._transaction():
                 self._log._insert(records)
         except Unavailable as error:
             raise UnknownCommit(str(error)) from None

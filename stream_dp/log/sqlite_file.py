@@ -1,0 +1,170 @@
+"""The file of the embedded log: making it, checking it, opening it, and what its errors mean."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from stream_dp.errors import write_error
+from stream_dp.privacy.noise import system_entropy
+
+from .base import MAX_RECORD, Damaged, LogError, Missing, Unavailable
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS log (version INTEGER NOT NULL, identity TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS topics (name TEXT PRIMARY KEY, partitions INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS records (
+    topic TEXT NOT NULL, part INTEGER NOT NULL, place INTEGER NOT NULL, time INTEGER NOT NULL,
+    key BLOB, value BLOB, headers BLOB,
+    PRIMARY KEY (topic, part, place)
+) WITHOUT ROWID;
+"""
+_VERSION = 1
+_MOST_ROW = 4 * MAX_RECORD  # of a row with its headers' names
+_MAGIC = b"SQLite format 3\0"  # how its files begin
+# Primary codes: no room, a read-only file system, a device that fails; and a file that was changed.
+_TRANSIENT = {
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_PROTOCOL,
+    sqlite3.SQLITE_READONLY,
+}
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+
+
+def open_file(path: Path, *, public: bool, readonly: bool) -> tuple[sqlite3.Connection, str]:
+    """A connection to the log's file and the log's identity. Raises LogError.
+
+    public: rollback journal and a world-readable mode, for a file that is made.
+    readonly: never writes; the file must exist.
+    """
+    if readonly:
+        if not path.is_file():
+            raise Missing(f"{path}: no such log")
+    elif not path.exists():
+        if not path.parent.is_dir():
+            raise LogError(f"{path.parent}: no such folder")
+        _create_file(path, 0o644 if public else 0o600)
+    _check_access(path, readonly)
+    db = _connect(path, path.resolve().as_uri() + ("?mode=ro" if readonly else ""))
+    try:
+        with sqlite_errors(path, "cannot be opened"):
+            _check_schema(path, db)
+            if not readonly:
+                db.execute(f"PRAGMA journal_mode={'DELETE' if public else 'WAL'}")
+                db.execute(f"PRAGMA synchronous={'EXTRA' if public else 'FULL'}")
+            row = db.execute("SELECT version, identity FROM log").fetchone()
+        if row is None or row[0] != _VERSION:
+            raise LogError(
+                f"{path}: not a log of a version that this code reads; use a newer stream-dp"
+            )
+    except LogError:
+        db.close()
+        raise
+    identity: str = row[1]
+    return db, identity
+
+
+@contextmanager
+def sqlite_errors(path: Path, what: str) -> Iterator[None]:
+    """Raises a LogError of the right kind for each error of SQLite's. what: what has failed."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", 0)
+        if code == sqlite3.SQLITE_READONLY_ROLLBACK:
+            raise Unavailable(
+                f"{path}: a publication was interrupted; the releaser completes it when"
+                " it starts again"
+            ) from None
+        if code == sqlite3.SQLITE_NOTADB and _is_foreign(path):
+            raise LogError(f"{path}: not a log of stream-dp ({error})") from None
+        if code & 0xFF in _DAMAGED:
+            raise Damaged(f"{path}: is damaged ({error}); restore a backup") from None
+        kind = Unavailable if code & 0xFF in _TRANSIENT else LogError
+        raise kind(f"{path}: {what} ({error})") from None
+    except OverflowError as error:
+        raise LogError(f"{path}: {what} ({error})") from None
+
+
+def _create_file(path: Path, mode: int) -> None:
+    """Makes the file in one step, so that an empty file can only be one that was emptied."""
+    target = path.resolve()
+    try:
+        with (
+            sqlite_errors(path, "cannot be made"),
+            TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as folder,
+        ):
+            draft = Path(folder) / target.name
+            os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, mode))
+            with closing(sqlite3.connect(draft, isolation_level=None)) as db:
+                db.execute("PRAGMA synchronous=EXTRA")
+                db.execute("BEGIN IMMEDIATE")
+                for statement in _SCHEMA.split(";"):
+                    db.execute(statement)
+                db.execute("INSERT INTO log VALUES (?, ?)", (_VERSION, system_entropy(16).hex()))
+                db.execute("COMMIT")
+            with suppress(FileExistsError):  # another process has made it meanwhile
+                os.link(draft, target)
+    except OSError as error:
+        raise write_error(path, error) from None
+
+
+def _check_access(path: Path, readonly: bool) -> None:
+    """Raises LogError for what the file system says of the file, before it is opened."""
+    if not path.is_file():
+        raise LogError(f"{path}: not a file")
+    if path.stat().st_size == 0:
+        raise Damaged(
+            f"{path}: is empty, so it was emptied; restore a backup (a public log may be"
+            " removed instead: the releaser publishes again what its journal holds)"
+        )
+    if not os.access(path, os.R_OK if readonly else os.R_OK | os.W_OK):
+        if not readonly and os.statvfs(path).f_flag & os.ST_RDONLY:
+            raise Unavailable(f"{path}: is on a read-only file system")
+        raise LogError(f"{path}: no permission to {'read' if readonly else 'write'} it")
+
+
+def _connect(path: Path, uri: str) -> sqlite3.Connection:
+    with sqlite_errors(path, "cannot be opened"):
+        db = sqlite3.connect(
+            uri, uri=True, timeout=60, isolation_level=None, check_same_thread=False
+        )
+        # A public file may come from anybody: its schema must not make SQLite run anything.
+        db.execute("PRAGMA trusted_schema=OFF")
+        db.execute("PRAGMA cell_size_check=ON")
+        db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_ROW)
+        return db
+
+
+def _is_foreign(path: Path) -> bool:
+    """Whether the file begins like nothing that SQLite writes, or a file system leaves."""
+    # Only for a file that no connection uses: closing it ends this process's locks on it.
+    with path.open("rb") as file:
+        first = file.read(len(_MAGIC))
+    return bool(first.strip(b"\0")) and not _MAGIC.startswith(first)
+
+
+def _check_schema(path: Path, db: sqlite3.Connection) -> None:
+    """Raises LogError for another program's database, before anything of it is changed."""
+    columns = {row[1] for row in db.execute("PRAGMA table_info(log)")}
+    if db.execute("SELECT 1 FROM sqlite_master").fetchone() is None:
+        raise Damaged(f"{path}: is damaged (nothing is in it); restore a backup")
+    if not {"version", "identity"} <= columns:
+        raise LogError(f"{path}: not a log of stream-dp")
+    # What is computed as it is read could be of any size, and take for ever.
+    computed = db.execute(
+        "SELECT 1 FROM sqlite_master WHERE type IN ('view', 'trigger') OR rootpage = 0 OR"
+        " (type = 'index' AND sql IS NOT NULL) UNION ALL SELECT 1 FROM sqlite_master AS entry"
+        " JOIN pragma_table_xinfo(entry.name) AS column WHERE column.hidden"
+    )
+    if computed.fetchone() is not None:
+        raise LogError(f"{path}: not a log of stream-dp: it has more than plain tables")
