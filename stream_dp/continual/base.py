@@ -30,8 +30,9 @@ S = TypeVar("S")
 class Estimates:
     """Unbiased answers from the release's own measurements so far, each with its standard error.
 
-    queries: in the words of `query.py`; values, errors: float64 (n,), people. Errors of different
-    answers are correlated in general.
+    queries: in the words of `query.py`
+    values: float64 (n,), people
+    errors: float64 (n,), people; those of different answers are correlated in general
     """
 
     queries: tuple[str, ...]
@@ -51,8 +52,10 @@ class Estimates:
 class Step:
     """What one period releases.
 
-    columns: uint8 (rows, new periods), the panel's new columns; measurements: the noisy answers;
-    estimates: what they say; notes: public numbers about the post-processing.
+    columns: uint8 (rows, new periods), the panel's new columns
+    measurements: the noisy answers
+    estimates: the unbiased estimates that they give
+    notes: public numbers about the post-processing
     """
 
     columns: Symbols
@@ -68,9 +71,11 @@ class Mechanism(Protocol[S]):
     one person's whole history, if each step's noise is independent N_Z(0, variance) as demanded.
     Periods are numbered from 1. A step without a release returns None and an unchanged panel.
 
-    values: of the panel's symbols; padding: rows added to every count; worst_variance: the
-    largest noise variance of a released number; error_bound: no released number is off by more,
-    but for the declared failure probability; bias: of the panel's own answers, in words.
+    values: the panel's symbols
+    padding: rows added to every count
+    worst_variance: the largest noise variance of a released number
+    error_bound: no released number is off by more, but for the declared failure probability
+    bias: of the panel's own answers, in words
     """
 
     @property

@@ -35,11 +35,16 @@ def path_costs(
 ) -> list[int]:
     """Exact worst cost over histories after each period, in units of sum_b w_b ||E_b d_b||^2.
 
-    counters: for b = 1..T, of length T - b + 1; entry: counter 0, of length T, and its weight.
+    counters: for b = 1..T, of length T - b + 1
+    weights: w_b, inverse noise variances up to a unit
+    neighbours: the neighbouring relation
+    prefixes: whether after every period; otherwise the final cost alone
+    entry: counter 0, of length T, and its weight
     moves: one release for each of several strata, and a person who is replaced may turn up in
-    another one: then two strata change, each by one person, and the cost is at least twice that
-    of add_remove. prefixes=False: the final cost alone. Raises ValueError where int64 might not
-    hold the result.
+        another one: then two strata change, each by one person, and the cost is at least twice
+        that of add_remove
+
+    Raises ValueError where int64 might not hold the result.
     """
     _bounded(counters, weights, entry)
     if neighbours == "add_remove":

@@ -25,8 +25,11 @@ _MOST_STEPS = 5000
 
 @dataclass(frozen=True)
 class Reconciled:
-    """moves: int64 (Z, B), rows of each cell that get the event; row_moved, column_moved: by how
-    many rows the margins had to leave their targets, in all."""
+    """Rows of a panel that get the event.
+
+    moves: int64 (Z, B), of each cell
+    row_moved, column_moved: by how many rows the margins leave their targets, in all
+    """
 
     moves: Ints
     row_moved: int
@@ -42,8 +45,13 @@ def reconcile(
 ) -> Reconciled:
     """Integers 0 <= moves <= room whose margins are as near as possible to the targets.
 
-    room: (Z, B) rows in each cell; rows (Z,), columns (B,): targets, real; spreads: their standard
-    deviations. First the nearest real margins, by weighted least squares; they are rounded at
+    room: (Z, B) rows in each cell
+    rows: (Z,) real targets
+    columns: (B,) real targets
+    spreads: the standard deviations of both
+    coins: for rounding
+
+    First the nearest real margins, by weighted least squares; they are rounded at
     random, unbiased, to whole numbers of equal sums. Inside, the moves follow the distribution of
     largest entropy with these margins (a logistic model in z and b), so that the choice adds no
     dependence of its own, and one linear programme makes them whole: its matrix is totally

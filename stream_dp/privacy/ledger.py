@@ -1,4 +1,4 @@
-"""What has been spent. A charge is recorded before its noise is drawn, and never given back.
+"""What has been spent. A charge is recorded before its noise is drawn, and is never refunded.
 
 The filter for fully adaptive zCDP is the running sum: refuse what would exceed the total
 (Whitehouse, Ramdas, Rogers, Wu 2023).
@@ -36,7 +36,8 @@ class Charge:
 def composed_cost(strata: StrataOfReleases, costs: Mapping[str, Fraction]) -> Fraction:
     """The cost of releases together.
 
-    costs: by release; strata: the fixed attribute and value of those that are of one stratum.
+    strata: the fixed attribute and value of those that are of one stratum
+    costs: by release
     """
     by_value: dict[str, dict[str, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
     total = Fraction(0)
@@ -51,7 +52,12 @@ def composed_cost(strata: StrataOfReleases, costs: Mapping[str, Fraction]) -> Fr
 
 @dataclass(frozen=True)
 class Ledger:
-    """The study's total, what each release has spent, and which of them are of strata."""
+    """The account of a study.
+
+    total: the study's rho
+    strata: as in `composed_cost`
+    costs: what each release has spent
+    """
 
     total: Fraction
     strata: StrataOfReleases = field(default_factory=dict)

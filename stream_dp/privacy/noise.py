@@ -30,8 +30,8 @@ _WIDE = 10**8  # a simulation rounds normal numbers above it, where a table woul
 class Draw:
     """All the randomness of one step, drawn before the counts are read.
 
-    noise: one int64 vector for each (variance, size) that the mechanism demands.
-    coins: a generator for choices made after the noise (rounding, which rows); post-processing.
+    noise: one int64 vector for each (variance, size) that the mechanism demands
+    coins: a generator for choices after the noise (rounding, which rows); post-processing
     """
 
     noise: tuple[NDArray[np.int64], ...]
@@ -46,7 +46,7 @@ class NoiseSource(Protocol):
     def draw(self, demand: Sequence[tuple[Fraction, int]]) -> Draw: ...
 
     def top(self, scores: NDArray[np.int64], picks: int, variance: Fraction) -> NDArray[np.int64]:
-        """See `top`."""
+        """See `noisy_top`."""
 
 
 class SystemNoise:
