@@ -9,9 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from stream_dp.continual import FixedWindow
-from stream_dp.panel import Panel, window_codes
-from stream_dp.privacy.noise import SystemNoise
+from stream_dp import FixedWindow, Panel, SystemNoise, window_codes
 
 people, width, horizon = 5000, 3, 12
 truth = (np.random.default_rng(1).random((people, horizon)) < 0.2).astype(np.uint8)  # simulated

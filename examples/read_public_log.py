@@ -6,15 +6,10 @@ Every table has `.to_pandas()` where pandas is installed.
 from __future__ import annotations
 
 import sys
-from contextlib import closing
-from pathlib import Path
 
-from stream_dp.client import PublicLog
-from stream_dp.log import open_log
+import stream_dp
 
-with closing(open_log(sys.argv[1], Path(), public=True, readonly=True)) as log:
-    public = PublicLog(log)
-
+public = stream_dp.open(sys.argv[1])
 for line in public.verify():
     print(line)
 for release in public.study.releases:

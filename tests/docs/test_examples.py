@@ -5,14 +5,12 @@ import os
 import shutil
 import subprocess
 import sys
-from contextlib import closing
 from pathlib import Path
 
 import pyarrow.parquet
 import pytest
 
-from stream_dp.client import PublicLog
-from stream_dp.log import open_log
+import stream_dp
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
@@ -44,7 +42,9 @@ def test_a_study_runs_and_its_public_log_is_read(released):
     assert "95% interval" in printed
 
 
-@pytest.mark.parametrize("name", ["mechanism_on_an_array.py", "households.py"])
+@pytest.mark.parametrize(
+    "name", ["mechanism_on_an_array.py", "households.py", "study_in_a_script.py"]
+)
 def test_a_script_of_its_own_runs(name, tmp_path):
     assert python(name, folder=tmp_path)
 
@@ -70,8 +70,7 @@ def test_an_exported_panel_is_read_in_r(released, tmp_path):
     if not _r_reads_parquet():
         pytest.skip("R with nanoparquet or arrow is not installed")
     folder, url = released
-    with closing(open_log(url, folder, public=True, readonly=True)) as log:
-        table = PublicLog(log).panel("patterns").table()
+    table = stream_dp.open(url.replace("sqlite:", f"sqlite:{folder}/")).panel("patterns").table()
     pyarrow.parquet.write_table(table, tmp_path / "panel.parquet")
     script = str(EXAMPLES / "read_export.R")
     printed = run("Rscript", script, str(tmp_path / "panel.parquet"), folder=tmp_path)
