@@ -10,12 +10,16 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 
-from stream_dp.batch.base import MemoryTranscript
-from stream_dp.batch.data.domain import Column, Domain
-from stream_dp.batch.data.tables import from_tables, to_tables
-from stream_dp.batch.kinds import load_synthesizer
-from stream_dp.privacy.noise import SystemNoise
-from stream_dp.study.groups import BatchRelease
+from stream_dp import (
+    BatchRelease,
+    Column,
+    Domain,
+    MemoryTranscript,
+    SystemNoise,
+    from_tables,
+    load_synthesizer,
+    to_tables,
+)
 
 dice = np.random.default_rng(1)  # of the simulated tables
 region = dice.choice(["north", "south"], 500)
