@@ -295,7 +295,7 @@ def test_people_without_households_cost_rho_exactly() -> None:
 def test_nothing_but_what_was_drawn_shapes_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another table of as many people makes the same data set from the same rounds."""
     held = MemoryTranscript()
-    monkeypatch.setattr(baselines, "Memory", lambda: held)
+    monkeypatch.setattr(baselines, "MemoryTranscript", lambda: held)
     truth = small()
     shape = AdaptivePlan(Fraction(1), 2)
     made = baselines.without_households(truth, 2, shape, QUICK, SeededNoise(0), ignored).sample(5)
