@@ -86,13 +86,13 @@ def _attributes(values: Sequence[int | str]) -> dict[str, list[int | str]]:
     if not products:
         return {"": list(values)}
     absent = dict.fromkeys(products[0], str(values[-1]))
-    whole = [*products, *[absent] * (len(values) - len(products))]
-    found: dict[str, list[int | str]] = {}
+    complete = [*products, *[absent] * (len(values) - len(products))]
+    by_attribute: dict[str, list[int | str]] = {}
     for name in absent:
-        words = [symbol[name] for symbol in whole]
+        words = [symbol[name] for symbol in complete]
         plain = all(_number(word) for word in words)
-        found[name] = [int(word) for word in words] if plain else list(words)
-    return found
+        by_attribute[name] = [int(word) for word in words] if plain else list(words)
+    return by_attribute
 
 
 def _number(word: str) -> bool:

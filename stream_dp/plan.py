@@ -139,21 +139,21 @@ def _round(value: str | int | float) -> str:
 def plan_study(study: Study) -> Plan:
     """The plan of a study. Raises UserError if it does not fit the declared total."""
     batches = [_batch(study, batch) for batch in study.batches or ()]
-    made = Plan(study, (*(_planned(study, release) for release in study.releases), *batches))
-    ledger = made.ledger()
+    planned = Plan(study, (*(_planned(study, release) for release in study.releases), *batches))
+    ledger = planned.ledger()
     try:
         for number in range(1, study.periods.count + 1):
-            ledger = ledger.charge(*made.charges(number))
+            ledger = ledger.charge(*planned.charges(number))
     except BudgetExceeded as error:
         raise UserError(f"releases: {error}") from None
-    return made
+    return planned
 
 
-def _bounded(study: Study, release: Release, found: AnyMechanism) -> None:
+def _bounded(study: Study, release: Release, chosen: AnyMechanism) -> None:
     """Refuse what no draw could answer sensibly: nothing may fail once noise is drawn."""
     rows = release.rows or study.size or 0
-    deviation = math.sqrt(found.worst_variance)
-    window = found.window if isinstance(found, Joint) else found
+    deviation = math.sqrt(chosen.worst_variance)
+    window = chosen.window if isinstance(chosen, Joint) else chosen
     if isinstance(window, FixedWindow):
         rows += window.padding * window.bins
         if window.rows is None:  # the noise of the total: six deviations of all bins together
@@ -181,62 +181,62 @@ def _batch(study: Study, batch: BatchRelease) -> PlannedRelease:
 
 
 def _planned(study: Study, release: Release) -> PlannedRelease:
-    found = mechanism(study, release)
-    _bounded(study, release, found)
+    chosen = mechanism(study, release)
+    _bounded(study, release, chosen)
     facts: dict[str, str | int | float] = {
-        "mechanism": found.title,
-        "noise_standard_deviation": math.sqrt(found.worst_variance),
-        "padding_rows_per_pattern": found.padding,
-        "error_bound": found.error_bound,
+        "mechanism": chosen.title,
+        "noise_standard_deviation": math.sqrt(chosen.worst_variance),
+        "padding_rows_per_pattern": chosen.padding,
+        "error_bound": chosen.error_bound,
         "error_bound_holds": f"everywhere, with probability {float(1 - release.failure):g}",
-        "panel_bias": bias_words(study, release, found),
+        "panel_bias": bias_words(study, release, chosen),
     }
-    if not isinstance(found, Cumulative):
-        window = found.window if isinstance(found, Joint) else found
+    if not isinstance(chosen, Cumulative):
+        window = chosen.window if isinstance(chosen, Joint) else chosen
         facts |= _window_facts(window, release, study.grows(release))
-    if not isinstance(found, FixedWindow):
-        facts |= _sums_facts(found.totals if isinstance(found, Joint) else found)
+    if not isinstance(chosen, FixedWindow):
+        facts |= _sums_facts(chosen.totals if isinstance(chosen, Joint) else chosen)
     if study.grows(release):
-        once = " and is not in the number that a share is of" * isinstance(found, Cumulative)
+        once = " and is not in the number that a share is of" * isinstance(chosen, Cumulative)
         facts["late_entry"] = (
             f"a {study.unit} that first reports after the first release is counted, but adds no"
             f" row to the panel{once}; where many enter late, declare missing = 'absent' and rows"
         )
     first, last = study.span(release)
     none = Fraction(0)
-    charges = (*[none] * (first - 1), *found.charges, *[none] * (study.periods.count - last))
+    charges = (*[none] * (first - 1), *chosen.charges, *[none] * (study.periods.count - last))
     return PlannedRelease(release, charges, facts)
 
 
 def _window_facts(
-    found: FixedWindow, release: Release, grows: bool
+    chosen: FixedWindow, release: Release, grows: bool
 ) -> dict[str, str | int | float]:
     """grows: as `Study.grows` says."""
     forms: tuple[Strategy, ...] = ("histogram",) if grows else ("histogram", "contrasts")
-    spread = {s: math.sqrt(replace(found, strategy=s).mean_variance) for s in forms}
+    spread = {s: math.sqrt(replace(chosen, strategy=s).mean_variance) for s in forms}
     facts: dict[str, str | int | float] = {
-        "patterns": found.bins,
-        "deviation_of_a_pattern": spread[found.strategy],
+        "patterns": chosen.bins,
+        "deviation_of_a_pattern": spread[chosen.strategy],
     }
     if not isinstance(release, CumulativeRelease) and release.strategy is None:
         listed = " and ".join(f"{s} {spread[s]:.1f}" for s in forms)
         why = f"a pattern's deviation: {listed}"
         if grows:
             why += "; contrasts need a population that nobody enters late"
-        facts["strategy_chosen_from_theory"] = f"{found.strategy} ({why})"
+        facts["strategy_chosen_from_theory"] = f"{chosen.strategy} ({why})"
     return facts
 
 
-def _sums_facts(found: Cumulative) -> dict[str, str | int | float]:
+def _sums_facts(chosen: Cumulative) -> dict[str, str | int | float]:
     facts: dict[str, str | int | float] = {
-        "counter": found.counter,
-        "deviation_of_a_sum": found.design.rmse,
+        "counter": chosen.counter,
+        "deviation_of_a_sum": chosen.design.rmse,
         "worst_sum_over_the_lower_bound_of_separate_counters": (
-            f"{found.design.lower_bound_ratio:.3f}"
+            f"{chosen.design.lower_bound_ratio:.3f}"
         ),
     }
-    if found.rows is not None:
-        facts["rows"] = found.rows
-    if found.size_share and not found.present:
-        facts["noise_standard_deviation_of_n"] = math.sqrt(found.design.size_variance)
+    if chosen.rows is not None:
+        facts["rows"] = chosen.rows
+    if chosen.size_share and not chosen.present:
+        facts["noise_standard_deviation_of_n"] = math.sqrt(chosen.design.size_variance)
     return facts

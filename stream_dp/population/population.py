@@ -159,12 +159,12 @@ class Population:
         unknown = (slots < 0) & (final.code != CLEARED)
         self._admit(final.hi[unknown], final.lo[unknown])
         slots[slots < 0] = self._find(final.hi[slots < 0], final.lo[slots < 0])
-        told = final.code != CLEARED
-        refused: dict[Reason, Cells] = {"full": final.take((slots < 0) & told)}
-        told &= slots >= 0
-        against = self._against(final, slots, told)
+        coded = final.code != CLEARED
+        refused: dict[Reason, Cells] = {"full": final.take((slots < 0) & coded)}
+        coded &= slots >= 0
+        against = self._against(final, slots, coded)
         refused["fixed"] = final.take(against)
-        told &= ~against
+        coded &= ~against
         turned = 0
         for reason, cells in refused.items():
             turned += len(cells)
@@ -174,45 +174,45 @@ class Population:
         self.accounting.pending -= len(final)
         symbols = {}
         for index, name in enumerate(self._study.attributes):
-            own = told & (final.attribute == index)
+            own = coded & (final.attribute == index)
             symbols[name] = self._advance(name, slots[own], final.code[own])
         self.period = period
         streams = {stream: self._symbols(stream, symbols) for stream in self._alphabets}
-        for stream, found in streams.items():
+        for stream, now in streams.items():
             q = len(self._alphabets[stream].values)
             keep = np.uint32(q ** (self._widths[stream] - 1))
-            self._recent[stream] = self._recent[stream] % keep * np.uint32(q) + found
+            self._recent[stream] = self._recent[stream] % keep * np.uint32(q) + now
         counted = {r.name: self._rises(r, streams[r.stream]) for r in self._counted}
         recent = dict(self._recent)
         return ClosedPeriod(symbols, refused, lambda: self._count(recent, counted))
 
     def _against(
-        self, cells: Cells, slots: NDArray[np.int64], told: NDArray[np.bool_]
+        self, cells: Cells, slots: NDArray[np.int64], coded: NDArray[np.bool_]
     ) -> NDArray[np.bool_]:
         """Which cells say another value than the one that a fixed attribute has for good."""
         against = np.zeros(len(cells), bool)
         for index, (name, attribute) in enumerate(self._study.attributes.items()):
             if attribute.fixed:
-                own = np.flatnonzero(told & (cells.attribute == index))
-                held = self._last[name][slots[own]]
-                against[own] = (held != attribute.first_code) & (held != cells.code[own])
+                own = np.flatnonzero(coded & (cells.attribute == index))
+                fixed = self._last[name][slots[own]]
+                against[own] = (fixed != attribute.first_code) & (fixed != cells.code[own])
         return against
 
     def _find(self, hi: NDArray[np.uint64], lo: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Slots by hash, -1 where there is none. 64 bits to search, 64 to check."""
         count = self._hi.shape[0]
-        found = np.full(hi.shape[0], -1, np.int64)
+        slots = np.full(hi.shape[0], -1, np.int64)
         place = np.searchsorted(self._hi, hi)
         open_ = np.flatnonzero(place < count)
         while open_.size:
             open_ = open_[self._hi[place[open_]] == hi[open_]]
             hit = self._lo[place[open_]] == lo[open_]
-            found[open_[hit]] = self._slot[place[open_[hit]]]
+            slots[open_[hit]] = self._slot[place[open_[hit]]]
             # Two people may share 64 bits: look at the next one.
             open_ = open_[~hit]
             place[open_] += 1
             open_ = open_[place[open_] < count]
-        return found
+        return slots
 
     def _admit(self, hi: NDArray[np.uint64], lo: NDArray[np.uint64]) -> None:
         """Give newcomers slots in the order of their hashes, as far as there is room."""
@@ -328,8 +328,8 @@ class Population:
     def load(cls, study: Study, data: bytes) -> Population:
         """The state that `save` wrote. Raises Inconsistent."""
         try:
-            held = np.load(io.BytesIO(data), allow_pickle=False)
-            head = msgspec.json.decode(held["head"].tobytes())
+            arrays = np.load(io.BytesIO(data), allow_pickle=False)
+            head = msgspec.json.decode(arrays["head"].tobytes())
         except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, msgspec.DecodeError):
             raise Inconsistent("snapshot: cannot be read; remove it to replay the input") from None
         if head.get("version") != _VERSION or head["study"] != study.hash:
@@ -338,12 +338,12 @@ class Population:
         self.period = head["period"]
         numbers = head["accounting"]
         self.accounting = Accounting(**{**numbers, "rejected": Tally(numbers["rejected"])})
-        self._hi, self._lo, self._slot = held["hi"], held["lo"], held["slot"]
-        self._waiting = WaitingCells.of(Cells(*(held[f"waiting {i}"] for i in range(7))))
-        self._last = {name: held[f"last {name}"] for name in self._last}
-        self._recent = {name: held[f"recent {name}"] for name in self._recent}
-        self._totals = {name: held[f"totals {name}"] for name in self._totals}
-        self._entered = {name: held[f"entered {name}"] for name in self._entered}
+        self._hi, self._lo, self._slot = arrays["hi"], arrays["lo"], arrays["slot"]
+        self._waiting = WaitingCells.of(Cells(*(arrays[f"waiting {i}"] for i in range(7))))
+        self._last = {name: arrays[f"last {name}"] for name in self._last}
+        self._recent = {name: arrays[f"recent {name}"] for name in self._recent}
+        self._totals = {name: arrays[f"totals {name}"] for name in self._totals}
+        self._entered = {name: arrays[f"entered {name}"] for name in self._entered}
         return self
 
 

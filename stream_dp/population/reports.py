@@ -119,8 +119,8 @@ class Decoder:
         cells, rejected = self._typed(reports, places, records, closed)
         parts = [cells]
         for place in odd:
-            found, reasons = self._odd(records[place], closed)
-            parts.append(found)
+            usable, reasons = self._odd(records[place], closed)
+            parts.append(usable)
             if reasons:
                 rejected.append(RejectedRecord(place, dict(reasons)))
         return Cells.joined(parts), rejected
@@ -142,13 +142,13 @@ class Decoder:
             code[i] = np.fromiter(
                 (find(getattr(r.values, name), _BAD) for r in reports), np.uint8, count
             )
-        given = code != _NONE
-        usable = sound & (period > closed) & given.any(axis=0)
-        good = usable & (code != _BAD) & given
+        present = code != _NONE
+        usable = sound & (period > closed) & present.any(axis=0)
+        good = usable & (code != _BAD) & present
         rejected = []
         for row in np.flatnonzero(~usable | ((code == _BAD).any(axis=0))):
             reasons = self._why(
-                bool(sound[row]), int(period[row]), closed, int(given[:, row].sum()),
+                bool(sound[row]), int(period[row]), closed, int(present[:, row].sum()),
                 int((code[:, row] == _BAD).sum()),
             )  # fmt: skip
             rejected.append(RejectedRecord(places[row], dict(reasons)))
@@ -168,15 +168,15 @@ class Decoder:
         return cells, rejected
 
     @staticmethod
-    def _why(sound: bool, period: int, closed: int, given: int, bad: int) -> Tally[Reason]:
+    def _why(sound: bool, period: int, closed: int, present: int, bad: int) -> Tally[Reason]:
         if not sound:
-            return Tally({"person": max(given, 1)})
-        if given == 0:
+            return Tally({"person": max(present, 1)})
+        if present == 0:
             return Tally({"unreadable": 1})
         if period == 0:
-            return Tally({"period": given})
+            return Tally({"period": present})
         if period <= closed:
-            return Tally({"late": given})
+            return Tally({"late": present})
         return Tally({"value": bad})
 
     def _odd(self, record: Stored, closed: int) -> tuple[Cells, Tally[Reason]]:
@@ -187,8 +187,8 @@ class Decoder:
         ):
             return EMPTY, Tally({"unreadable": 1})
         try:
-            whole = msgspec.json.decode(record.value or b"")
-            person, period, values = whole["person"], whole["period"], whole["values"]
+            report = msgspec.json.decode(record.value or b"")
+            person, period, values = report["person"], report["period"], report["values"]
         except (msgspec.DecodeError, TypeError, KeyError, ValueError, RecursionError):
             return EMPTY, Tally({"unreadable": 1})
         if not isinstance(values, dict) or not values:
@@ -200,7 +200,7 @@ class Decoder:
         if number <= closed:
             return EMPTY, Tally({"late" if number else "period": len(values)})
         reasons: Tally[Reason] = Tally()
-        found: list[tuple[int, int]] = []
+        codes: list[tuple[int, int]] = []
         for attribute, value in values.items():
             if attribute not in self._names:
                 reasons["attribute"] += 1
@@ -211,17 +211,17 @@ class Decoder:
             if code == _BAD:
                 reasons["value"] += 1
             else:
-                found.append((index, code))
-        if not found:
+                codes.append((index, code))
+        if not codes:
             return EMPTY, reasons
-        n = len(found)
+        n = len(codes)
         hashed = np.repeat(self.hashes([name]), n, axis=0)
         return Cells(
             hashed[:, 0],
             hashed[:, 1],
             np.full(n, number, np.uint16),
-            np.array([a for a, _ in found], np.uint16),
-            np.array([c for _, c in found], np.uint8),
+            np.array([a for a, _ in codes], np.uint16),
+            np.array([c for _, c in codes], np.uint8),
             np.full(n, record.partition, np.uint16),
             np.full(n, record.offset, np.int64),
         ), reasons

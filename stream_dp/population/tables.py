@@ -97,22 +97,22 @@ def _columns(
             known = ", ".join(study.attributes)
             problems.append(f"attribute '{layout.attribute}': not declared; there are {known}")
         numbers = study.periods.numbers
-        found = {n: (p, layout.attribute) for n, p in renamed.items() if p in numbers}
+        sources = {n: (p, layout.attribute) for n, p in renamed.items() if p in numbers}
         hint = "a column for each period, or --columns NAME=PERIOD,..."
     else:
         if layout.period not in names:
             problems.append(f"{path}: no column '{layout.period}'; name it with --period")
-        found = {n: ("", a) for n, a in renamed.items() if a in study.attributes}
+        sources = {n: ("", a) for n, a in renamed.items() if a in study.attributes}
         hint = f"a column for an attribute ({', '.join(study.attributes)}), or --attribute (wide)"
-    used = Counter(renamed[n] for n in names if n in found)
+    used = Counter(renamed[n] for n in names if n in sources)
     keys = {layout.person} if layout.attribute else {layout.person, layout.period}
     used += Counter(n for n in names if n in keys - used.keys())
     problems += [f"{path}: '{n}' is there in {c} columns" for n, c in used.items() if c > 1]
-    if not found and not problems:
+    if not sources and not problems:
         problems.append(f"{path}: nothing to send: give {hint}")
     if problems:
         raise UserError(problems)
-    return found
+    return sources
 
 
 def _batches(path: Path) -> Iterator[pa.RecordBatch]:

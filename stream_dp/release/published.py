@@ -98,21 +98,23 @@ def checked_release(
     """A release, of whose message those tables remain that `keep` names. Raises Inconsistent."""
     _known_format(message)
     kind = message.head.get("type")
-    made: PublishedRelease | DataSet
+    release: PublishedRelease | DataSet
     try:
         if kind == BATCH_TYPE:
-            made = _data_set(study, message)
+            release = _data_set(study, message)
         elif kind == RELEASE_TYPE:
-            made = _panel(study, message)
+            release = _panel(study, message)
         else:
             raise Inconsistent("a certificate cannot be read: its type is unknown")
     except Inconsistent as error:
         raise refusal(message, error.lines[0]) from None
-    held = made.certificate
+    certificate = release.certificate
     parts = tuple(
-        (name, data) for name, data in message.parts if keep(study, held, name.partition("/")[0])
+        (name, data)
+        for name, data in message.parts
+        if keep(study, certificate, name.partition("/")[0])
     )
-    return replace(made, message=replace(message, head={}, parts=parts, manifest=b""))
+    return replace(release, message=replace(message, head={}, parts=parts, manifest=b""))
 
 
 def _known_format(message: Message) -> None:
@@ -132,7 +134,7 @@ def _certificate(model: type[_M], head: dict[str, Any]) -> _M:
         raise Inconsistent(f"a certificate cannot be read: {fault['loc'][0]}") from None
 
 
-def _stated(study: Study, held: AnyCertificate, **expected: object) -> None:
+def _stated(study: Study, certificate: AnyCertificate, **expected: object) -> None:
     """Raises Inconsistent where a certificate does not state what the study declares."""
     expected |= {
         "study": study.name,
@@ -141,16 +143,16 @@ def _stated(study: Study, held: AnyCertificate, **expected: object) -> None:
         "neighbours": study.neighbours,
         "rho_total": study.rho,
         "delta": study.delta,
-        "number": study.periods.numbers.get(held.period),
+        "number": study.periods.numbers.get(certificate.period),
     }
     for name, value in expected.items():
-        if getattr(held, name) != value:
+        if getattr(certificate, name) != value:
             raise Inconsistent(f"its certificate's {name} is not what the study declares")
 
 
 def _panel(study: Study, message: Message) -> PublishedRelease:
-    held = _certificate(PanelCertificate, message.head)
-    declared = next((r for r in study.releases if r.name == held.release), None)
+    certificate = _certificate(PanelCertificate, message.head)
+    declared = next((r for r in study.releases if r.name == certificate.release), None)
     if declared is None:
         raise Inconsistent("of a release that the study does not declare")
     alphabet = study.alphabet(declared)
@@ -158,27 +160,29 @@ def _panel(study: Study, message: Message) -> PublishedRelease:
     values = (
         [(0, 1), (0, 1, ABSENT)] if isinstance(declared, CumulativeRelease) else [alphabet.values]
     )
-    _stated(study, held, kind=declared.kind, attribute=alphabet.name)
-    if held.values not in values:
+    _stated(study, certificate, kind=declared.kind, attribute=alphabet.name)
+    if certificate.values not in values:
         raise Inconsistent("its certificate's values are not what the study declares")
-    if study.time(declared, held.number) is None:
+    if study.time(declared, certificate.number) is None:
         raise Inconsistent("at a period that its release does not have")
     if not {name.partition("/")[0] for name, _ in message.parts} <= _TABLES:
         raise Inconsistent("has parts that no release has")
-    where = f"{held.release} at {held.period}"
+    where = f"{certificate.release} at {certificate.period}"
     try:
         panel, measured = read_panel(message.parts), read_measurements(message.parts)
-        told = read_estimates(message.parts)
+        estimates = read_estimates(message.parts)
     except ValueError as error:
         raise Inconsistent(f"{where}: {error}") from None
     names = tuple(panel.column_names)
-    if (panel.num_rows, names) != (held.rows, held.columns) or len(set(names)) < len(names):
+    if (panel.num_rows, names) != (certificate.rows, certificate.columns) or len(set(names)) < len(
+        names
+    ):
         raise Inconsistent(f"{where}: not the columns of its certificate")
-    if panel.num_rows and max(map(_most, panel.columns)) >= len(held.values):
+    if panel.num_rows and max(map(_most, panel.columns)) >= len(certificate.values):
         raise Inconsistent(f"{where}: a row has a value that is not declared")
-    if not all(_sound(table) for table in (measured, told)):
+    if not all(_sound(table) for table in (measured, estimates)):
         raise Inconsistent(f"{where}: a measurement or an estimate is no number of people")
-    return PublishedRelease(held, message)
+    return PublishedRelease(certificate, message)
 
 
 def _most(column: pa.ChunkedArray) -> int:
@@ -192,19 +196,19 @@ def _sound(table: pa.Table) -> bool:
 
 
 def _data_set(study: Study, message: Message) -> DataSet:
-    held = _certificate(BatchCertificate, message.head)
-    declared = study.batch(held.release)
+    certificate = _certificate(BatchCertificate, message.head)
+    declared = study.batch(certificate.release)
     if declared is None:
         raise Inconsistent("of a release that the study does not declare")
-    _stated(study, held, kind=declared.kind, columns=column_values(study, declared))
-    made = DataSet(held, message)
-    where = f"{held.release} at {held.period}"
+    _stated(study, certificate, kind=declared.kind, columns=column_values(study, declared))
+    data_set = DataSet(certificate, message)
+    where = f"{certificate.release} at {certificate.period}"
     try:
-        found = made.check()
+        tables = data_set.check()
     except Inconsistent as error:
         raise Inconsistent(f"{where}: {error}") from None
-    if not _sound(made.measurements):
+    if not _sound(data_set.measurements):
         raise Inconsistent(f"{where}: a measurement is no number of people")
-    if not has_declared_roles(study, found):
+    if not has_declared_roles(study, tables):
         raise Inconsistent(f"{where}: a group has not the roles that the study declares")
-    return made
+    return data_set

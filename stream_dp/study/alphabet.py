@@ -70,5 +70,5 @@ def matching_codes(word: str, values: Sequence[SymbolName]) -> list[int]:
     exact = [code for code, value in enumerate(values) if str(value) == word]
     if exact or "=" not in word:
         return exact
-    wanted = set(word.split("&"))
-    return [c for c, value in enumerate(values) if wanted <= set(str(value).split("&"))]
+    terms = set(word.split("&"))
+    return [c for c, value in enumerate(values) if terms <= set(str(value).split("&"))]

@@ -42,29 +42,29 @@ def section_faults(
     for name, attribute in attributes.items():
         problems += attribute.problems(f"attributes.{name}")
     releases = sections.releases
-    seen: set[str] = set()
+    used_names: set[str] = set()
     for number, release in sections.listed:
         if release is None:
             continue
         where = f"releases[{number}]"
-        if release.name in seen:
+        if release.name in used_names:
             problems.append(f"{where}.name: '{release.name}' stands there twice")
-        seen.add(release.name)
+        used_names.add(release.name)
         if isinstance(release, BatchRelease):
             more = [*group_faults.batch_faults(release, sections), *unfit(release, sections)]
             problems += [f"{where}{fault}" for fault in more]
             continue
         problems += _unknown(release, sections, where)
         names = (*release.attributes, *(release.where or {}))
-        found = [attributes[name] for name in names if name in attributes]
-        if len(found) == len(names) and not any(a.problems("") for a in found):
+        sound = [attributes[name] for name in names if name in attributes]
+        if len(sound) == len(names) and not any(a.problems("") for a in sound):
             problems += [f"{where}{fault}" for fault in _against(release, sections)]
     total = sections.rho
     costs = {b.name: group_faults.batch_cost(b, sections.periods) for b in sections.batches}
-    wanted = composed_cost(_cells(releases), {r.name: r.rho for r in releases} | costs)
-    if total is not None and wanted > total:
+    cost = composed_cost(_cells(releases), {r.name: r.rho for r in releases} | costs)
+    if total is not None and cost > total:
         problems.append(
-            f"releases: their rhos add up to {float(wanted):g}, more than study.rho = "
+            f"releases: their rhos add up to {float(cost):g}, more than study.rho = "
             f"{float(total):g}; lower them or raise the total"
         )
     return [*problems, *group_faults.groups_faults(sections), *_size(sections)]

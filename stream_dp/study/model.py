@@ -59,8 +59,8 @@ class Attribute(Declaration):
     @cached_property
     def codes(self) -> dict[Symbol, int]:
         """Code by symbol and by the symbol's text: what is written 1 may be reported as '1'."""
-        found: dict[Symbol, int] = {s: i for i, s in enumerate(self.symbols)}
-        return found | {str(s): i for i, s in enumerate(self.symbols)}
+        codes: dict[Symbol, int] = {s: i for i, s in enumerate(self.symbols)}
+        return codes | {str(s): i for i, s in enumerate(self.symbols)}
 
     @property
     def first_code(self) -> int:
@@ -299,8 +299,8 @@ class Study(StudyKeys):
 
     def event_codes(self, release: CumulativeRelease | JointRelease) -> tuple[int, ...]:
         values = self.alphabet(release).values
-        found = {code for word in release.event for code in matching_codes(str(word), values)}
-        return tuple(sorted(found))
+        codes = {code for word in release.event for code in matching_codes(str(word), values)}
+        return tuple(sorted(codes))
 
     def span(self, release: Release) -> tuple[int, int]:
         """The numbers of a release's first and last period, from 1."""

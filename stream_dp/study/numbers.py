@@ -26,19 +26,19 @@ def _fraction(value: object) -> Fraction:
 
 
 def _positive(value: object) -> Fraction:
-    found = _fraction(value)
-    if found <= 0:
+    number = _fraction(value)
+    if number <= 0:
         raise ValueError("must be above 0")
-    if not Fraction(1, 10**12) <= found <= 10**6:
+    if not Fraction(1, 10**12) <= number <= 10**6:
         raise ValueError("must lie between 1e-12 and 1e6: less is no answer, more no privacy")
-    return found
+    return number
 
 
 def _probability(value: object) -> Fraction:
-    found = _fraction(value)
-    if not 0 < found < 1:
+    number = _fraction(value)
+    if not 0 < number < 1:
         raise ValueError("must lie between 0 and 1")
-    return found
+    return number
 
 
 def _flag(value: object) -> object:

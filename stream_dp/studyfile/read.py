@@ -119,7 +119,7 @@ def _section(model: type[_M], raw: object, where: str, problems: list[str]) -> _
 
 
 def _lines(error: ValidationError, where: str, model: type[BaseModel]) -> list[str]:
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for item in error.errors(include_input=False, include_url=False):
         # The members of a union leave their own names in the path: keep field names and indices.
         place = [str(p) for p in item["loc"] if isinstance(p, int) or str(p).isidentifier()]
@@ -148,12 +148,12 @@ def _lines(error: ValidationError, where: str, model: type[BaseModel]) -> list[s
             if "values" in place or "event" in place:
                 text = "use at most 64 characters, without '|', '?', '&' and '='"
         if shape is not None and item["type"] != "missing":
-            found[key] = shape
+            texts[key] = shape
             continue
-        found[key] = f"{found[key]}, or {text[:1].lower()}{text[1:]}" if key in found else text
+        texts[key] = f"{texts[key]}, or {text[:1].lower()}{text[1:]}" if key in texts else text
     # What is wrong inside a list also leaves it short: the inner fault says more.
-    inner = {key.rpartition(".")[0] for key in found}
-    return [f"{place}: {text}" for place, text in found.items() if place not in inner]
+    inner = {key.rpartition(".")[0] for key in texts}
+    return [f"{place}: {text}" for place, text in texts.items() if place not in inner]
 
 
 def _sections(raw: dict[str, Any]) -> tuple[dict[str, Any], Sections, list[str]]:
@@ -231,11 +231,11 @@ def _each(
         waves = _section(Waves, raw["waves"], f"{where}.waves", problems)
         if waves is None:
             return []
-    made, lines = expanded_releases(
+    declarations, lines = expanded_releases(
         raw, waves, sections.attributes, sections.attribute_names, sections.periods
     )
     problems += [f"{where}{line}" for line in lines]
-    return [(number, one) for one in made]
+    return [(number, one) for one in declarations]
 
 
 def _named(name: str, problems: list[str]) -> bool:

@@ -64,7 +64,7 @@ def expanded_releases(
         return [], [f".{key}: declare attributes.{by} with fixed = true: a person keeps a stratum"]
     if not isinstance(raw.get("name"), str):
         return [], [".name: is required"]
-    made, values = [], attributes[by].values
+    releases, values = [], attributes[by].values
     for value in values:
         name = f"{raw['name']}-{value}"
         if re.fullmatch(NAME_PATTERN, raw["name"]) and not re.fullmatch(NAME_PATTERN, name):
@@ -72,23 +72,23 @@ def expanded_releases(
                 f".{key}: '{name}' cannot be a release's name: write the values of '{by}' with"
                 " letters, digits, '.', '_' and '-'"
             ]
-        made.append({**rest, "name": name, "where": {by: value}})
+        releases.append({**rest, "name": name, "where": {by: value}})
     if waves is None or periods is None:
-        return made, []
-    return _in_turn(made, waves, periods.labels)
+        return releases, []
+    return _in_turn(releases, waves, periods.labels)
 
 
 def _in_turn(
-    made: list[dict[str, Any]], waves: Waves, labels: tuple[str, ...]
+    releases: list[dict[str, Any]], waves: Waves, labels: tuple[str, ...]
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """The same releases, each with its wave's periods."""
-    starts = [place * waves.every for place in range(len(made))]
+    starts = [place * waves.every for place in range(len(releases))]
     over = starts[-1] + waves.length - len(labels)
     if over > 0:
         return [], [
-            f".waves: the last of {len(made)} waves would end {over}"
+            f".waves: the last of {len(releases)} waves would end {over}"
             f" period{'s' * (over > 1)} after the study: raise study.periods.count to"
             f" {len(labels) + over}, or make waves shorter or closer"
         ]
     spans = [{"first": labels[i], "last": labels[i + waves.length - 1]} for i in starts]
-    return [one | span for one, span in zip(made, spans, strict=True)], []
+    return [one | span for one, span in zip(releases, spans, strict=True)], []
