@@ -13,7 +13,7 @@ from broker import FOLDER, Broker
 from days import Days
 
 from stream_dp.log.base import UnknownCommit
-from stream_dp.services.releaser import live
+from stream_dp.services.releaser import ownership
 
 FORGETS = """\
 transactional.id.expiration.ms=2000
@@ -57,7 +57,7 @@ def test_a_role_that_was_forgotten_is_taken_again_before_noise_is_drawn(
     with pytest.raises(UnknownCommit, match="not currently assigned"):
         ours.run(at=waits(Counter()))
     assert len(ours.entries()) == 1
-    monkeypatch.setattr(live, "_FRESH", 3.0)
+    monkeypatch.setattr(ownership, "_FRESH", 3.0)
     seen: Counter[str] = Counter()
     assert ours.run(at=waits(seen))
     assert (seen["renewed"], seen["owned"], seen["drawn"]) == (1, 2, 2)
