@@ -72,10 +72,10 @@ class _Parser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
-    given = sys.argv[1:] if arguments is None else arguments
+    words = sys.argv[1:] if arguments is None else arguments
     try:
-        called = next((word for word in given if not word.startswith("-")), "")
-        options = _parser([called]).parse_args(given)
+        called = next((word for word in words if not word.startswith("-")), "")
+        options = _parser([called]).parse_args(words)
         output: Output = options.command(options)
         if options.json:
             say(json.dumps(output.data, indent=2).replace("\x7f", "\\u007f"))
@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except (Exception, KeyboardInterrupt) as error:
         code, lines = _failure(error)
-        return _fail(lines, code, as_json="--json" in given)
+        return _fail(lines, code, as_json="--json" in words)
 
 
 def _failure(error: BaseException) -> tuple[int, Sequence[str]]:

@@ -37,8 +37,8 @@ def known_panel_and_members(
 
     Raises UserError where the table says nothing of a member.
     """
-    found, slots = _closed_panel(study, path, how, groups.persons)
-    return found, Members(groups.codes(study), slots, groups.group_of, groups.role_codes(study))
+    panel, slots = _closed_panel(study, path, how, groups.persons)
+    return panel, Members(groups.codes(study), slots, groups.group_of, groups.role_codes(study))
 
 
 def _closed_panel(
@@ -69,13 +69,13 @@ def _closed_panel(
             f"{path}: {len(unheard)} of {len(members)} members of groups are not in it; the truth"
             " needs everybody's answers"
         )
-    found = {
+    panel = {
         name: np.stack(
-            [_filled(c, population.size, study.attributes[name].first_code) for c in found], axis=1
+            [_filled(c, population.size, study.attributes[name].first_code) for c in closes], axis=1
         )
-        for name, found in columns.items()
+        for name, closes in columns.items()
     }
-    return found, population.slots(hashes[:, 0], hashes[:, 1])
+    return panel, population.slots(hashes[:, 0], hashes[:, 1])
 
 
 def _filled(column: NDArray[np.uint8], size: int, code: int) -> NDArray[np.uint8]:

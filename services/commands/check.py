@@ -14,5 +14,5 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Output:
-    made = Deployment.load(options.study).plan
-    return Output(made.as_dict(), made.text())
+    plan = Deployment.load(options.study).plan
+    return Output(plan.as_dict(), plan.text())

@@ -25,32 +25,36 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Output:
-    def keep(study: Study, held: AnyCertificate, table: str) -> bool:
-        if isinstance(held, BatchCertificate) or options.query is None:
+    def keep(study: Study, certificate: AnyCertificate, table: str) -> bool:
+        if isinstance(certificate, BatchCertificate) or options.query is None:
             return False
-        return table == "measurements" or (table == "panel" and held.release == options.release)
+        return table == "measurements" or (
+            table == "panel" and certificate.release == options.release
+        )
 
     public, _ = open_public(options.source, keep)
     if options.query is None:
         named = [options.release] if options.release else [r.name for r in public.study.releases]
         asked = {name: public.queries(name) for name in named}
-        text = [f"{name}\n" + "\n".join(f"  {q}" for q in found) for name, found in asked.items()]
+        text = [
+            f"{name}\n" + "\n".join(f"  {q}" for q in queries) for name, queries in asked.items()
+        ]
         return Output(asked, "what can be asked, for example:\n" + "\n".join(text))
-    found = public.estimate(
+    answer = public.estimate(
         options.release, options.query, options.period, count=bool(options.count)
     )
     digits = 1 if options.count else 5
-    low, high = found.interval
-    whom = "" if options.count or found.people == "declared" else f" {found.people}"
-    alone = found.sources == (options.release,)
-    sources = "" if alone else f" of {', '.join(found.sources)}"
+    low, high = answer.interval
+    whom = "" if options.count or answer.people == "declared" else f" {answer.people}"
+    alone = answer.sources == (options.release,)
+    sources = "" if alone else f" of {', '.join(answer.sources)}"
     text = [
-        f"{found.query} at {found.period} ({found.measure} of {public.study.unit}s{whom})",
-        f"  estimate        {found.value:.{digits}f}",
-        f"  standard error  {found.standard_error:.{digits}f}",
+        f"{answer.query} at {answer.period} ({answer.measure} of {public.study.unit}s{whom})",
+        f"  estimate        {answer.value:.{digits}f}",
+        f"  standard error  {answer.standard_error:.{digits}f}",
         f"  {LEVEL:.0%} interval    {low:.{digits}f} to {high:.{digits}f}",
-        f"  panel's answer  {found.panel:.{digits}f}  (padding and repairs may bias it)",
-        f"  method          {found.method}, from measurements{sources} up to {found.through}",
+        f"  panel's answer  {answer.panel:.{digits}f}  (padding and repairs may bias it)",
+        f"  method          {answer.method}, from measurements{sources} up to {answer.through}",
         "  errors are those of the privacy noise, not of sampling people",
     ]
-    return Output(found.as_dict(), "\n".join(text))
+    return Output(answer.as_dict(), "\n".join(text))

@@ -106,7 +106,7 @@ def _scales(text: str | None) -> list[str]:
 def _check(study: Study, options: argparse.Namespace) -> None:
     """Raises UserError for words that do not go together, or with the study."""
     files = {"--groups": options.groups, "--members": options.members}
-    told = [word for word, file in files.items() if file is not None]
+    words = [word for word, file in files.items() if file is not None]
     least = 2 if study.releases or options.compare else 1
     if options.repetitions is not None and options.repetitions < least:
         raise UserError(f"--repetitions: give at least {least}")
@@ -119,11 +119,11 @@ def _check(study: Study, options: argparse.Namespace) -> None:
     if options.compare and not study.releases:
         raise UserError("--compare: is about windows and totals, and the study releases none")
     if options.at is not None:
-        told.append("--at")
-    if told and not study.batches:
-        raise UserError(f"{told[0]}: goes with releases of groups, and the study has none")
-    if told and options.compare:
-        raise UserError(f"{told[0]}: goes with an evaluation, not with --compare")
+        words.append("--at")
+    if words and not study.batches:
+        raise UserError(f"{words[0]}: goes with releases of groups, and the study has none")
+    if words and options.compare:
+        raise UserError(f"{words[0]}: goes with an evaluation, not with --compare")
     if options.at is not None and options.at not in study.periods.numbers:
         labels = study.periods.labels
         raise UserError(f"--at: '{options.at}' is none of the periods {labels[0]} to {labels[-1]}")
@@ -140,8 +140,8 @@ def _continual(
     from stream_dp.evaluation.panels import repeat
 
     repetitions = options.repetitions or REPETITIONS
-    found = repeat.evaluate_panels(study, known, repetitions, seed=options.seed)
-    results: dict[str, Any] = {"evaluation": found}
+    evaluation = repeat.evaluate_panels(study, known, repetitions, seed=options.seed)
+    results: dict[str, Any] = {"evaluation": evaluation}
     if scales:
         results["sweep"] = repeat.sweep(study, known, scales, repetitions, seed=options.seed)
     return results
@@ -161,28 +161,28 @@ def _judged(
     reports = []
     for release in study.batches or ():
         label = options.at or _last_due(study, release)
-        held = hierarchy(study, release, known, members, study.periods.numbers[label])
-        declared_workload(held.domain, release)  # refuses what is too large
+        known_tables = hierarchy(study, release, known, members, study.periods.numbers[label])
+        declared_workload(known_tables.domain, release)  # refuses what is too large
         budgets = {}
         for scale in scales or ["1"]:
             rho = release.rho * Fraction(scale)
             budgets[budget_label(rho)] = release.model_copy(update={"rho": rho})
         repetitions = options.repetitions or FITS
         with tqdm(desc=release.name, disable=None, leave=False) as bar:
-            found = households.evaluate_data_sets(
-                held, list(budgets.items()), repetitions, options.seed, _heard(bar)
+            qualities = households.evaluate_data_sets(
+                known_tables, list(budgets.items()), repetitions, options.seed, _heard(bar)
             )
         report = DataSetReport(
             study=study.name,
             release=release.name,
             kind=release.kind,
             period=label,
-            groups=held.G,
-            people=held.N,
+            groups=known_tables.G,
+            people=known_tables.N,
             repetitions=repetitions,
             seed=options.seed,
             rhos={label: batch.rho for label, batch in budgets.items()},
-            found=tuple(found),
+            found=tuple(qualities),
         )
         reports.append(report)
     return DataSetReports(tuple(reports))
@@ -216,7 +216,7 @@ def _compared(study: Study, options: argparse.Namespace) -> Output:
     from stream_dp.evaluation.panels.compare import compare
     from stream_dp.evaluation.panels.comparison_text import comparison_text
 
-    found = compare(
+    comparison = compare(
         study,
         known_panel(study, options.truth, layout(options)),
         options.repetitions or REPETITIONS,
@@ -224,7 +224,7 @@ def _compared(study: Study, options: argparse.Namespace) -> Output:
         data=options.truth.name,
         simulated=options.simulated,
     )
-    data, text = found.as_dict(), comparison_text(found)
+    data, text = comparison.as_dict(), comparison_text(comparison)
     if options.out is not None:
         written = _write("comparison", text, data, options.out)
         text += "\n" + "\n".join(f"wrote {path}" for path in written)
@@ -239,22 +239,22 @@ def _text(result: Evaluation | Sweep | DataSetReports) -> str:
     return reports_text(result) if isinstance(result, DataSetReports) else panels_text(result)
 
 
-def _keep(name: str, found: Any, out: Path) -> list[Path]:
+def _keep(name: str, result: Any, out: Path) -> list[Path]:
     """A result's text, numbers and figures."""
     from stream_dp.evaluation.data_sets import figures as quality_figures
     from stream_dp.evaluation.data_sets.report import DataSetReports
     from stream_dp.evaluation.panels import figures
 
-    written = _write(name, _text(found), found.as_dict(), out)
-    if isinstance(found, DataSetReports):
-        return [*written, *quality_figures.write_quality_figures(found.releases, out)]
-    return [*written, *figures.write_panel_figures(found, out)]
+    written = _write(name, _text(result), result.as_dict(), out)
+    if isinstance(result, DataSetReports):
+        return [*written, *quality_figures.write_quality_figures(result.releases, out)]
+    return [*written, *figures.write_panel_figures(result, out)]
 
 
 def _write(name: str, text: str, data: Any, out: Path) -> list[Path]:
     out.mkdir(parents=True, exist_ok=True)
     written = [out / f"{name}.{form}" for form in ("txt", "json")]
-    for path, held in zip(written, (text + "\n", json.dumps(data, indent=1)), strict=True):
+    for path, content in zip(written, (text + "\n", json.dumps(data, indent=1)), strict=True):
         with writing(path) as draft:
-            draft.write_text(held)
+            draft.write_text(content)
     return written

@@ -33,10 +33,10 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> Output:
     out: Path = options.out
 
-    def keep(study: Study, held: AnyCertificate, table: str) -> bool:
+    def keep(study: Study, certificate: AnyCertificate, table: str) -> bool:
         last = study.periods.numbers.get(options.period, study.periods.count)
-        ours = held.release == options.release and held.number <= last
-        return ours and (table == "panel" or isinstance(held, BatchCertificate))
+        ours = certificate.release == options.release and certificate.number <= last
+        return ours and (table == "panel" or isinstance(certificate, BatchCertificate))
 
     public, _ = open_public(options.source, keep)
     if public.study.batch(options.release) is not None:
@@ -61,30 +61,30 @@ def run(options: argparse.Namespace) -> Output:
 
 
 def _export_groups(public: PublicLog, name: str, period: str | None, out: Path) -> Output:
-    found = public.data_set(name, period)
+    data_set = public.data_set(name, period)
     if out.suffix:
         raise UserError(f"{out}: this release has two tables: name a folder for them")
-    held = found.certificate
-    about = {b"stream-dp-release": found.message.hash.encode()}
+    certificate = data_set.certificate
+    about = {b"stream-dp-release": data_set.message.hash.encode()}
     paths = []
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise write_error(out, error) from None
-    for which, table in zip(("groups", "people"), found.tables, strict=True):
+    for which, table in zip(("groups", "people"), data_set.tables, strict=True):
         paths.append(out / f"{which}.parquet")
         with writing(paths[-1]) as draft:
             pa.parquet.write_table(table.replace_schema_metadata(about), draft)
     data = {
         "out": [str(path) for path in paths],
-        "groups": held.groups,
-        "people": held.people,
-        "period": held.period,
-        "hash": found.message.hash,
+        "groups": certificate.groups,
+        "people": certificate.people,
+        "period": certificate.period,
+        "hash": data_set.message.hash,
     }
     unit = public.study.groups.unit if public.study.groups is not None else "group"
     text = (
-        f"{paths[0]}: {held.groups} synthetic {unit}s\n"
-        f"{paths[1]}: {held.people} synthetic members, of {held.period}"
+        f"{paths[0]}: {certificate.groups} synthetic {unit}s\n"
+        f"{paths[1]}: {certificate.people} synthetic members, of {certificate.period}"
     )
     return Output(data, text)

@@ -28,16 +28,16 @@ def run(options: argparse.Namespace) -> Output:
     deployment = Deployment.load(options.study)
     if not deployment.study.batches:
         raise UserError(f"{options.study}: declares no batch release, so there are no jobs")
-    told = _say(deployment, options.retry, options.abandon)
+    said = _say(deployment, options.retry, options.abandon)
     try:
         with closing(deployment.log(readonly=True)) as log:
             entries = journal.read(log)
     except Missing:
         entries = []
-    held = job_states(deployment, entries)
-    lines = [f"{job['id']}: {job['words']}" for job in held]
-    text = "\n".join(["CONFIDENTIAL", *told, *(lines or ["no job is due yet"])])
-    return Output({"confidential": True, "jobs": held}, text)
+    states = job_states(deployment, entries)
+    lines = [f"{job['id']}: {job['words']}" for job in states]
+    text = "\n".join(["CONFIDENTIAL", *said, *(lines or ["no job is due yet"])])
+    return Output({"confidential": True, "jobs": states}, text)
 
 
 def _say(deployment: Deployment, retry: str | None, abandon: str | None) -> list[str]:

@@ -38,7 +38,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> Output:
     deployment = Deployment.load(options.study)
-    seen: set[object] = set()
+    letters_read: set[object] = set()
     places: dict[Reason, Counter[Where]] = {reason: Counter() for reason in REASONS}
     keys: set[bytes | None] = set()
     try:
@@ -46,9 +46,9 @@ def run(options: argparse.Namespace) -> Output:
             for letter in _all(log, DEAD_LETTERS):
                 cells = cells_of(letter)
                 # A letter that was written again after a crash counts once.
-                if (same := (letter.key, tuple(cells.items()))) in seen:
+                if (same := (letter.key, tuple(cells.items()))) in letters_read:
                     continue
-                seen.add(same)
+                letters_read.add(same)
                 keys.add(letter.key)
                 for reason, where in _where(deployment.study, letter, cells):
                     places[reason] += where

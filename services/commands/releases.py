@@ -22,17 +22,19 @@ def run(options: argparse.Namespace) -> Output:
     study = public.study
     listed: list[dict[str, Any]] = [
         {
-            "release": held.release,
-            "period": held.period,
-            "kind": held.kind,
-            "rows": held.rows if isinstance(held, PanelCertificate) else held.people,
-            "rho": str(held.rho),
-            "rho_spent": str(held.rho_spent),
-            "epsilon_spent": held.epsilon_spent,
+            "release": certificate.release,
+            "period": certificate.period,
+            "kind": certificate.kind,
+            "rows": certificate.rows
+            if isinstance(certificate, PanelCertificate)
+            else certificate.people,
+            "rho": str(certificate.rho),
+            "rho_spent": str(certificate.rho_spent),
+            "epsilon_spent": certificate.epsilon_spent,
             "hash": release.message.hash,
         }
         for release in public.published
-        for held in [release.certificate]
+        for certificate in [release.certificate]
     ]
     data = {"study": study.name, "study_hash": study.hash, "releases": listed, "head": public.head}
     lines = [f"{'release':<20} {'period':<10} {'rows':>9} {'rho':>12} {'eps so far':>10}  hash"]

@@ -49,12 +49,12 @@ def run(options: argparse.Namespace) -> Output:
 
                 stack.enter_context(listening(address, process.facts, public=public))
         done = process.run(until_idle=options.until_idle)
-    failed = any(held.state == "failed" for held in process.facts.jobs.values())
+    failed = any(job.state == "failed" for job in process.facts.jobs.values())
     code = JOB_FAILED if failed and options.until_idle else 0
     return Output({"horizon_reached": done}, "", code)
 
 
 def _tell_json(line: str) -> None:
     """A line for the operator as JSON, on standard error; never a count or a value."""
-    held = {"time": rfc3339_utc(time.time()), "message": line}
-    print(json.dumps(held), file=sys.stderr, flush=True)
+    event = {"time": rfc3339_utc(time.time()), "message": line}
+    print(json.dumps(event), file=sys.stderr, flush=True)

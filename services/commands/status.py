@@ -31,22 +31,22 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> Output:
     deployment = Deployment.load(options.study)
-    made, study = deployment.plan, deployment.study
+    plan, study = deployment.plan, deployment.study
     labels = study.periods.labels
     entries: list[journal.Entry] = []
     ledger: Ledger | None = None
-    given: bool | None = False
-    strange: str | None = None
+    close_sent: bool | None = False
+    refusal: str | None = None
     try:
         with closing(deployment.log(readonly=True)) as log:
             with suppress(Missing):  # before the first run, when reports and closes may be there
                 entries = journal.read(log)
             ledger = (
-                journal.check_journal(entries, made, log.describe(REPORTS)) if entries else None
+                journal.check_journal(entries, plan, log.describe(REPORTS)) if entries else None
             )
             if study.periods.close == "marker":
-                given = has_close_markers(log, entries, _LOOK)
-            strange = _strange(deployment, entries, log)
+                close_sent = has_close_markers(log, entries, _LOOK)
+            refusal = _strange(deployment, entries, log)
     except Missing:
         pass
     if not entries:
@@ -58,16 +58,16 @@ def run(options: argparse.Namespace) -> Output:
         waits = f"stream-dp close {options.study} {labels[number]}"
         if study.periods.close != "marker":
             waits = "its scheduled close"
-        elif given is None:
+        elif close_sent is None:
             waits += ", unless that was given among what is not read yet"
-        elif given:
+        elif close_sent:
             waits = f"stream-dp run {options.study}: the close was given, and is not read yet"
     spent = ledger.spent if ledger else 0
     data: dict[str, Any] = {
         "confidential": True,
         "study": study.name,
         "begun": bool(entries),
-        "moved": strange is not None,
+        "moved": refusal is not None,
         "open_period": labels[number] if number < len(labels) else None,
         "waits_for": waits,
         "last_closed": labels[number - 1] if number else None,
@@ -83,17 +83,17 @@ def run(options: argparse.Namespace) -> Output:
         f"last closed: {data['last_closed'] or 'none'}",
         f"budget: rho {float(spent):.6g} of {float(study.rho):.6g} spent",
     ]
-    if strange is not None:
-        text.append(strange)
+    if refusal is not None:
+        text.append(refusal)
     if study.batches:
         sent = entries or has_table(deployment)
         data["groups_sent"] = bool(sent)
         if not sent:
             text.append(f"groups: none sent; stream-dp groups {options.study} GROUPS MEMBERS")
-    held = job_states(deployment, entries)
-    if held:
-        data["jobs"] = held
-        text += [f"job {job['id']}: {job['words']}" for job in held]
+    states = job_states(deployment, entries)
+    if states:
+        data["jobs"] = states
+        text += [f"job {job['id']}: {job['words']}" for job in states]
     if cells:
         rejected = sum(cells["rejected"].values())
         text.append(

@@ -22,10 +22,10 @@ def run(options: argparse.Namespace) -> Output:
     private, public = topics_of(deployment.study, deployment.run.partitions)
     lines, problems = [], []
     with closing(deployment.log()) as log, closing(deployment.public()) as published:
-        for held, wanted in ((log, private), (published, public)):
-            held.create(wanted)
-            problems += held.faults(wanted)
-            lines += [f"{name}: as it must be" for name in wanted]
+        for side, partitions in ((log, private), (published, public)):
+            side.create(partitions)
+            problems += side.faults(partitions)
+            lines += [f"{name}: as it must be" for name in partitions]
     if problems:
         raise UserError(problems)
     return Output({"topics": [*private, *public]}, "\n".join(lines))

@@ -87,15 +87,15 @@ class _Bar:
         with tqdm.external_write_mode():
             print(line, flush=True)
 
-    def show(self, told: Progress) -> None:
-        if self._bar is None or told.job != self._job:
+    def show(self, progress: Progress) -> None:
+        if self._bar is None or progress.job != self._job:
             self.__exit__()
             # The worker's own guess of the time left: the first rounds also compile programs.
             form = "|{bar:20}| {desc}"
             how: dict[str, Any] = {"bar_format": form, "disable": None, "file": self._file}
-            self._bar = tqdm(total=told.rounds, desc=told.job, **how)
-            self._job = told.job
-        self._bar.n = told.done
-        self._bar.set_description_str(f"{told.job}: {told.words}")
-        if told.done == told.rounds:
+            self._bar = tqdm(total=progress.rounds, desc=progress.job, **how)
+            self._job = progress.job
+        self._bar.n = progress.done
+        self._bar.set_description_str(f"{progress.job}: {progress.words}")
+        if progress.done == progress.rounds:
             self.__exit__()

@@ -71,24 +71,26 @@ def roster_from_files(
         )
     if not len(persons):
         lines.append(f"{members_file}: no members")
-    held = {}
+    attributes = {}
     for name, attribute in declared.attributes.items():
         column = _column(groups_file, text_column, groups, name)
         bad = Column(name, attribute.values).codes(column) < 0
         if bad.any():
             what = f"{bad.sum()} rows with an undeclared or empty '{name}', {_first(bad)}"
             lines.append(f"{groups_file}: {what}")
-        held[name] = column.take(pa.array(order)).to_pylist()
-    told = _column(members_file, text_column, members, roles.column) if roles is not None else None
-    if told is not None and (row >= 0).all():
-        faults = coded_roles(declared, told, row, len(keys))[1]
+        attributes[name] = column.take(pa.array(order)).to_pylist()
+    role_values = (
+        _column(members_file, text_column, members, roles.column) if roles is not None else None
+    )
+    if role_values is not None and (row >= 0).all():
+        faults = coded_roles(declared, role_values, row, len(keys))[1]
         lines += [f"{members_file}: {fault}" for fault in faults]
     if lines:
         raise UserError(lines)
     by = np.argsort(persons, kind="stable")
     by = by[np.argsort(row[by], kind="stable")]
-    in_order = told.take(pa.array(by)).to_pylist() if told is not None else None
-    return Roster(held, persons[by].tolist(), row[by], in_order)
+    in_order = role_values.take(pa.array(by)).to_pylist() if role_values is not None else None
+    return Roster(attributes, persons[by].tolist(), row[by], in_order)
 
 
 def _column(

@@ -24,7 +24,7 @@ def job_states(deployment: Deployment, entries: Sequence[Entry]) -> list[dict[st
         board.refresh(rounds=True)
         for name in {e.result_of for e in entries} - {None}:
             board.settle(str(name))
-    found = []
+    states = []
     for job in begun:
         state, rounds = board.state(job.id), board.rounds[job.id]
         words = state
@@ -32,7 +32,7 @@ def job_states(deployment: Deployment, entries: Sequence[Entry]) -> list[dict[st
             words += f", {_far(board, job.id)}"
         elif state == "failed":
             words += f": {board.failure(job.id)}"
-        found.append(
+        states.append(
             {
                 "id": job.id,
                 "release": job.release,
@@ -46,7 +46,7 @@ def job_states(deployment: Deployment, entries: Sequence[Entry]) -> list[dict[st
                 "words": words,
             }
         )
-    return found
+    return states
 
 
 def _far(board: JobBoard, job: str) -> str:
@@ -55,5 +55,5 @@ def _far(board: JobBoard, job: str) -> str:
         return "its result is handed in"
     if job not in board.progress:
         return f"{board.rounds[job]} rounds decided"
-    last, when = board.progress[job]
-    return f"{last.words}, told {duration(time.time() - when / 1000)} ago"
+    progress, when = board.progress[job]
+    return f"{progress.words}, told {duration(time.time() - when / 1000)} ago"
