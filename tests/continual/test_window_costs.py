@@ -163,7 +163,7 @@ def test_measuring_the_absences_costs_twice_as_much():
         )
         for h in people
     ]
-    assert max(changes) == 2 * greedy.releases
+    assert max(changes) == 2 * greedy.design.releases
 
 
 @pytest.mark.parametrize("strategy", ["histogram", "contrasts"])

@@ -299,6 +299,6 @@ def fixed_secret(size: int) -> bytes:
 
 def secrets_fixed(patch: Any) -> None:
     """The same keys in every run, so that the same people find a place."""
-    for module in ("stream_dp.log.sqlite", "stream_dp.services.releaser.releaser"):
+    for module in ("stream_dp.log.sqlite_file", "stream_dp.services.releaser.releaser"):
         patch.setattr(f"{module}.system_entropy", fixed_secret)
     patch.setattr("stream_dp.privacy.noise.system_entropy", fixed_secret)

@@ -65,9 +65,6 @@ def judged(words: list[str], capsys: pytest.CaptureFixture[str]) -> int:
             json.loads(said.out)
         return code
     (line,) = said.err.splitlines()
-    if "--json" in words:
-        (reason,) = json.loads(line)["lines"]
-        line = f"stream-dp: {reason}"
     assert said.out == "", words
     if "--json" in words:
         error = json.loads(line)
