@@ -15,6 +15,7 @@ from kit.walks import window_counts
 
 from stream_dp.continual import FixedWindow
 from stream_dp.continual.window_costs import prefix_costs
+from stream_dp.continual.window_design import WindowDesign
 
 RHO = Fraction(1, 200)
 RELATIONS = ["add_remove", "replace_one"]
@@ -126,7 +127,7 @@ class Wrong(FixedWindow):
         return [(ours[0][0], size) for _, size in ours] if t > self.width else ours
 
 
-class Greedy(FixedWindow):
+class Greedy(WindowDesign):
     """Absences measured like anything else."""
 
     @property
@@ -147,7 +148,16 @@ def test_wrong_factors_are_seen(relation):
 
 def test_measuring_the_absences_costs_twice_as_much():
     """Someone who comes leaves one bin and enters another: 2 under add_remove."""
-    greedy = Greedy(("a", "absent"), 2, 5, RHO, "add_remove", rows=9, absent=1)
+    greedy = Greedy(
+        values=("a", "absent"),
+        width=2,
+        horizon=5,
+        rho=RHO,
+        neighbours="add_remove",
+        strategy="histogram",
+        absent=1,
+        moves=False,
+    )
     people = [np.array([h]) for h in product(range(2), repeat=5)]
     nobody = np.ones((1, 5), np.int64)
     changes = [
@@ -163,7 +173,7 @@ def test_measuring_the_absences_costs_twice_as_much():
         )
         for h in people
     ]
-    assert max(changes) == 2 * greedy.design.releases
+    assert max(changes) == 2 * greedy.releases
 
 
 @pytest.mark.parametrize("strategy", ["histogram", "contrasts"])
