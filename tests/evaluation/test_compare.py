@@ -94,10 +94,10 @@ def test_trees_of_the_paper_have_the_errors_that_the_formulas_say() -> None:
     made = Cumulative(12, Fraction(1, 2), "add_remove", 9, counter="tree")
     equal, cubic = (Trees.like(made, power) for power in (0, 3))
     cells = [(b, t) for t in range(1, 13) for b in range(1, t + 1)]
-    variances = [equal.variance(b, t) for b, t in cells]
+    variances = [equal.design.variance(b, t) for b, t in cells]
     assert np.mean(variances) ** 0.5 == pytest.approx(8.41, abs=0.005)
     assert max(variances) ** 0.5 == pytest.approx(12.0, abs=0.005)
-    assert max(cubic.variance(b, t) for b, t in cells) ** 0.5 > 20
+    assert max(cubic.design.variance(b, t) for b, t in cells) ** 0.5 > 20
     for trees in (equal, cubic):
         assert sum(trees.charges) == Fraction(1, 2)
         # A person who has the event always is in every counter, at its first entry.

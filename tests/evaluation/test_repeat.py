@@ -82,7 +82,9 @@ def test_theory_is_the_declared_noise(found: Evaluation, paper: Evaluation) -> N
     line = found.releases[1].line("total at-least 2", "raw")
     assert line is not None
     assert line.periods == (2, 3, 4, 5, 6)
-    assert line.theory == pytest.approx([math.sqrt(total.variance(2, t)) for t in range(2, 7)])
+    assert line.theory == pytest.approx(
+        [math.sqrt(total.design.variance(2, t)) for t in range(2, 7)]
+    )
 
 
 @pytest.mark.parametrize(("kind", "factor"), [(FixedWindow, "1.15"), (Cumulative, "1.7")])

@@ -26,10 +26,10 @@ BITES = "from pathlib import Path\nPath({!r}).touch()\nraise SystemExit('bitten'
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What is needed of the sources, as a clone has them."""
     folder = tmp_path_factory.mktemp("clone")
-    for name in ("stream_dp", "services"):
+    for name in ("stream_dp", "services", "deploy"):
         ignore = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / name, folder / name, ignore=ignore)
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, folder)
     return folder
 
