@@ -101,7 +101,7 @@ def test_trees_of_the_paper_have_the_errors_that_the_formulas_say() -> None:
     for trees in (equal, cubic):
         assert sum(trees.charges) == Fraction(1, 2)
         # A person who has the event always is in every counter, at its first entry.
-        assert sum(1 / v * bits(12 - b) for b, v in enumerate(trees.variances)) <= 1
+        assert sum(1 / v * bits(12 - b) for b, v in enumerate(trees.design.variances)) <= 1
 
 
 def bits(n: int) -> int:
