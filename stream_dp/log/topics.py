@@ -6,6 +6,7 @@ import logging
 import re
 import time as clock_module
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from confluent_kafka import (
@@ -253,7 +254,8 @@ class Topics:
                 if error.args[0].code() not in _MOVING or clock_module.monotonic() > deadline:
                     raise log_error(f"kafka: {what}", error) from None
                 clock_module.sleep(_SOON)
-                self._cluster()  # what the client knew of leaders may be older than a restart
+                with suppress(KafkaException):  # what is known of leaders may be from before
+                    self._admin.list_topics(timeout=1.0)
 
     def describe(self, topic: str) -> TopicInfo:
         name = self.name(topic)

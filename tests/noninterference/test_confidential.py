@@ -109,7 +109,7 @@ def test_a_failure_inside_a_decision_does_not_quote_the_counts(
 ) -> None:
     place = Place(folder / "place")
     place.send(recognizable(1))
-    monkeypatch.setattr(decision, "panel_certificate", lambda *_: 1 / 0)
+    monkeypatch.setattr(decision, "panel_certificate", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError) as caught:
         place.run(source=SystemNoise())
     assert TOKEN not in "".join(traceback.format_exception(caught.value))

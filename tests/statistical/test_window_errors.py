@@ -82,7 +82,7 @@ def seeded():
 
 
 def test_the_parameters_of_the_study():
-    assert ALL_ONES.variance == 1000
+    assert ALL_ONES.design.variance == 1000
     assert ALL_ONES.error_bound == pytest.approx(129.9, abs=0.05)
 
 
@@ -157,7 +157,7 @@ def test_three_symbols_have_variance_s2_at_every_time_as_well(scale):
     truth = np.zeros((7, 9), np.int64)
     for t in range(2, 8):
         truth[t - 1] = np.bincount(window_codes(people[:, t - 2 : t], 3), minlength=9)
-    assert TERNARY.variance == 500
+    assert TERNARY.design.variance == 500
     errors = repeat(TERNARY, truth, Scaled(SeededNoise(14), scale), 1500).errors
     assert spread_is(errors, 500) is (scale == RIGHT)
     if scale == RIGHT:

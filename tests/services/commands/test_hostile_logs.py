@@ -31,6 +31,9 @@ CHUNKS, EACH = 8, 20
 ASKED = "release '", "query '", "share: ", "public log: nothing is published yet"
 Said = tuple[int, str, str]
 
+# Children are limited between fork and exec, in a process where JAX may have been imported.
+pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")
+
 
 class Closed(Shelf):
     """A shelf as `open_log` gives it."""

@@ -27,7 +27,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, name: str, work: Any) -> None:
 
     def called(*given: Any) -> Any:
         result = real(*given)
-        result = list(result) if name == "messages" else result
+        result = list(result) if name == "read_messages" else result
         if not done:
             done.append(True)
             work()
@@ -47,7 +47,7 @@ def test_two_tables_at_once_leave_a_sound_chain(
         except Busy as error:
             refused.append(str(error))
 
-    meanwhile(monkeypatch, "messages", other)
+    meanwhile(monkeypatch, "read_messages", other)
     assert send_roster(homes.setting, roster())
     assert len(refused) == 1
     assert "another process is its groups; stop that one first" in refused[0]
