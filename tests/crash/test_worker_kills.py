@@ -234,13 +234,13 @@ sys.path.insert(0, {tests!r})
 import pytest
 from kit.households import in_rounds
 from stream_dp.services.cli import main
-from stream_dp.services.synthesizer.transcript import Transcript
+from stream_dp.services.synthesizer.transcript import LogTranscript
 in_rounds(pytest.MonkeyPatch())
-record = Transcript.record
+record = LogTranscript.record
 def slowly(self, number, data):
     time.sleep(0.15)
     return record(self, number, data)
-Transcript.record = slowly
+LogTranscript.record = slowly
 sys.exit(main(["worker", {file!r}, "--until-idle", "--attached"]))
 """
 
