@@ -1,4 +1,4 @@
-"""The synthetic panel: artificial people's histories, one row each, that only ever grow."""
+"""The synthetic panel: histories of artificial people, one row each, that grow by periods."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 Symbols = NDArray[np.uint8]
-_CELLS = 1 << 20
+_CELLS = 1 << 20  # of one part of an exported table
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ class Panel:
         return int(self.symbols.shape[0])
 
     def extended(self, columns: Symbols, periods: Sequence[str]) -> Panel:
-        """The panel with new columns at its right; what was there stays as it was.
+        """The panel with new columns at its right; the other columns are unchanged.
 
-        Raises ValueError if the rows do not match or a period is there already.
+        Raises ValueError if the rows do not match or the panel already has one of the periods.
         """
         if columns.shape != (self.rows, len(periods)):
             raise ValueError("new columns must have a row for every row of the panel")
@@ -61,16 +61,19 @@ class Panel:
         return window_codes(self.symbols[:, self.symbols.shape[1] - width :], len(self.values))
 
     def table(self) -> pa.Table:
-        """For export: a running row number, and a column of values for each period; of a product
-        of attributes (values such as `poverty=1&job=yes`) one for each period and attribute."""
+        """For export: a running row number, and a column of values for each period.
+
+        Where values are of a product of attributes (such as `poverty=1&job=yes`) there is a column
+        for each period and attribute.
+        """
         return pa.concat_tables(self.tables())
 
     def tables(self) -> Iterator[pa.Table]:
-        """The rows of `table`, about a million cells at a time: values may be long."""
-        some = max(1, _CELLS // max(1, len(self.periods)))
+        """The rows of `table` in parts of about a million cells, as values may be long."""
+        part_rows = max(1, _CELLS // max(1, len(self.periods)))
         named = {name: _typed(values) for name, values in _attributes(self.values).items()}
-        for start in range(0, max(1, self.rows), some):
-            rows = self.symbols[start : start + some]
+        for start in range(0, max(1, self.rows), part_rows):
+            rows = self.symbols[start : start + part_rows]
             columns: dict[str, pa.Array] = {"row": pa.array(np.arange(start, start + len(rows)))}
             for period, column in zip(self.periods, rows.T, strict=True):
                 codes = pa.array(column, pa.uint8())
@@ -80,8 +83,11 @@ class Panel:
 
 
 def _attributes(values: Sequence[int | str]) -> dict[str, list[int | str]]:
-    """By attribute, its value in each symbol; one without a name where there is but one. A symbol
-    that names no attribute is 'absent', and so is every attribute."""
+    """The value of every attribute in each symbol.
+
+    The name of a single attribute is the empty string. In a product of attributes a symbol that
+    names no attribute is 'absent', which is then the value of every attribute.
+    """
     products = [dict(p.split("=") for p in str(v).split("&")) for v in values if "&" in str(v)]
     if not products:
         return {"": list(values)}

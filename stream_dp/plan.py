@@ -14,18 +14,23 @@ from .privacy.ledger import BudgetExceeded, Charge, Ledger, composed_cost
 from .privacy.zcdp import epsilon
 from .release.certificate import invariants_words, relation_words
 from .release.panels import bias_words
-from .study import CumulativeRelease, Release, Strategy, Study
+from .study import MOST_PRESENCE_WIDTH, CumulativeRelease, Release, Strategy, Study
 from .study.groups import BatchRelease
 
 _MOST_DEVIATION = 10**6
 _MOST_ROWS = 2 * 10**8
-# Above these `check` warns: hardly anything is promised any more.
+# Above these `check` warns that the guarantee is weak.
 _MOST_EPSILON, _MOST_DELTA = 10, Fraction(1, 1000)
 
 
 @dataclass(frozen=True)
 class PlannedRelease:
-    """One release: its charges by period, and the errors that theory gives."""
+    """One release of a plan.
+
+    release: as declared
+    charges: rho by period
+    facts: the mechanism and its errors in theory, by name
+    """
 
     release: Release | BatchRelease
     charges: tuple[Fraction, ...]
@@ -34,7 +39,7 @@ class PlannedRelease:
 
 @dataclass(frozen=True)
 class Plan:
-    """What each release of a study costs in every period, and how large its errors will be."""
+    """The cost of each release of a study in every period, and its errors in theory."""
 
     study: Study
     releases: tuple[PlannedRelease, ...]
@@ -49,7 +54,7 @@ class Plan:
         return Ledger(self.study.rho, self.study.strata)
 
     def charges(self, period: int) -> tuple[Charge, ...]:
-        """What the releases of a period (from 1) cost, in the study's order."""
+        """The charges of a period (from 1), in the order of the study's releases."""
         return tuple(
             Charge(p.release.name, period, p.charges[period - 1])
             for p in self.releases
@@ -58,7 +63,7 @@ class Plan:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is declared and promises little: one line each."""
+        """One line for each declaration that makes the guarantee weak."""
         study, lines = self.study, []
         eps = epsilon(study.rho, study.delta)
         if eps > _MOST_EPSILON:
@@ -150,14 +155,14 @@ def plan_study(study: Study) -> Plan:
 
 
 def _bounded(study: Study, release: Release, chosen: AnyMechanism) -> None:
-    """Refuse what no draw could answer sensibly: nothing may fail once noise is drawn."""
+    """Raises UserError for noise or panels so large that a step could fail after its draw."""
     rows = release.rows or study.size or 0
     deviation = math.sqrt(chosen.worst_variance)
     window = chosen.window if isinstance(chosen, Joint) else chosen
     if isinstance(window, FixedWindow):
         rows += window.padding * window.bins
         if window.rows is None:  # the noise of the total: six deviations of all bins together
-            rows += math.ceil(6 * math.sqrt(window.design.variance * window.bins))
+            rows += math.ceil(6 * math.sqrt(window.design.total_variance))
     if deviation > _MOST_DEVIATION or rows > _MOST_ROWS:
         raise UserError(
             f"release '{release.name}': noise of standard deviation {deviation:.3g} and {rows}"
@@ -167,7 +172,7 @@ def _bounded(study: Study, release: Release, chosen: AnyMechanism) -> None:
 
 
 def _batch(study: Study, batch: BatchRelease) -> PlannedRelease:
-    """Each of its data sets costs its rho, charged when the period closes that it is due at."""
+    """Each data set costs the release's rho, charged at the close of the period that it is due."""
     assert study.groups is not None
     labels = study.periods.labels
     due = [batch in study.due(number) for number in range(1, len(labels) + 1)]
@@ -193,10 +198,10 @@ def _planned(study: Study, release: Release) -> PlannedRelease:
     }
     if not isinstance(chosen, Cumulative):
         window = chosen.window if isinstance(chosen, Joint) else chosen
-        facts |= _window_facts(window, release, study.grows(release))
+        facts |= _window_facts(window, release)
     if not isinstance(chosen, FixedWindow):
         facts |= _sums_facts(chosen.totals if isinstance(chosen, Joint) else chosen)
-    if study.grows(release):
+    if study.admits_late_entry(release):
         once = " and is not in the number that a share is of" * isinstance(chosen, Cumulative)
         facts["late_entry"] = (
             f"a {study.unit} that first reports after the first release is counted, but adds no"
@@ -208,21 +213,24 @@ def _planned(study: Study, release: Release) -> PlannedRelease:
     return PlannedRelease(release, charges, facts)
 
 
-def _window_facts(
-    chosen: FixedWindow, release: Release, grows: bool
-) -> dict[str, str | int | float]:
-    """grows: as `Study.grows` says."""
-    forms: tuple[Strategy, ...] = ("histogram",) if grows else ("histogram", "contrasts")
-    spread = {s: math.sqrt(replace(chosen, strategy=s).mean_variance) for s in forms}
+def _window_facts(chosen: FixedWindow, release: Release) -> dict[str, str | int | float]:
+    other: Strategy = "histogram" if chosen.strategy == "residuals" else "residuals"
+    spread = {chosen.strategy: math.sqrt(chosen.mean_variance)}
+    if chosen.design.allows(other):
+        spread[other] = math.sqrt(replace(chosen, strategy=other).mean_variance)
     facts: dict[str, str | int | float] = {
         "patterns": chosen.bins,
         "deviation_of_a_pattern": spread[chosen.strategy],
     }
+    if chosen.strategy == "residuals":
+        facts["weights"] = chosen.design.weights_words
     if not isinstance(release, CumulativeRelease) and release.strategy is None:
-        listed = " and ".join(f"{s} {spread[s]:.1f}" for s in forms)
-        why = f"a pattern's deviation: {listed}"
-        if grows:
-            why += "; contrasts need a population that nobody enters late"
+        why = f"a pattern's deviation: {' and '.join(f'{s} {spread[s]:.1f}' for s in spread)}"
+        if other not in spread:
+            why += (
+                "; residuals where people come and go or enter late are made for a width of at"
+                f" most {MOST_PRESENCE_WIDTH}"
+            )
         facts["strategy_chosen_from_theory"] = f"{chosen.strategy} ({why})"
     return facts
 

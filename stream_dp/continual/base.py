@@ -1,16 +1,17 @@
-"""What every continual mechanism is: a frozen value with pure steps, and no input or output.
+"""The interface of the continual mechanisms: frozen values with pure steps.
 
-A mechanism says what each period costs and which noise it needs; `step` takes the true counts
-and that noise, measures, and turns the noisy answers into new synthetic columns. Everything
-after the noisy answers is post-processing: it sees only them, public numbers and fair coins.
+A mechanism gives the cost of each period and the noise that it demands. Its `step` adds that noise
+to what it measures of the true counts, and turns the noisy answers into new synthetic columns.
+Everything after the noisy answers is post-processing: it uses these answers, public numbers and
+random choices that do not depend on data (`Draw.coins`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import msgspec
 import numpy as np
@@ -21,18 +22,22 @@ from stream_dp.panel import Panel, Symbols
 from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import Draw
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 Counts = NDArray[np.int64]
 Demand = Sequence[tuple[Fraction, int]]
 S = TypeVar("S")
+D = TypeVar("D", bound="DataclassInstance")
 
 
 @dataclass(frozen=True)
 class Estimates:
     """Unbiased answers from the release's own measurements so far, each with its standard error.
 
-    queries: in the words of `query.py`
+    queries: as `estimate/query.py` parses them
     values: float64 (n,), people
-    errors: float64 (n,), people; those of different answers are correlated in general
+    errors: float64 (n,), people; different answers are correlated in general
     """
 
     queries: tuple[str, ...]
@@ -41,6 +46,7 @@ class Estimates:
 
     @staticmethod
     def joined(parts: Sequence[Estimates]) -> Estimates:
+        """The estimates of all parts, in order."""
         return Estimates(
             tuple(query for part in parts for query in part.queries),
             np.concatenate([part.values for part in parts]),
@@ -54,8 +60,8 @@ class Step:
 
     columns: uint8 (rows, new periods), the panel's new columns
     measurements: the noisy answers
-    estimates: the unbiased estimates that they give
-    notes: public numbers about the post-processing
+    estimates: the unbiased estimates computed from the measurements
+    notes: numbers about the post-processing, published with the release
     """
 
     columns: Symbols
@@ -67,15 +73,19 @@ class Step:
 class Mechanism(Protocol[S]):
     """A continual synthesizer under a declared neighbouring relation.
 
-    The outputs of steps 1..t together satisfy sum(charges[:t])-zCDP under that relation, for
-    one person's whole history, if each step's noise is independent N_Z(0, variance) as demanded.
-    Periods are numbered from 1. A step without a release returns None and an unchanged panel.
+    The outputs of steps 1..t together satisfy sum(charges[:t])-zCDP under that relation, for the
+    complete history of one person, if each step's noise is independent N_Z(0, variance) as
+    demanded. Periods are numbered from 1. A step without a release returns None.
 
+    title: the algorithm and its source, in words
     values: the panel's symbols
     padding: rows added to every count
     worst_variance: the largest noise variance of a released number
-    error_bound: no released number is off by more, but for the declared failure probability
-    bias: of the panel's own answers, in words
+    error_bound: with probability 1 - beta the error of every released number is at most this
+    bias: of answers computed from the panel itself, in words
+    charges: the cost in rho of every period
+    demand: the noise of a period, (variance, size) of each vector
+    dump, load: a state as bytes and back; the rows come from the released panel
     """
 
     @property
@@ -99,12 +109,19 @@ class Mechanism(Protocol[S]):
     def load(self, data: bytes, panel: Panel | None) -> S: ...
 
 
+def design_of(kind: type[D], mechanism: DataclassInstance) -> D:
+    """The design of a mechanism: each of its fields is the mechanism's field of that name."""
+    return kind(**{each.name: getattr(mechanism, each.name) for each in fields(kind)})
+
+
 def shuffled_groups(
     groups: NDArray[np.int64], n_groups: int, coins: np.random.Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Rows ordered by group, in uniformly random order inside each, and where each group starts.
 
-    groups: (rows,) numbers in 0..n_groups-1. Returns (order, starts), starts of n_groups + 1.
+    groups: (rows,) numbers in 0..n_groups-1
+
+    Returns (order, starts): order (rows,), and starts (n_groups + 1,) positions in it.
     """
     narrow = groups.astype(np.uint16) if n_groups <= 1 << 16 else groups
     order = coins.permutation(groups.shape[0])
@@ -124,6 +141,7 @@ class PackedState(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def pack_state(version: int, period: int, **arrays: NDArray[np.int64]) -> bytes:
+    """The bytes of a state that `unpack_state` reads."""
     packed = {k: (list(a.shape), a.astype("<i8").tobytes()) for k, a in arrays.items()}
     return msgspec.msgpack.encode(PackedState(version, period, packed))
 
@@ -131,7 +149,11 @@ def pack_state(version: int, period: int, **arrays: NDArray[np.int64]) -> bytes:
 def unpack_state(
     data: bytes, known: int, **shapes: tuple[int, ...]
 ) -> tuple[int, dict[str, Counts]]:
-    """Period, and the arrays of these names and shapes.
+    """The period and the arrays of a packed state.
+
+    data: from `pack_state`
+    known: the version that the caller reads
+    shapes: the name and shape of every array
 
     Raises Inconsistent for bytes that are damaged, of another version or another mechanism.
     """
@@ -156,7 +178,7 @@ def unpack_state(
 
 
 def check_panel_fits(panel: Panel | None, period: int, rows: int) -> None:
-    """Raises Inconsistent unless the released panel is the one that a state was left with."""
+    """Raises Inconsistent unless the released panel has the periods and rows of a saved state."""
     if period == 0 and panel is None:
         return
     if panel is None or len(panel.periods) != period or panel.rows != rows:

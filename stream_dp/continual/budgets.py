@@ -1,14 +1,17 @@
 """How the rho of a cumulative release is split among its counters, and what each period costs.
 
-Without a horizon (counter "unbounded"): lane i = 1, 2, ... of all that there may ever be gets the
-part s_i = 12 / ((i + 11)(i + 12)) of rho, rounded down to 2^-20. These sum to 12/12 = 1 (they
-telescope), each counter's cost is at most s_i rho whatever its length, so every horizon costs at
-most rho. Its entries are not negative, so replacement costs at most twice that, and so does a move
-between strata: the noise's variance is doubled.
+With a horizon every counter gets the same worst variance (`paths.equal_variance_weights`).
 
-Tried and left out: the split that minimises the mean square error of all cells (weights in
+Without a horizon (counter "unbounded") the number of counters has no limit. Counter i = 1, 2, ...
+gets the part s_i = 12 / ((i + 11)(i + 12)) of rho, rounded down to a multiple of 2^-20. The parts
+telescope and sum to 12/12 = 1, and each counter costs at most s_i rho whatever its length, so
+every horizon costs at most rho under add_remove. The entries of C are not negative, so replacement
+costs at most twice that, and so does a move between strata: the noise's variance is doubled.
+
+Tried and rejected: the split that minimises the mean square error of all cells (weights in
 proportion to the root of a counter's total gain over its column norm). At T = 12 with gamma2 and
-add_remove it has 4.84 against 4.91 in root mean square, but 6.54 against 4.91 in the worst cell.
+add_remove its root mean square error is 4.84 instead of 4.91, but its worst cell 6.54 instead of
+4.91.
 """
 
 from __future__ import annotations
@@ -33,14 +36,21 @@ COUNTERS: dict[CounterName, Callable[[int], Counter]] = {
     "gamma2": gamma2,
     "unbounded": unbounded,
 }
-SPREAD = 12  # up to about this threshold the parts of rho are alike
-_PARTS = 1 << 20
+SPREAD = 12  # the parts of rho are nearly equal for thresholds up to about this one
+_PARTS = 1 << 20  # the unit of the parts is 1 / _PARTS
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CounterBudget:
-    """Counters 1..T of one kind and, with `present`, counter 0 of people with about `share` of rho
-    (0: so that its worst variance is that of the others). Values are computed once."""
+    """How the counters of a cumulative release share its rho. Values are computed once.
+
+    horizon: T; counters 1..T have the lengths T..1
+    name: the kind of every counter
+    neighbours: the neighbouring relation
+    present: whether a counter 0 of length T follows the people who have entered
+    moves: as `CumulativeDesign` has it
+    share: about the part of rho for counter 0; 0 gives it the worst variance of the others
+    """
 
     horizon: int
     name: CounterName
@@ -55,36 +65,43 @@ class CounterBudget:
 
     @cached_property
     def weights(self) -> tuple[int, ...]:
-        """Inverse noise variances up to a unit, of counters 1..T, then of people."""
+        """Inverse noise variances up to a unit, of counters 1..T, then of counter 0 if any."""
         if self.name == "unbounded":
-            return self._endless
+            return self._weights_without_horizon
         if not self.present:
             return equal_variance_weights(self.counters)
         *weights, own = equal_variance_weights([*self.counters, self.counters[0]])
         if not self.share:
             return (*weights, own)
-        alone = CounterBudget(
-            self.horizon, self.name, self.neighbours, False, self.moves, Fraction(0)
+        thresholds = CounterBudget(
+            horizon=self.horizon,
+            name=self.name,
+            neighbours=self.neighbours,
+            present=False,
+            moves=self.moves,
+            share=Fraction(0),
         )
         return weights_with_entry(
-            alone.weights, int(alone.total_cost), self.counters[0], self.share
+            thresholds.weights, int(thresholds.total_cost), self.counters[0], self.share
         )
 
     @property
-    def _endless(self) -> tuple[int, ...]:
-        ahead = self.present and not self.share
-        lanes = range(1, self.horizon + 1 + ahead)
-        parts = [Fraction(SPREAD, (i + SPREAD - 1) * (i + SPREAD)) for i in lanes]
-        kept = 1 - self.share if self.present else Fraction(1)
-        weights = [math.floor(part * kept * _PARTS) for part in parts]
-        if ahead:  # people are the first of all lanes
+    def _weights_without_horizon(self) -> tuple[int, ...]:
+        people_first = self.present and not self.share  # counter 0 gets the part s_1
+        numbers = range(1, self.horizon + 1 + people_first)
+        parts = [Fraction(SPREAD, (i + SPREAD - 1) * (i + SPREAD)) for i in numbers]
+        thresholds_share = 1 - self.share if self.present else Fraction(1)
+        weights = [math.floor(part * thresholds_share * _PARTS) for part in parts]
+        if people_first:
             return (*weights[1:], weights[0])
         return (*weights, math.floor(self.share * _PARTS)) if self.present else tuple(weights)
 
     @cached_property
     def total_cost(self) -> Fraction:
-        """The cost of all periods that rho pays for, in units of the weights: the exact one, or,
-        without a horizon, at least that of every horizon."""
+        """The cost of all periods, in units of the weights, that is scaled to rho.
+
+        Exact with a horizon; without one, an upper bound for every horizon.
+        """
         if self.name == "unbounded":
             return _PARTS * unbounded_column2() * (1 if self.neighbours == "add_remove" else 2)
         return Fraction(self._exact(self.horizon, prefixes=False)[-1])
@@ -104,11 +121,11 @@ class CounterBudget:
 
     @cached_property
     def costs(self) -> tuple[Fraction, ...]:
-        """The cost after each period, in units of the weights: the exact worst one.
+        """The worst cost of periods 1..t for every t, in units of the weights.
 
-        Above MOST_PREFIXES periods all is paid at once. Without a horizon the same periods cost
-        the same, whatever is to come: after MOST_PREFIXES an upper bound, all counters at their
-        dearest.
+        Exact up to MOST_PREFIXES periods; with a longer horizon the total is charged at t = 1.
+        Without a horizon the charges of early periods must not depend on how many follow: after
+        MOST_PREFIXES the cost is an upper bound, every counter at its largest column.
         """
         if self.horizon <= MOST_PREFIXES:
             return tuple(Fraction(cost) for cost in self._exact(self.horizon, prefixes=True))
@@ -117,10 +134,10 @@ class CounterBudget:
         costs = [Fraction(cost) for cost in self._exact(MOST_PREFIXES, prefixes=True)]
         column = (self.counters[0].encode[:, 0] ** 2).cumsum()
         for t in range(MOST_PREFIXES + 1, self.horizon + 1):
-            one = sum(self.weights[b] * int(column[t - b - 1]) for b in range(t))
-            one += self.weights[-1] * int(column[t - 1]) if self.present else 0
-            pair = one * (1 if self.neighbours == "add_remove" else 2)
-            costs.append(max(costs[-1], Fraction(pair)))
+            cost = sum(self.weights[b] * int(column[t - b - 1]) for b in range(t))
+            cost += self.weights[-1] * int(column[t - 1]) if self.present else 0
+            persons = 1 if self.neighbours == "add_remove" else 2
+            costs.append(max(costs[-1], Fraction(cost * persons)))
         return tuple(costs)
 
 

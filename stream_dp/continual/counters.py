@@ -2,11 +2,13 @@
 
 Every counter is a factorization A = B C of the prefix-sum matrix A (lower-triangular ones): C x
 + noise is measured row by row as the stream x arrives, and B decodes it. 2^m C is a matrix of
-integers, so that what meets the noise is an integer: x counts people, and the noise is a discrete
-Gaussian on the integers. B is made for the rounded C, so the decoded sums are unbiased.
+integers and x counts people, so integer noise (discrete Gaussian) is added to integers. B is
+computed from the rounded C, so the decoded sums are unbiased.
 
-Trees are here; factorizations into real matrices are in `factorizations.py`, what a set of
-counters costs in `paths.py`.
+Cost: a stream in which entry j changes by 1 changes the answers by column j of C, so the squared
+L2 sensitivity is at most the largest squared column norm (`Counter.column2`). `paths.py` has the
+exact cost of several counters together. This file has the trees; `factorizations.py` has the
+factorizations into real matrices.
 """
 
 from __future__ import annotations
@@ -31,14 +33,14 @@ class Counter:
 
     name: of its kind
     encode: (rows, n) int64, 2^m C
-    decode: (n, rows) float64, B, whose i-th row is 0 for what is measured after i
-    times: (rows,) int64, never falling, the step from 1 at which each row is measured: a row looks
-        at no later entry
+    decode: (n, rows) float64, B; row i is 0 for what is measured after step i
+    times: (rows,) int64, ascending, the step (from 1) at which each row is measured; a row uses
+        no later entry
     scale: 2^m; decode @ encode / scale is A
 
-    A counter of thresholds has a stream whose entries sum to at most the number of people N. So a
-    row is at most N max|encode|, below 2^57 for 2^40 people: int64 holds it with any noise that
-    `noise.py` draws for a plan that is not refused.
+    The entries of a threshold's stream sum to at most the number of people N. So a row is at most
+    N max|encode|, below 2^57 for 2^40 people: int64 holds its sum with any noise that `plan.py`
+    does not refuse.
 
     The binary tree of 4 steps measures, one row a step, the sums of the steps 1, 1-2, 3 and 1-4;
     the third prefix sum adds two of them, so its variance is twice that of the noise:
@@ -71,29 +73,35 @@ class Counter:
 
     @cached_property
     def gains(self) -> Floats:
-        """(n,): variance of each sum over that of the integer noise, squared row norms of B/2^m."""
+        """The variance of each sum over that of the integer noise, (n,).
+
+        These are the squared row norms of B / 2^m.
+        """
         squares: Floats = np.einsum("ij,ij->i", self.decode, self.decode) / self.scale**2
         return squares
 
     @property
     def worst_gain(self) -> Fraction:
-        """The largest gain, exactly as it was computed (relative rounding about 1e-14)."""
+        """The largest gain: the exact value of a float, whose rounding is about 1e-14."""
         return Fraction(float(self.gains.max()))
 
     @cached_property
     def column2(self) -> int:
-        """The largest squared column norm of `encode`: what one entry costs at most."""
+        """The largest squared column norm of `encode`: the squared sensitivity to one entry."""
         return int((self.encode**2).sum(axis=0).max())
 
     @property
     def errors(self) -> Floats:
-        """(n,): standard deviations in units of 1/sqrt(2 rho), one entry changing by 1."""
+        """The standard deviation of each sum, (n,), in units of 1/sqrt(2 rho).
+
+        rho is the cost of this counter alone where one entry changes by 1.
+        """
         deviations: Floats = np.sqrt(self.gains * self.column2)
         return deviations
 
 
 def prefix_sums(n: int) -> Floats:
-    """A, (n, n)."""
+    """The matrix A of ones on and below the diagonal, (n, n)."""
     return np.tril(np.ones((n, n)))
 
 
@@ -103,19 +111,24 @@ def rounded_counter(name: str, real: Floats) -> Counter:
     encode = np.rint(np.tril(real) * scale).astype(np.int64)
     n = encode.shape[0]
     solved = solve_triangular(encode / scale, prefix_sums(n).T, trans="T", lower=True)
-    return Counter(name, encode, np.tril(solved.T), np.arange(1, n + 1), scale)
+    return Counter(
+        name=name,
+        encode=encode,
+        decode=np.tril(solved.T),
+        times=np.arange(1, n + 1),
+        scale=scale,
+    )
 
 
 @lru_cache(maxsize=512)
 def tree(n: int) -> Counter:
-    """The binary tree counter (Bun24, Algorithm 3; Chan, Shi, Song 2011) for n steps.
+    """The binary tree counter (Bun et al. 2024, Algorithm 3; Chan, Shi, Song 2011) for n steps.
 
     At step i the node of the 2^j steps that end at i is measured, 2^j the largest power of 2
     that divides i; the sum to i adds the nodes of i's binary digits, so its variance is
-    popcount(i) times a node's. An entry is in at most floor(log2 n) + 1 nodes. Other nodes
-    are never used, so they are not measured: costs that count every dyadic node of the tree
-    (1.347 times the add_remove cost for T = 12 and equal budgets) are above the exact ones
-    (1.243).
+    popcount(i) times a node's. An entry is in at most floor(log2 n) + 1 nodes. Nodes that no sum
+    uses are not measured, which costs less: at T = 12 with equal budgets replacement costs 1.243
+    times as much as add_remove, and 1.347 times as much where every dyadic node is measured.
     """
     encode = np.zeros((n, n), np.int64)
     decode = np.zeros((n, n))
@@ -130,15 +143,14 @@ def tree(n: int) -> Counter:
 
 @lru_cache(maxsize=512)
 def honaker(n: int) -> Counter:
-    """All complete dyadic nodes, and the best unbiased use of those that are known (Honaker 2015,
-    estimation from below).
+    """The counter that measures all complete dyadic nodes, and estimates from below (Honaker 2015).
 
-    The sum of a node of height h is measured by itself (variance 1) and by its two halves'
-    estimates (2 v_{h-1}); weighted by inverse variance v_h = 2 v_{h-1} / (2 v_{h-1} + 1), that is
-    v_h = 2^h / (2^{h+1} - 1), and the weight of its own measurement is v_h. By induction nothing
-    linear and unbiased in the nodes inside it is better. The sum to i adds the nodes of i's binary
-    digits; those are disjoint, and no complete node up to i is outside them, so this is the best
-    use of all that is measured by then.
+    A node of height h is estimated from its own measurement (variance 1) and from its two halves'
+    estimates (variance 2 v_{h-1}), weighted by inverse variance. So v_h = 2 v_{h-1} /
+    (2 v_{h-1} + 1), that is v_h = 2^h / (2^{h+1} - 1), and the weight of the node's own
+    measurement is v_h. By induction this is the best linear unbiased estimate from the nodes
+    inside it. The sum to i adds the nodes of i's binary digits. They are disjoint and contain
+    every complete node up to i, so this is the best linear unbiased estimate at i.
     """
     nodes = [(i, h) for i in range(1, n + 1) for h in range((i & -i).bit_length())]
     row = {node: r for r, node in enumerate(nodes)}

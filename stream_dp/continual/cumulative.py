@@ -1,14 +1,14 @@
 """The cumulative synthesizer: Bun, Gaboardi, Neunhoeffer, Zhang 2024, Algorithm 2.
 
 For every b a stream counter follows S_b, the number of people with the event in at least b
-periods so far. The noisy sums are rounded and made monotone in time and in b, and that many
-synthetic rows of running total b - 1 get the event. `cumulative_design.py` holds what is measured
-and what it costs, `cumulative_panel.py` the panel's part.
+periods so far. The noisy sums are rounded and made monotone in time and in b. As many synthetic
+rows of running total b - 1 get the event as S_b rises. `cumulative_design.py` has the
+measurements and their cost, `cumulative_panel.py` the algorithms on the panel's rows.
 
-Who is there. Under replacement the number of people is public. Under add_remove the number of
+Number of rows. Under replacement the number of people is public. Under add_remove the number of
 synthetic rows is declared, or measured at t = 1 with `size_share` of rho. Where people come and go
-(`present`) the rows are a declared cap, and counter 0 follows those who have entered: S_0 rows
-enter, and only rows that have entered get the event.
+(`present`) the number of rows is a declared cap, and counter 0 follows S_0, the people who have
+entered: S_0 rows enter, and only rows that have entered get the event.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from .base import (
     Estimates,
     Step,
     check_panel_fits,
+    design_of,
     pack_state,
     unpack_state,
 )
@@ -51,9 +52,9 @@ ABSENT = 2  # the panel's code of a row that has not entered
 class CumulativeState:
     """What the next period needs.
 
-    period: the last one stepped
-    streams: (T + 1, T) true entries of counters 1..T and of people at t (confidential)
-    noisy: (all rows,) measured integers, counter after counter, 0 where not yet
+    period: the last completed period
+    streams: (T + 1, T) true entries of counters 1..T and of counter 0 by period (confidential)
+    noisy: (all rows,) measured integers, counter after counter, 0 where not yet measured
     sums: (T + 1,) monotone S_0..S_T
     totals: (rows,) each row's running total, -1 before it has entered
     """
@@ -65,19 +66,28 @@ class CumulativeState:
     totals: NDArray[np.int64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Cumulative:
-    """Algorithm 2 for one event.
+    """Algorithm 2 of Bun et al. 2024 for one event.
 
     horizon: T, the number of periods
     rho: the cost of all periods under `neighbours`
     neighbours: the neighbouring relation
     rows: the public or declared number of synthetic people, None where it is measured
     size_share: as `CumulativeDesign` has it
-    failure: beta, the probability that `error_bound` leaves open
-    counter: how sums are counted
+    failure: beta, the probability with which `error_bound` may be exceeded
+    counter: the kind of all counters
     present: whether people enter
     moves: as `CumulativeDesign` has it
+
+    Cost. A person of running total b at period t_b changes entry t_b of counter b's stream by 1.
+    Let E_b be that counter's integer matrix and s_b its noise variance. The periods together cost
+      add_remove: the maximum over t_1 < t_2 < .. of sum_b |column t_b of E_b|^2 / (2 s_b);
+      replace_one, replace_in_place: the maximum over two such paths t, t' of
+        sum_b |column t_b - column t'_b|^2 / (2 s_b).
+    Both maxima are exact (`paths.py` has the dynamic programme and its proof), and the noise is
+    scaled so that they are rho; counter 'unbounded' is charged an upper bound. A number of people
+    that is measured once has squared sensitivity 1 and costs `size_share` of rho.
     """
 
     horizon: int
@@ -104,20 +114,21 @@ class Cumulative:
     @classmethod
     def best(
         cls,
+        *,
         horizon: int,
         rho: Fraction,
         neighbours: Neighbours,
         rows: int | None,
         size_share: Fraction = Fraction(0),
         failure: Fraction = Fraction(1, 20),
-        *,
         counter: CounterName | None = None,
         present: bool = False,
         moves: bool = False,
     ) -> Cumulative:
-        """The mechanism with the smallest worst cell in theory, or that of a declared counter.
+        """The mechanism whose worst sum has the smallest variance, or that of a declared counter.
 
-        Above MOST_GAMMA2 periods only 'sqrt' and 'normalised' are compared: trees are behind.
+        Parameters are the fields. Above MOST_GAMMA2 periods only 'sqrt' and 'normalised' are
+        compared, as trees have larger errors there.
         """
         names: list[CounterName] = ["gamma2", "normalised", "sqrt", "honaker", "tree"]
         if counter is not None:
@@ -126,12 +137,12 @@ class Cumulative:
             names = ["normalised", "sqrt"]
         choices = [
             cls(
-                horizon,
-                rho,
-                neighbours,
-                rows,
-                size_share,
-                failure,
+                horizon=horizon,
+                rho=rho,
+                neighbours=neighbours,
+                rows=rows,
+                size_share=size_share,
+                failure=failure,
                 counter=name,
                 present=present,
                 moves=moves,
@@ -144,15 +155,15 @@ class Cumulative:
 
     @classmethod
     def of(cls, study: Study, release: CumulativeRelease) -> Cumulative:
-        """The mechanism that the release declares, with the best counter where it names none."""
+        """The mechanism of a release, with the best counter if the release declares none."""
         first, last = study.span(release)
         return cls.best(
-            last - first + 1,
-            release.rho,
-            study.neighbours,
-            study.size if release.rows is None else release.rows,
-            release.size_share or Fraction(0),
-            release.failure,
+            horizon=last - first + 1,
+            rho=release.rho,
+            neighbours=study.neighbours,
+            rows=study.size if release.rows is None else release.rows,
+            size_share=release.size_share or Fraction(0),
+            failure=release.failure,
             counter=release.counter,
             present=release.rows is not None and release.size_share is not None,
             moves=release.where is not None,
@@ -160,16 +171,8 @@ class Cumulative:
 
     @cached_property
     def design(self) -> CumulativeDesign:
-        """What is measured, with which noise, at which cost."""
-        return CumulativeDesign(
-            horizon=self.horizon,
-            rho=self.rho,
-            neighbours=self.neighbours,
-            size_share=self.size_share,
-            counter=self.counter,
-            present=self.present,
-            moves=self.moves,
-        )
+        """The measurements, their noise and their cost."""
+        return design_of(CumulativeDesign, self)
 
     @property
     def title(self) -> str:
@@ -181,7 +184,7 @@ class Cumulative:
 
     @property
     def values(self) -> tuple[int | str, ...]:
-        """Of the panel: no event, the event, and a row that has not entered."""
+        """The panel's symbols: no event, the event, and a row that has not entered."""
         return (0, 1, "absent") if self.present else (0, 1)
 
     @property
@@ -197,11 +200,12 @@ class Cumulative:
 
     @property
     def error_bound(self) -> float:
-        """No noisy S_b at any t is off by more, with probability 1 - beta, b = 1..t, t = 1..T.
+        """With probability 1 - beta no noisy S_b, b = 1..t, t = 1..T, has a larger error.
 
-        A union bound over T (T + 1) / 2 subgaussian sums (and T of people, where they enter);
-        making them monotone never raises the largest error (Lemma 4.2 of the paper) as long as
-        the number of rows is not too small. Sums that are not whole are rounded for the panel.
+        A union bound over T (T + 1) / 2 subgaussian sums (and T of people, where they enter).
+        Making them monotone never raises the largest error (Bun et al. 2024, Lemma 4.2) unless the
+        number of rows is too small. Sums that are not integers are rounded for the panel, which
+        adds at most 0.5.
         """
         cells = self.horizon * (self.horizon + 1) // 2 + self.horizon * self.present
         half = 0.0 if self.counter == "tree" else 0.5
@@ -234,7 +238,7 @@ class Cumulative:
     def measure(
         self, streams: NDArray[np.int64], t: int, counts: Counts
     ) -> tuple[NDArray[np.int64], Counts]:
-        """The streams with period t's entries, and the true rows that are measured at t.
+        """The streams with period t's entries, and the true values that are measured at t.
 
         streams: (T + 1, T) true entries
         t: the period
@@ -248,7 +252,10 @@ class Cumulative:
     def observe(
         self, state: CumulativeState, counts: Counts, noise: Sequence[Counts]
     ) -> tuple[CumulativeState, Floats]:
-        """Measures one period, without rows: the state but for sums and totals, and S_1..S_t.
+        """Measures one period; the panel is left out.
+
+        Returns the next state, in which `sums` and `totals` are still those before, and the
+        unbiased S_1..S_t.
 
         state: after the period before
         counts: as in `measure`
@@ -258,17 +265,16 @@ class Cumulative:
         return after, self.sums(after)
 
     def recorded(self, state: CumulativeState, counts: Counts) -> CumulativeState:
-        """The next period's state before anything is measured."""
+        """The state with the next period's entries in its streams, before they are measured."""
         streams = state.streams.copy()
         streams[:, state.period] = counts
         return replace(state, period=state.period + 1, streams=streams)
 
     def answered(self, state: CumulativeState, t: int, noise: Sequence[Counts]) -> CumulativeState:
-        """The state with what is measured at t, no later than its period."""
+        """The state with the noisy answers of period t, which is at most the state's period."""
         noisy = state.noisy.copy()
-        noisy[self.design.places[t - 1]] = self.design.measure(state.streams, t) + np.concatenate(
-            noise
-        )
+        true_rows = self.design.measure(state.streams, t)
+        noisy[self.design.row_positions[t - 1]] = true_rows + np.concatenate(noise)
         return replace(state, noisy=noisy)
 
     def sums(self, state: CumulativeState) -> Floats:
@@ -277,11 +283,11 @@ class Cumulative:
         return np.array([each.sum(state.noisy, t) for each in self.design.placed_counters[:t]])
 
     def measured(self, state: CumulativeState, t: int) -> Measurements:
-        """What was measured at t: row by row, integers in units of 1 / scale of a person.
+        """The measurements at t, row by row: integers in units of 1 / scale of a person.
 
-        "counter 3 node 7" is what counter 3 measured at t = 7; where these are several, they are
-        numbered from 1: "counter 3 node 7.2". Counter 0 follows those who have entered, and
-        "people" is their number, measured once.
+        Counter 3 at t = 7 measures "counter 3 node 7", or several rows that are numbered from 1:
+        "counter 3 node 7.2". Counter 0 follows the people who have entered; "people" is the
+        number of people where it is measured once.
         """
         queries: list[str] = []
         variances = []
@@ -292,7 +298,7 @@ class Cumulative:
             names = [name] if size == 1 else [f"{name}.{i}" for i in range(1, size + 1)]
             queries += ["people"] if placed.counter.name == "once" else names
             variances += [placed.variance] * size
-        values = state.noisy[self.design.places[t - 1]]
+        values = state.noisy[self.design.row_positions[t - 1]]
         return Measurements(tuple(queries), values, tuple(variances))
 
     def estimates(self, state: CumulativeState) -> Estimates:
@@ -310,14 +316,14 @@ class Cumulative:
         return Estimates(tuple(queries), values, np.sqrt(np.array(variances)))
 
     def _people(self, t: int) -> PlacedCounter | None:
-        """The counter of S_0, where it is measured at t."""
+        """The counter of S_0 if it has a sum at t."""
         placed = self.design.people
         return placed if placed is not None and t <= placed.counter.length else None
 
     def step(
         self, state: CumulativeState, counts: Counts, draw: Draw
     ) -> tuple[CumulativeState, Step]:
-        """One period. counts as in `measure`."""
+        """Measures one period and adds its column to the panel. counts: as in `measure`."""
         observed, sums = self.observe(state, counts, draw.noise)
         t, before, totals = observed.period, state.sums, state.totals
         rounded_sums = np.rint(sums).astype(np.int64)
@@ -380,4 +386,10 @@ class Cumulative:
                 " on with the version of stream-dp and the machine that began the study"
             )
         totals = np.zeros(0, np.int64) if happened is None else happened.sum(1, dtype=np.int64)
-        return CumulativeState(period, arrays["streams"], arrays["noisy"], arrays["sums"], totals)
+        return CumulativeState(
+            period=period,
+            streams=arrays["streams"],
+            noisy=arrays["noisy"],
+            sums=arrays["sums"],
+            totals=totals,
+        )

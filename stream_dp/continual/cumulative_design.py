@@ -1,10 +1,10 @@
-"""The counters of a cumulative release, their noise, and what they cost.
+"""The counters of a cumulative release, their noise and their cost.
 
 Privacy. Counter b's stream gets a 1 when a person's total reaches b. Under add_remove one path of
-entry times changes, under replacement an old and a new one; the exact worst cost is a dynamic
-programme (`paths.py`), and the noise is scaled so that it is rho (`budgets.py`). Each row of a
-counter is one discrete Gaussian answer, and it looks at no later entry: releases may be chosen by
-what came before, the sum of the costs along any pair of histories stays at or under rho.
+entry times changes, under replacement two. `paths.py` computes the exact worst cost, and
+`budgets.py` scales the noise so that it is rho. Each row of a counter is one discrete Gaussian
+answer that uses no later entry. So later streams may depend on earlier answers (adaptive
+composition, Bun and Steinke 2016): along any pair of histories the costs sum to at most rho.
 """
 
 from __future__ import annotations
@@ -34,63 +34,66 @@ COUNTER_TITLES: dict[CounterName, str] = {
     "gamma2": "counters of the least worst error (gamma2-optimal factorization)",
     "unbounded": "counters without a horizon (after Jacobsen, Fawaz 2025)",
 }
-_RATIO_STEPS = 1.05
+_RATIO_STEPS = 1.05  # the grid on which `_known_lower_bound` rounds lengths down
 
 
 @dataclass(frozen=True, eq=False)
 class PlacedCounter:
-    """One counter in use.
+    """One counter of a design, with its noise and its position among all counters.
 
     threshold: b, or 0 for people
     start: the period of its first entry
     counter: its matrices
     variance: the parameter of its integer noise
-    place: of its first row among all rows
+    first_row: the position of its first row among all rows
     """
 
     threshold: int
     start: int
     counter: Counter
     variance: Fraction
-    place: int
+    first_row: int
 
     def rows(self, t: int) -> slice:
-        """The rows measured at period t, among all rows."""
+        """The positions, among all rows, of the rows measured at period t."""
         first, last = self.counter.rows(t - self.start), self.counter.rows(t - self.start + 1)
-        return slice(self.place + first, self.place + last)
+        return slice(self.first_row + first, self.first_row + last)
 
     def encode(self, t: int) -> IntMatrix:
-        """The rows of period t on the entries so far, (rows, t - start + 1)."""
+        """The part of C that is measured at t, on the entries so far: (rows, t - start + 1)."""
         rows, steps = self.rows(t), t - self.start + 1
-        return self.counter.encode[rows.start - self.place : rows.stop - self.place, :steps]
+        return self.counter.encode[rows.start - self.first_row : rows.stop - self.first_row, :steps]
 
     def measure(self, streams: NDArray[np.int64], t: int) -> Counts:
-        """The true rows of period t. streams: (T + 1, T) entries of counters 1..T and of people."""
+        """The true values of the rows of period t.
+
+        streams: (T + 1, T) entries of counters 1..T and of counter 0
+        """
         true_rows: Counts = self.encode(t) @ streams[self.threshold - 1, self.start - 1 : t]
         return true_rows
 
     def sum(self, noisy: NDArray[np.int64], t: int) -> float:
-        """The unbiased sum at t, people. noisy: (all rows,) measured integers."""
+        """The unbiased sum at t, in people. noisy: (all rows,) measured integers."""
         step = t - self.start + 1
         known = self.counter.rows(step)
-        rows = noisy[self.place : self.place + known]
+        rows = noisy[self.first_row : self.first_row + known]
         return float(self.counter.decode[step - 1, :known] @ rows) / self.counter.scale
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CumulativeDesign:
     """The measurements of a cumulative release and their noise.
 
     horizon: T, the number of periods
     rho: the cost of all periods under `neighbours`
     neighbours: the neighbouring relation
-    size_share: the part of rho that the number of people gets where it is measured, about that of
-        S_0 where people enter (0: so that its worst variance is that of the others)
-    counter: how sums are counted
-    present: people enter, and S_0, those who have, is a counter of its own
-    moves: the release is of one stratum among several, and a person who is replaced may turn up in
-        another: the cost is at least twice that of add_remove (under add_remove a person is in one
-        stratum, and it changes nothing)
+    size_share: the part of rho for the number of people where it is measured once; where people
+        enter, about the part of counter 0 (0 gives it the worst variance of the others)
+    counter: the kind of all counters
+    present: people enter, and counter 0 follows S_0, the number who have entered
+    moves: the release is of one stratum among several, and a person may be replaced by one of
+        another stratum: two strata change by one person each, so the cost is at least twice that
+        of add_remove (no effect under add_remove, where one stratum changes)
     """
 
     horizon: int
@@ -103,10 +106,15 @@ class CumulativeDesign:
 
     @property
     def budget(self) -> CounterBudget:
-        """How rho is split among the counters."""
+        """The split of rho among the counters."""
         share = self.size_share if self.present else Fraction(0)
         return counter_budget(
-            self.horizon, self.counter, self.neighbours, self.present, self.moves, share
+            horizon=self.horizon,
+            name=self.counter,
+            neighbours=self.neighbours,
+            present=self.present,
+            moves=self.moves,
+            share=share,
         )
 
     @property
@@ -116,7 +124,7 @@ class CumulativeDesign:
 
     @property
     def counted_rho(self) -> Fraction:
-        """All of rho but what a number of people measured once takes."""
+        """The part of rho for the counters: all but that of a number of people measured once."""
         return self.rho if self.present else self.rho * (1 - self.size_share)
 
     @cached_property
@@ -124,15 +132,25 @@ class CumulativeDesign:
         """Counters 1..T, then that of people where there is one."""
         weights, unit = self.budget.weights, self.counted_rho / self.budget.total_cost
         placed: list[PlacedCounter] = []
-        place = 0
+        first_row = 0
         for b, counter in enumerate(self.counters, 1):
-            placed.append(PlacedCounter(b, b, counter, 1 / (2 * weights[b - 1] * unit), place))
-            place += counter.encode.shape[0]
-        if self.present:
-            variance = 1 / (2 * weights[-1] * unit)
-            placed.append(PlacedCounter(0, 1, self.counters[0], variance, place))
-        elif self.size_share:
-            placed.append(PlacedCounter(0, 1, ONCE, self.size_variance, place))
+            variance = 1 / (2 * weights[b - 1] * unit)
+            placed.append(
+                PlacedCounter(
+                    threshold=b, start=b, counter=counter, variance=variance, first_row=first_row
+                )
+            )
+            first_row += counter.encode.shape[0]
+        if self.present or self.size_share:
+            placed.append(
+                PlacedCounter(
+                    threshold=0,
+                    start=1,
+                    counter=self.counters[0] if self.present else ONCE,
+                    variance=1 / (2 * weights[-1] * unit) if self.present else self.size_variance,
+                    first_row=first_row,
+                )
+            )
         return tuple(placed)
 
     @property
@@ -149,16 +167,16 @@ class CumulativeDesign:
         return tuple(by_period)
 
     def active(self, t: int) -> tuple[PlacedCounter, ...]:
-        """The counters with rows at t, in the order of all answers."""
+        """The counters with rows at t, in the order of the demand."""
         return self._active[t - 1]
 
     def measure(self, streams: NDArray[np.int64], t: int) -> Counts:
-        """The true rows of period t, in the order of all answers. streams: (T + 1, T)."""
+        """The true values of period t, in the order of the demand. streams: (T + 1, T)."""
         return np.concatenate([placed.measure(streams, t) for placed in self.active(t)])
 
     @cached_property
-    def places(self) -> tuple[NDArray[np.int64], ...]:
-        """Where the answers of each period stand among all rows, in the order of the demand."""
+    def row_positions(self) -> tuple[NDArray[np.int64], ...]:
+        """For each period the positions of its answers among all rows, in demand order."""
         by_period = []
         for t in range(1, self.horizon + 1):
             slices = [placed.rows(t) for placed in self.active(t)]
@@ -167,7 +185,7 @@ class CumulativeDesign:
 
     @cached_property
     def fingerprint(self) -> NDArray[np.int64]:
-        """Of all matrices: what was measured can only be decoded with the ones it was made by."""
+        """A hash of all encoding matrices, which a state's measurements need for decoding."""
         digest = hashlib.sha256()
         for counter in self.counters:
             digest.update(np.ascontiguousarray(counter.encode).astype("<i8").tobytes())
@@ -175,29 +193,30 @@ class CumulativeDesign:
 
     @property
     def all_rows(self) -> int:
-        """The number of rows of all counters."""
+        """The number of rows of all counters together."""
         last = self.placed_counters[-1]
-        return last.place + last.counter.times.size
+        return last.first_row + last.counter.times.size
 
     @cached_property
     def variances(self) -> tuple[Fraction, ...]:
-        """Parameters of the integer noise of counter b's rows, b = 1..T."""
+        """The parameter of the integer noise of each counter b = 1..T."""
         return tuple(placed.variance for placed in self.placed_counters[: self.horizon])
 
     @property
     def size_variance(self) -> Fraction:
-        """Noise variance of an n measured once: 1 / (2 rho size_share), sensitivity 1.
+        """Noise variance of a number of people measured once.
 
-        With moves two strata have their n changed, by one each: twice that.
+        1 / (2 rho size_share), as its squared sensitivity is 1. With moves the numbers of two
+        strata change, by one each: twice that.
         """
         pairs = self.moves and self.neighbours != "add_remove"
         return (2 if pairs else 1) / (2 * self.rho * self.size_share)
 
     @cached_property
     def charges(self) -> tuple[Fraction, ...]:
-        """Increments of the exact worst cost, period by period; all at once where T is large.
+        """The increments of the worst cost, period by period (`CounterBudget.costs`).
 
-        Without a horizon they end below rho.
+        Their sum is rho, or less where the counters have no horizon.
         """
         size = self.rho - self.counted_rho
         unit = self.counted_rho / self.budget.total_cost
@@ -206,7 +225,11 @@ class CumulativeDesign:
         return tuple(cost - last for last, cost in zip(before, costs, strict=True))
 
     def variance(self, b: int, t: int) -> float:
-        """Variance of the unbiased S_b at t, from the discrete Gaussian's own; 0 for b > t."""
+        """The variance of the unbiased S_b at t; 0 for b > t.
+
+        Computed from the variance of the discrete Gaussian, not from its parameter. Raises
+        ValueError for b = 0 where the number of people is not measured at t.
+        """
         if b > t:
             return 0.0
         placed = self.placed_counters[b - 1] if b else self.people
@@ -218,8 +241,8 @@ class CumulativeDesign:
     def worst_variance(self) -> Fraction:
         """The largest noise variance of a released number: a sum's, or that of people.
 
-        From the parameter of the noise, at or above its variance; the gains are those computed in
-        floats (relative rounding about 1e-14), the rest is exact.
+        Computed from the parameter of the noise, which is at or above its variance. The gains are
+        floats with a relative rounding of about 1e-14; the rest is exact.
         """
         return max(placed.variance * placed.counter.worst_gain for placed in self.placed_counters)
 
@@ -231,7 +254,7 @@ class CumulativeDesign:
 
     @property
     def rmse(self) -> float:
-        """Root mean square over all cells of the unbiased S_b at t, b = 1..T (theory)."""
+        """Root mean square error in theory over all cells (b, t) of the unbiased S_b at t."""
         sums = [
             placed.counter.gains.sum() * exact_variance(placed.variance)
             for placed in self.placed_counters
@@ -241,13 +264,14 @@ class CumulativeDesign:
 
     @property
     def lower_bound_ratio(self) -> float:
-        """The worst S_b's deviation, over what no choice of counters with budgets of their own,
-        the sum of which is rho, can be below under add_remove (so nor under replacement).
+        """The standard deviation of the worst S_b over a lower bound for separate counters.
 
-        Counter b with budget rho_b has a worst variance of at least gamma2^2 / (2 rho_b), so the
-        largest of them is at least the sum of gamma2^2 over 2 rho. gamma2 never falls with n:
-        above MOST_GAMMA2 the bound of a shorter length stands in. Counters that share their budget
-        along paths (a late entry to one leaves fewer for the others) could be below it.
+        The bound holds for all counters with separate budgets rho_b that sum to rho, under
+        add_remove and so under replacement: counter b has a worst variance of at least
+        gamma2^2 / (2 rho_b), and the largest of these is at least the sum of gamma2^2 over 2 rho.
+        gamma2 never falls with n, so above MOST_GAMMA2 the bound of a shorter length is used. The
+        counters here share one budget along paths (a late entry into one counter leaves fewer
+        periods for the next), so the ratio may be below 1.
         """
         total = sum(_known_lower_bound(n) ** 2 for n in range(1, self.horizon + 1))
         worst = max(
@@ -263,7 +287,7 @@ class CumulativeDesign:
 
 
 def _known_lower_bound(n: int) -> float:
-    """`lower_bound` of n, or of a shorter length on a coarse grid."""
+    """`lower_bound` of n up to MOST_GAMMA2, above it of a shorter length on a coarse grid."""
     if n <= MOST_GAMMA2:
         return lower_bound(n)
     step = math.floor(math.log(n / MOST_GAMMA2, _RATIO_STEPS))

@@ -9,10 +9,12 @@ from .base import Counts, shuffled_groups
 
 
 def monotone(estimates: Counts, before: Counts) -> Counts:
-    """S_0..S_T at t: each noisy sum clamped between its own last value and S_{b-1}'s last value.
+    """S_0..S_T at t: each noisy sum clamped between the last S_b and the last S_{b-1}.
 
-    estimates: noisy S_1..S_t; before: S_0..S_T at t - 1, S_0 at t where people enter: whoever
-    enters may have the event at once. (Algorithm 2, line 7; Lemma 4.2.)
+    estimates: noisy S_1..S_t
+    before: S_0..S_T at t - 1; where people enter, S_0 at t, as they may have the event at once
+
+    Algorithm 2, line 7; Lemma 4.2.
     """
     after = before.copy()
     t = estimates.shape[0]
@@ -23,9 +25,13 @@ def monotone(estimates: Counts, before: Counts) -> Counts:
 def random_rises(
     totals: NDArray[np.int64], rises: Counts, coins: np.random.Generator
 ) -> NDArray[np.int64]:
-    """A 1 for `rises[b - 1]` uniformly random rows of total b - 1, a 0 for all others.
+    """A column (rows,) with a 1 for `rises[b - 1]` uniformly random rows of total b - 1, else 0.
 
-    Rows of a negative total, which have not entered, get a 0.
+    totals: (rows,) running totals; rows of a negative total have not entered and get a 0
+    rises: by how much S_1, S_2, .. rise
+    coins: for the choice of rows
+
+    Algorithm 2, lines 8 and 9.
     """
     groups = np.where(totals < 0, rises.shape[0], totals)
     order, starts = shuffled_groups(groups, rises.shape[0] + 1, coins)

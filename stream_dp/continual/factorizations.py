@@ -1,10 +1,10 @@
-"""Counters from real factorizations A = B C of the prefix sums, and what none can beat.
+"""Counters from real factorizations A = B C of the prefix sums, and lower bounds of their error.
 
 The worst error of a factorization, in units of 1/sqrt(2 rho), is the largest row norm of B times
 the largest column norm of C; the least possible is the norm gamma2(A). For any probability vectors
 p, q the sum of singular values of diag(sqrt p) A diag(sqrt q) is at most gamma2(A): with
-A = B C it is at most the product of the Frobenius norms of diag(sqrt p) B and C diag(sqrt q), and
-these are averages of squared row and column norms. So whoever shows p and q shows a lower bound.
+A = B C it is at most the product of the Frobenius norms of diag(sqrt p) B and C diag(sqrt q),
+whose squares are averages of squared row and column norms. So every p and q give a lower bound.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from .counters import BITS, Counter, Floats, prefix_sums, rounded_counter
 MOST_GAMMA2 = 128  # steps: all shorter ones together take about half a second
 GAP = 2e-4  # between a factorization and its lower bound
 _MOST_ROUNDS = 500
-_TOEPLITZ = 512
-_ANCHORS = 8
-_KAPPA = 0.1
-_TAIL_FROM = 1 << 14
+_TOEPLITZ = 512  # shorter Toeplitz counters are the leading blocks of one of this length
+_ANCHORS = 8  # every eighth length starts from uniform weights
+_KAPPA = 0.1  # the factor of the logarithm in `_perturbed`
+_TAIL_FROM = 1 << 14  # from here on `unbounded_column2` bounds the tail by an integral
 
 
 @lru_cache(maxsize=8)
@@ -44,31 +44,37 @@ def _toeplitz(first: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.floa
 
 
 def _leading(longer: Counter, n: int) -> Counter:
-    """The first n steps of a counter with one row for each: the same rows, decoded alike."""
-    part = longer.encode[:n, :n], longer.decode[:n, :n], longer.times[:n]
-    return Counter(longer.name, *part, longer.scale)
+    """The first n steps of a counter with one row for each step."""
+    return Counter(
+        name=longer.name,
+        encode=longer.encode[:n, :n],
+        decode=longer.decode[:n, :n],
+        times=longer.times[:n],
+        scale=longer.scale,
+    )
 
 
 @lru_cache(maxsize=4)
-def _sqrt_whole(size: int) -> Counter:
+def _long_sqrt(size: int) -> Counter:
     return rounded_counter("sqrt", _toeplitz(_root(size)))
 
 
 @lru_cache(maxsize=512)
 def sqrt(n: int) -> Counter:
-    """The square root: B and C are Toeplitz with the coefficients of (1 - z)^(-1/2).
+    """The square root (Henzinger, Upadhyay, Upadhyay 2023).
 
-    (Henzinger, Upadhyay, Upadhyay 2023.) Its leading blocks are those of every longer one.
+    B and C are Toeplitz with the coefficients of (1 - z)^(-1/2). The leading blocks do not depend
+    on the length.
     """
-    return _leading(_sqrt_whole(max(_TOEPLITZ, n)), n)
+    return _leading(_long_sqrt(max(_TOEPLITZ, n)), n)
 
 
 @lru_cache(maxsize=512)
 def normalised(n: int) -> Counter:
     """The square root with its columns scaled to norm 1, and B = A C^-1.
 
-    Late columns of the square root are short, so their entries were better protected than the
-    others for nothing.
+    Late columns of the square root have smaller norms, so their entries would cost less than the
+    budget allows.
     """
     f = _root(n)
     norms = np.sqrt(np.cumsum(f**2))[::-1]
@@ -77,8 +83,13 @@ def normalised(n: int) -> Counter:
 
 @dataclass(frozen=True, eq=False)
 class _Certified:
-    """A point p of the dual, its value (a lower bound of gamma2), the worst error of its
-    factorization, and X = C^T C of it."""
+    """A factorization with its lower bound.
+
+    point: p of the dual, (n,)
+    lower: its value, a lower bound of gamma2
+    upper: the worst error of the factorization
+    gram: X = C^T C of the factorization, (n, n)
+    """
 
     point: Floats
     lower: float
@@ -92,20 +103,20 @@ def _certified(n: int, rounds: int = _MOST_ROUNDS) -> _Certified:
 
     At each p, q the factorization B = diag(p)^(-1/2) U S^(1/2), C = S^(1/2) V^T diag(q)^(-1/2) has
     squared row norms (U S U^T)_ii / p_i and column norms (V S V^T)_jj / q_j. If all are tr S, its
-    worst error is tr S, which is the lower bound: it is optimal. A turned round, columns from the
-    last to the first, is symmetric. So with q as p turned round the matrix to decompose is
-    symmetric too: U = W, S = |L| of its eigenvalues, and V is W turned round, up to signs.
+    worst error is tr S, which is the lower bound: it is optimal. A with its columns in reverse
+    order is symmetric. So with q the reverse of p the matrix to decompose is symmetric too: U = W,
+    S = |L| of its eigenvalues, and V is W reversed, up to signs.
 
-    Each round multiplies p by the square of what it misses (twice as far as the plain fixed point,
-    half the rounds). It ends when the worst error is within GAP of the bound, whatever the rounds:
-    nothing rests on convergence. The result depends on n alone, not on what was computed before:
+    Each round multiplies p by the square of the fixed point's correction, which halves the number
+    of rounds. It stops when the worst error is within GAP of the lower bound, so the certificate
+    does not depend on a proof of convergence. The result depends on n alone, not on earlier calls:
     every eighth length starts from uniform weights, others from the two of these around it.
     """
-    turned = prefix_sums(n)[:, ::-1]
+    reversed_sums = prefix_sums(n)[:, ::-1]
     p = _between(n) if n > _ANCHORS and n % _ANCHORS and rounds == _MOST_ROUNDS else np.ones(n) / n
     for _ in range(rounds):
         root = np.sqrt(p)
-        values, w = np.linalg.eigh(root[:, None] * turned * root)
+        values, w = np.linalg.eigh(root[:, None] * reversed_sums * root)
         s = np.abs(values)
         total = float(s.sum())
         rows = (w**2) @ s / p
@@ -123,7 +134,10 @@ def _certified(n: int, rounds: int = _MOST_ROUNDS) -> _Certified:
 
 
 def _between(n: int) -> Floats:
-    """A start: the points of the two nearest anchors, fitted to n steps in their flat middle."""
+    """A start for n steps: between the points of the two nearest anchors.
+
+    The points are nearly constant in the middle, where entries are left out or repeated.
+    """
     low, high = (_certified(m).point for m in (n - n % _ANCHORS, n + _ANCHORS - n % _ANCHORS))
     left, right = n - n // 2, n // 2
     cut = np.concatenate([high[:left], high[high.size - right :]]) * high.size
@@ -140,9 +154,9 @@ def _between(n: int) -> Floats:
 def gamma2(n: int) -> Counter:
     """The factorization with the least possible worst error, to within GAP (certified).
 
-    The error depends on X = C^T C alone (B B^T = A X^-1 A^T), so C is turned into a lower
-    triangular matrix: the Cholesky factor of X from its last row upwards. Raises ValueError above
-    MOST_GAMMA2.
+    The error depends on X = C^T C alone (B B^T = A X^-1 A^T), so C can be replaced by a lower
+    triangular matrix: the Cholesky factor of X from its last row upwards. `_certified` computes X.
+    Raises ValueError above MOST_GAMMA2.
     """
     if n > MOST_GAMMA2:
         raise ValueError(f"gamma2: at most {MOST_GAMMA2} steps")
@@ -154,17 +168,17 @@ def gamma2(n: int) -> Counter:
 
 @lru_cache(maxsize=512)
 def lower_bound(n: int) -> float:
-    """What the worst error of no factorization is below, in units of 1/sqrt(2 rho).
+    """A lower bound of the worst error of every factorization, in units of 1/sqrt(2 rho).
 
     Up to MOST_GAMMA2 the certificate of `gamma2`, above it six rounds from the uniform start.
-    Numerical: right to about 1e-12.
+    Computed in floats, right to about 1e-12.
     """
     return _certified(n).lower if n <= MOST_GAMMA2 else _certified(n, 6).lower
 
 
 @lru_cache(maxsize=512)
 def lower_mean(n: int) -> float:
-    """What the root mean square error of no factorization is below: p uniform, the best q."""
+    """A lower bound of the root mean square error of every factorization: p uniform, best q."""
     a, q = prefix_sums(n) / math.sqrt(n), np.full(n, 1 / n)
     best = 0.0
     for _ in range(6):
@@ -182,8 +196,8 @@ def _perturbed(n: int) -> Floats:
 
 
 @lru_cache(maxsize=4)
-def _unbounded_whole(size: int) -> Counter:
-    # Downwards: the rounded column is below the real one, whose tail is bounded.
+def _long_unbounded(size: int) -> Counter:
+    # Rounded down, so that the bound of the real column's norm holds for the rounded one.
     return rounded_counter(
         "unbounded", np.floor(_toeplitz(_perturbed(size)) * (1 << BITS)) / (1 << BITS)
     )
@@ -193,20 +207,20 @@ def _unbounded_whole(size: int) -> Counter:
 def unbounded(n: int) -> Counter:
     """A counter that needs no horizon: the leading block of an infinite Toeplitz matrix.
 
-    The square root's column has norm^2 of about ln(n)/pi, without a limit; a perturbation by
-    powers of the logarithm makes it summable (the idea of Jacobsen and Fawaz 2025, arXiv
-    2506.15018, who perturb the generating function (1 - z)^(-1/2); here it is the coefficients).
-    C's first column is c_j = f_j / (1 + ln(j + 1)/10)^2, rounded down to the lattice, and B that
-    of 1 / ((1 - z) C(z)): nothing depends on n. All entries are at or above 0. Of the powers and
-    factors tried (0.6 to 2, 0.05 to 1), these have about the least error from 12 to 2000 steps:
-    2.20 at 12, 2.79 at 60, 3.84 at 600, against 1.62, 2.09 and 2.80 with a horizon.
+    The squared norm of the square root's column is about ln(n)/pi and has no limit. Dividing by
+    powers of the logarithm makes it summable (after Jacobsen and Fawaz 2025, arXiv 2506.15018, who
+    perturb the generating function (1 - z)^(-1/2), while here its coefficients are perturbed).
+    C's first column is c_j = f_j / (1 + ln(j + 1)/10)^2, rounded down to the lattice, and B's is
+    that of 1 / ((1 - z) C(z)): nothing depends on n. All entries of C are at or above 0. Of the
+    powers and factors tried (0.6 to 2, 0.05 to 1) these have about the least error from 12 to
+    2000 steps: 2.20 at 12, 2.79 at 60, 3.84 at 600; with a horizon 1.62, 2.09 and 2.80.
     """
-    return _leading(_unbounded_whole(max(_TOEPLITZ, n)), n)
+    return _leading(_long_unbounded(max(_TOEPLITZ, n)), n)
 
 
 @lru_cache(maxsize=1)
 def unbounded_column2() -> Fraction:
-    """At least the squared norm of the infinite column of `unbounded`, in lattice units.
+    """An upper bound of the squared norm of the infinite column of `unbounded`, in lattice units.
 
     Exact sum of the first N = 2^14 squares, and for the others c_j^2 <= f_j^2 / (1 + k ln(j+1))^4,
     k = 1/10. f_j^2 (j + 1/4) rises (the ratio of neighbours is 1 + 1/(16 j^3 - 12 j^2)) to 1/pi,

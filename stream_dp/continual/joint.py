@@ -1,16 +1,15 @@
 """One panel for both query classes: window patterns and running totals of one event.
 
-A window mechanism and a cumulative one measure as they would alone, each with its part of rho;
-the costs add up. Their targets are brought together in one panel at each step:
+A window mechanism and a cumulative one measure as they would alone, each with its part of rho.
+At each step their targets are combined in one panel:
 
-- t = k: the first histogram, moved by least squares towards the sums S_1..S_k, its patterns
-  classed by how many events they hold.
-- t > k: a row's cell is (last k - 1 symbols z, total b). The window says how many rows of each z
-  get the event, the sums how many of each b. First both get the same number of events in all, the
-  gap shared out in proportion to the variances; then a bounded transportation problem gives whole
-  rows of each cell (`reconcile.py`). How far the targets had to move is published.
+- t = k: the first histogram is moved by least squares towards the sums S_1..S_k; patterns with
+  the same number of events form a class.
+- t > k: a row's cell is (last k - 1 symbols z, total b). The window mechanism gives how many rows
+  of each z get the event, the cumulative one how many of each b. `reconcile.py` finds integers for
+  all cells that are as near as possible to both. How far the targets moved is published.
 
-The panel begins at t = k, with k columns; the sums of earlier periods are measured then, too.
+The panel begins at t = k with k columns; the sums of earlier periods are measured then, too.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from stream_dp.study import JointRelease, Study
 
 from .base import Counts, Demand, Estimates, Step, shuffled_groups
 from .cumulative import Cumulative, CumulativeState
-from .reconcile import reconcile
+from .reconcile import Margins, reconcile
 from .splits import (
     project_nonnegative,
     project_present,
@@ -37,17 +36,21 @@ from .splits import (
     round_to_sums,
     shift_to_totals,
 )
-from .window import FixedWindow, WindowState
+from .window import FixedWindow, WindowObservation
+from .window_state import WindowState
 
 Floats = NDArray[np.float64]
 _WINDOW_SHARE = Fraction(11, 20)
-_LEAST = 1e-2  # of a variance: a hundredth of a row is as good as exact
+_LEAST = 1e-2  # the least variance used as a weight, so that no weight is infinite
 
 
 @dataclass(frozen=True)
 class JointState:
-    """The two mechanisms' states: `windows` with the rows' last symbols, `totals` with the rows'
-    totals and the panel's own sums."""
+    """The two mechanisms' states.
+
+    windows: with the rows' last symbols
+    totals: with the rows' running totals and the panel's own sums
+    """
 
     windows: WindowState
     totals: CumulativeState
@@ -59,7 +62,18 @@ class JointState:
 
 @dataclass(frozen=True)
 class Joint:
-    """window: not padded; totals: of the same horizon and relation; events: the symbols' codes."""
+    """A window release and a cumulative release in one panel.
+
+    window: the window mechanism, not padded
+    totals: the cumulative mechanism, of the same horizon and relation
+    events: the codes of the symbols that are the event
+
+    Cost: the sum of the costs of both mechanisms, which state their own (composition of zCDP, Bun
+    and Steinke 2016). In a closed population the sum is exact under add_remove, where every history
+    costs the window mechanism the same at every step if it is present. Under replacement
+    (replace_one, replace_in_place) it is an upper bound, as different pairs of histories may be
+    the worst for the two mechanisms.
+    """
 
     window: FixedWindow
     totals: Cumulative
@@ -67,34 +81,34 @@ class Joint:
 
     @classmethod
     def of(cls, study: Study, release: JointRelease) -> Joint:
-        """The two mechanisms with their parts of rho.
+        """The two mechanisms of a release, with their parts of rho.
 
-        Where nothing is declared, patterns get a little over half: sums gain from the patterns'
-        precision in one panel, patterns lose by the sums' noise.
+        Where no part is declared patterns get a little over half: in one panel the sums gain from
+        precise patterns, while patterns lose from the noise of the sums.
         """
         alphabet = study.alphabet(release)
         first, last = study.span(release)
         share = release.window_share or _WINDOW_SHARE
         rows = study.size if release.rows is None else release.rows
         window = FixedWindow.best(
-            alphabet.values,
-            release.width,
-            last - first + 1,
-            release.rho * share,
-            study.neighbours,
-            release.failure,
+            values=alphabet.values,
+            width=release.width,
+            horizon=last - first + 1,
+            rho=release.rho * share,
+            neighbours=study.neighbours,
+            failure=release.failure,
             rows=rows,
             absent=None if release.rows is None else alphabet.absent,
-            strategy=release.strategy,
+            strategy=study.strategy(release),
             padded=False,
+            blank=study.blank(release) if study.admits_late_entry(release) else None,
             moves=release.where is not None,
-            grows=study.grows(release),
         )
         totals = Cumulative.best(
-            last - first + 1,
-            release.rho * (1 - share),
-            study.neighbours,
-            rows,
+            horizon=last - first + 1,
+            rho=release.rho * (1 - share),
+            neighbours=study.neighbours,
+            rows=rows,
             failure=release.failure,
             counter=release.counter,
             moves=release.where is not None,
@@ -131,7 +145,7 @@ class Joint:
 
     @property
     def error_bound(self) -> float:
-        """Neither class of estimates is off by more, each with probability 1 - beta."""
+        """The larger of both mechanisms' bounds, each of which holds with probability 1 - beta."""
         return max(self.window.error_bound, self.totals.error_bound)
 
     @property
@@ -153,7 +167,7 @@ class Joint:
         return events
 
     def demand(self, t: int) -> Demand:
-        sums = [one for period in self._measured_at(t) for one in self.totals.demand(period)]
+        sums = [vector for period in self._measured_at(t) for vector in self.totals.demand(period)]
         return (*self.window.demand(t), *sums)
 
     def _measured_at(self, t: int) -> range:
@@ -165,8 +179,11 @@ class Joint:
         return JointState(self.window.init(), self.totals.init())
 
     def step(self, state: JointState, counts: Counts, draw: Draw) -> tuple[JointState, Step | None]:
-        """One period. counts: the histogram (q^k,), then what the cumulative mechanism takes."""
-        t, bins = state.period + 1, self.window.bins
+        """Measures one period and adds its columns to the panel.
+
+        counts: those of the window mechanism, then those of `Cumulative.measure`
+        """
+        t, bins = state.period + 1, self.window.counts_size
         own = len(self.window.demand(t))
         windows, observation = self.window.observe(state.windows, counts[:bins], draw.noise[:own])
         observed = self.totals.recorded(state.totals, counts[bins:])
@@ -179,19 +196,13 @@ class Joint:
             at += size
         sums = self.totals.sums(observed)
         if t == self.window.width:
-            column, tails, moved = self._first(observation.answers, sums, t, draw.coins)
+            column, codes, moved = self._first(observation, sums, t, draw.coins)
             totals = np.isin(column, self.events).sum(axis=1)
         else:
-            column, tails, moved = self._extend(
-                state,
-                observation.answers,
-                sums,
-                self.window.people_present(observation.estimates),
-                draw.coins,
-            )
+            column, codes, moved = self._extend(state, observation, sums, draw.coins)
             totals = state.totals.totals + np.isin(column, self.events).sum(axis=1)
         after = JointState(
-            replace(windows, tails=tails),
+            self.window.extended(windows, observation, codes),
             replace(observed, totals=totals, sums=self._sums(totals)),
         )
         raw = [
@@ -208,28 +219,32 @@ class Joint:
         return sums
 
     def _first(
-        self, answers: Counts, sums: Floats, t: int, coins: np.random.Generator
+        self, observation: WindowObservation, sums: Floats, t: int, coins: np.random.Generator
     ) -> tuple[NDArray[np.uint8], NDArray[np.int64], dict[str, int]]:
-        """The rows' first k symbols, the tails they leave, and how far the targets moved."""
+        """The panel at t = k from the estimated histogram and the noisy sums S_1..S_k.
+
+        Returns the rows' first k symbols, their codes, and how far the targets moved.
+        """
         window = self.window
-        cells = answers.astype(float)
+        cells = observation.histogram[window.measured]
         if window.rows is not None and window.absent is None:
             cells += (window.rows - cells.sum()) / cells.size
         moved_cells = self._towards(cells, sums, t)
-        targets = self._whole(moved_cells, coins)
+        targets = self._integer_targets(moved_cells, coins)
         codes = coins.permutation(np.repeat(np.arange(window.bins), targets))
-        got = self._sums(self._inside[codes])[1 : t + 1]
+        panel_sums = self._sums(self._inside[codes])[1 : t + 1]
         moved = {
             "rows_moved_in_patterns": int(np.abs(targets[window.measured] - cells).sum()),
-            "rows_moved_in_totals": int(np.abs(got - sums).sum()),
+            "rows_moved_in_totals": int(np.abs(panel_sums - sums).sum()),
         }
         columns = window_symbols(codes, window.q, window.width)
-        return columns, codes % window.contrasts.overlaps, moved
+        return columns, codes, moved
 
     def _towards(self, cells: Floats, sums: Floats, t: int) -> Floats:
-        """Noisy patterns moved so that their classes fit S_1..S_k best (weighted least squares).
+        """The noisy patterns moved so that their classes fit S_1..S_k (weighted least squares).
 
-        Patterns of one class move alike; where the number of rows is public the sum stays.
+        Patterns of one class (the same number of events) move by the same amount. Where the number
+        of rows is public the sum of all patterns stays.
         """
         inside = self._inside[self.window.measured]
         size = np.bincount(inside, minlength=t + 1).astype(float)
@@ -237,7 +252,8 @@ class Joint:
         noise = np.array([self.totals.design.variance(b, t) for b in range(1, t + 1)])
         precision = 1 / np.maximum(noise, _LEAST)
         class_sums = np.array([cells[inside >= b].sum() for b in range(1, t + 1)])
-        a = max(float(self.window.design.variance), _LEAST)
+        own = self.window.design.bin_variances(t)[self.window.measured]
+        a = max(float(own.mean()), _LEAST)
         matrix = np.diag(size / a) + above.T @ (precision[:, None] * above)
         right = above.T @ (precision * (sums - class_sums))
         kept = size > 0
@@ -251,8 +267,8 @@ class Joint:
         moved_cells: Floats = cells + move[inside]
         return moved_cells
 
-    def _whole(self, real_targets: Floats, coins: np.random.Generator) -> Counts:
-        """Numbers of rows (q^k,) for the patterns: whole, at or above 0, within the rows."""
+    def _integer_targets(self, real_targets: Floats, coins: np.random.Generator) -> Counts:
+        """Numbers of rows (q^k,) for the patterns: integers at or above 0, within the rows."""
         window = self.window
         total = window.rows
         if total is None or window.absent is not None:
@@ -264,32 +280,35 @@ class Joint:
             closed_targets: Counts = project_nonnegative(near[None], coins)[0]
             return closed_targets
         assert window.rows is not None
-        assert window.contrasts.unseen is not None
+        assert window.absent_pattern is not None
         targets = np.zeros(window.bins, np.int64)
         targets[window.measured] = project_to_total(near, min(max(total, 0), window.rows), coins)
-        targets[window.contrasts.unseen] = window.rows - targets.sum()
+        targets[window.absent_pattern] = window.rows - targets.sum()
         return targets
 
     def _extend(
         self,
         state: JointState,
-        answers: Counts,
+        observation: WindowObservation,
         sums: Floats,
-        people: int | None,
         coins: np.random.Generator,
     ) -> tuple[NDArray[np.uint8], NDArray[np.int64], dict[str, int]]:
-        """One new symbol for every row, the tails after it, and how far the targets moved."""
+        """The panel's column at t > k.
+
+        Returns the new symbols, the codes of the rows' last k, and how far the targets moved.
+        """
         window, t, events = self.window, state.period + 1, list(self.events)
         tails, totals = state.windows.tails, state.totals.totals
         assert tails is not None
-        overlaps, levels = window.contrasts.overlaps, t
+        overlaps, levels = window.overlaps, t
         cells = tails * levels + totals
         room = np.bincount(cells, minlength=overlaps * levels).reshape(overlaps, levels)
-        _, targets = window.targets.later(room.sum(axis=1), answers, coins, people)
+        wanted, _ = window.rows_wanted(state.windows, observation, coins)
+        targets = wanted.reshape(overlaps, window.q)
         rows = targets[:, events].sum(axis=1)
         before = state.totals.sums
-        columns = sums - before[1 : t + 1]
-        reconciled = reconcile(room, rows.astype(float), columns, self._spreads(t), coins)
+        aims = Margins(rows.astype(float), sums - before[1 : t + 1])
+        reconciled = reconcile(room, aims, self._spreads(t), coins)
         order, starts = shuffled_groups(cells, overlaps * levels, coins)
         happens = np.empty(cells.shape[0], np.int64)
         place = np.arange(cells.shape[0]) - starts[cells[order]]
@@ -300,18 +319,18 @@ class Joint:
             "rows_moved_in_totals": reconciled.column_moved,
         }
         codes = tails * window.q + column
-        return column[:, None].astype(np.uint8), codes % overlaps, moved
+        return column[:, None].astype(np.uint8), codes, moved
 
-    def _spreads(self, t: int) -> tuple[Floats, Floats]:
-        """Standard deviations of the two kinds of targets, as they weigh on a miss.
+    def _spreads(self, t: int) -> Margins:
+        """Standard deviations of both kinds of targets, the weights of the least squares.
 
-        A row that misses its pattern shows in k releases, a miss of a sum is made good at the next
-        step: sums give way k times as easily, in squares.
+        A row that misses its pattern affects k releases, a miss of a sum is corrected at the next
+        step: so the variance of a sum counts k times.
         """
         q, k = self.window.q, self.window.width
         bins = self.window.design.bin_variances(t).reshape(-1, q)[:, list(self.events)].sum(axis=1)
         sums = np.array([self.totals.design.variance(b, t) for b in range(1, t + 1)])
-        return np.sqrt(bins), np.sqrt(k * sums)
+        return Margins(np.sqrt(bins), np.sqrt(k * sums))
 
     def _symbols(
         self,
@@ -320,8 +339,15 @@ class Joint:
         targets: Counts,
         coins: np.random.Generator,
     ) -> NDArray[np.int64]:
-        """Which symbol each row gets: of those that are the event or of the others, as the
-        targets have them, in random order."""
+        """The new symbol of each row, (rows,).
+
+        tails: (rows,) codes of the last k - 1 symbols
+        happens: (rows,) 1 where the row gets the event
+        targets: (overlaps, q) rows of each overlap by new symbol
+        coins: for the choice of rows
+
+        Symbols inside the event, and outside it, are shared out as the targets have them.
+        """
         overlaps, q = targets.shape
         others = [x for x in range(q) if x not in self.events]
         groups = tails * 2 + happens
@@ -332,7 +358,7 @@ class Joint:
         ]
         absent = self.window.absent
         if absent is not None and len(others) > 1:
-            # Other symbols make up for the event first: as many are present as the targets say.
+            # The number of absences follows the targets; other symbols balance the event.
             unrepaired = targets[:, others]
             here = [i for i, x in enumerate(others) if x != absent]
             sums = sizes[:, 0] - targets[:, absent]

@@ -1,10 +1,13 @@
-"""What a set of stream counters costs: the exact maximum over histories, and how rho is split.
+"""The exact cost of a set of stream counters over all histories, and weights for their noise.
 
 Counter b follows S_b, the number of people whose total has reached b. One person enters counter b
 at t_b, with t_1 < t_2 < ... (or never, from some b on); where people come and go, counter 0
-follows those who have entered, and t_0 <= t_1. The cost is the largest sum of w_b ||E_b d_b||^2
-over what one person can change: under add_remove d_b is one entry, under replacement the old
-person's entry less the new one's. It is found by dynamic programming, in whole numbers.
+follows those who have entered, and t_0 <= t_1. With integer matrices E_b and noise of inverse
+variance w_b (up to a unit), the cost is the largest sum of w_b ||E_b d_b||^2 over what one person
+can change (Canonne, Kamath, Steinke 2020, Theorem 4): under add_remove d_b is the unit vector of
+t_b, under replacement the difference of two of them, for the old and the new person. The terms
+depend on b and its entry times alone and the paths are constrained between neighbouring counters
+only, so dynamic programming over b finds the exact maximum, in integers.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from .counters import Counter, IntMatrix
 # Charges follow the exact cost of every prefix up to this horizon: work grows with T^4.
 MOST_PREFIXES = 200
 
-_FINE = 1 << 16  # largest weight where variances are not whole
+_FINE = 1 << 16  # the largest weight where variances are not integers
 
 
 def path_costs(
@@ -33,15 +36,15 @@ def path_costs(
     entry: tuple[Counter, int] | None = None,
     moves: bool = False,
 ) -> list[int]:
-    """Exact worst cost over histories after each period, in units of sum_b w_b ||E_b d_b||^2.
+    """The exact worst cost of periods 1..t over all histories, as sum_b w_b ||E_b d_b||^2.
 
     counters: for b = 1..T, of length T - b + 1
     weights: w_b, inverse noise variances up to a unit
     neighbours: the neighbouring relation
-    prefixes: whether after every period; otherwise the final cost alone
-    entry: counter 0, of length T, and its weight
-    moves: one release for each of several strata, and a person who is replaced may turn up in
-        another one: then two strata change, each by one person, and the cost is at least twice
+    prefixes: whether for every t; otherwise for t = T alone
+    entry: counter 0, of length T, and its weight, or None
+    moves: the release is of one stratum among several, and a person may be replaced by one of
+        another stratum: then two strata change by one person each, and the cost is at least twice
         that of add_remove
 
     Raises ValueError where int64 might not hold the result.
@@ -52,17 +55,18 @@ def path_costs(
     costs = _Worst(counters, weights, entry, single=False).costs(prefixes)
     if not moves:
         return costs
-    alone = _Worst(counters, weights, entry, single=True).costs(prefixes)
-    return [max(pair, 2 * one) for pair, one in zip(costs, alone, strict=True)]
+    added = _Worst(counters, weights, entry, single=True).costs(prefixes)
+    return [max(replaced, 2 * single) for replaced, single in zip(costs, added, strict=True)]
 
 
 def _bounded(
     counters: Sequence[Counter], weights: Sequence[int], entry: tuple[Counter, int] | None
 ) -> None:
-    """A change by two columns is at most 4 times the largest squared column norm.
+    """Raises ValueError where int64 or exact floats might not hold the costs.
 
-    Every partial result is at most the sum of these. Floats multiply E^T E exactly, in any order:
-    by Cauchy and Schwarz no partial sum exceeds the largest squared column norm.
+    A difference of two columns has at most 4 times the largest squared column norm, and every
+    partial result is at most the weighted sum of these. E^T E is computed exactly in floats, in
+    any order, as by Cauchy and Schwarz no partial sum exceeds the largest squared column norm.
     """
     every = [*zip(counters, weights, strict=True), *([entry] if entry else [])]
     if sum(4 * weight * counter.column2 for counter, weight in every) >= 1 << 62:
@@ -72,8 +76,11 @@ def _bounded(
 
 
 class _Worst:
-    """The dynamic programme. From the last counter to the first, `later` holds the largest cost
-    of the counters from b on, by the earliest times that both persons may enter b at."""
+    """The dynamic programme over the counters, from the last to the first.
+
+    counters, weights, entry: as in `path_costs`
+    single: whether one person comes or goes; otherwise one is replaced by another
+    """
 
     def __init__(
         self,
@@ -140,12 +147,11 @@ def _suffix(total: IntMatrix) -> IntMatrix:
 def equal_variance_weights(counters: Sequence[Counter]) -> tuple[int, ...]:
     """Weights (inverse noise variances up to a unit): every counter gets the same worst variance.
 
-    The counters share one scale. No other split has a smaller worst cell, under any relation and
-    for any use of the counters: the cost grows with each weight, so a split with a smaller worst
-    variance has only larger weights than a multiple of this one, and costs more. (A split that
-    minimises the mean square of all cells gives more noise to high thresholds; see
-    `budgets.py`.) It is the corrected form of the paper's split, whose printed weights
-    starve the last counters. Gains that are not whole numbers are rounded to 2^-16 of the largest.
+    No other split has a smaller worst cell, under any relation: the cost grows with each weight,
+    and a split with a smaller worst variance has larger weights than this one, so it costs more.
+    (`budgets.py` has the split that minimises the mean square error.) The weights replace those
+    printed by Bun et al. 2024, in proportion to ceil(log2 n)^3, which give the last counter no
+    budget. Gains that are not integers are rounded to 2^-16 of the largest.
     """
     gains = [counter.worst_gain for counter in counters]
     if all(gain.denominator == 1 for gain in gains):
@@ -157,12 +163,17 @@ def equal_variance_weights(counters: Sequence[Counter]) -> tuple[int, ...]:
 def weights_with_entry(
     weights: Sequence[int], rest: int, entry: Counter, share: Fraction
 ) -> tuple[int, ...]:
-    """The weights of thresholds and, last, of counter 0, which gets about `share` of rho by itself.
+    """The weights of the thresholds and, last, of counter 0, which gets about `share` of rho.
 
-    rest: the cost of the thresholds alone, at these weights. All are scaled by the same power of 2,
-    so that the rounding is small and the sums stay far inside int64.
+    weights: of the thresholds
+    rest: the cost of the thresholds alone, at these weights
+    entry: counter 0
+    share: the part of rho for counter 0
+
+    All are scaled by the same factor to at most 2^16, so that the rounding is small and the sums
+    stay far inside int64.
     """
     entry_weight = share / (1 - share) * rest / entry.column2
     fine = _FINE / max(entry_weight, Fraction(max(weights)))
-    every = [*(Fraction(weight) for weight in weights), entry_weight]
-    return tuple(max(1, round(weight * fine)) for weight in every)
+    unrounded = [*(Fraction(weight) for weight in weights), entry_weight]
+    return tuple(max(1, round(weight * fine)) for weight in unrounded)

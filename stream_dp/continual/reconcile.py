@@ -1,14 +1,15 @@
 """Reconcile two sets of targets in one panel: a bounded transportation problem, integral.
 
 The rows of a panel fall into cells (z, b): the recent symbols and the running total. A window
-mechanism says how many rows of each z should get the event, a cumulative one how many of each b.
+mechanism gives how many rows of each z should get the event, a cumulative one how many of each b.
 The panel can follow both only if both give the same number of events in all, and if the cells
-have the rows for it. Everything here is post-processing of noisy numbers.
+have enough rows. Everything here is post-processing of noisy numbers.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,16 +20,28 @@ from scipy.sparse import csr_array, hstack
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-_FAR = 1000.0  # a margin missed by one costs more than any shape of the inside
-_MOST_STEPS = 5000
+_FAR = 1000.0  # the cost of missing a margin by one, above any cost inside the margins
+_MOST_STEPS = 5000  # of the projected gradient
+
+
+class Margins(NamedTuple):
+    """A number for every row and for every column of the cells.
+
+    rows: (Z,)
+    columns: (B,)
+    """
+
+    rows: Floats
+    columns: Floats
 
 
 @dataclass(frozen=True)
 class Reconciled:
-    """Rows of a panel that get the event.
+    """How many rows of a panel get the event.
 
-    moves: int64 (Z, B), of each cell
-    row_moved, column_moved: by how many rows the margins leave their targets, in all
+    moves: int64 (Z, B), rows of each cell
+    row_moved: the sum over z of the distance to the target
+    column_moved: the sum over b of the distance to the target
     """
 
     moves: Ints
@@ -38,43 +51,40 @@ class Reconciled:
 
 def reconcile(
     room: Ints,
-    rows: Floats,
-    columns: Floats,
-    spreads: tuple[Floats, Floats],
+    aims: Margins,
+    spreads: Margins,
     coins: np.random.Generator,
 ) -> Reconciled:
     """Integers 0 <= moves <= room whose margins are as near as possible to the targets.
 
     room: (Z, B) rows in each cell
-    rows: (Z,) real targets
-    columns: (B,) real targets
-    spreads: the standard deviations of both
+    aims: real targets of the margins
+    spreads: the standard deviations of the targets
     coins: for rounding
 
-    First the nearest real margins, by weighted least squares; they are rounded at
-    random, unbiased, to whole numbers of equal sums. Inside, the moves follow the distribution of
-    largest entropy with these margins (a logistic model in z and b), so that the choice adds no
-    dependence of its own, and one linear programme makes them whole: its matrix is totally
-    unimodular, so its vertices are integral.
+    First the nearest real margins are computed by weighted least squares, and rounded at random
+    without bias to integers with equal sums. Inside the margins the moves follow the distribution
+    of largest entropy (a logistic model in z and b), which adds no dependence between z and b. A
+    linear programme makes them integers: its matrix is totally unimodular, so its vertices are
+    integral.
     """
-    real = nearest(room, (rows, columns), spreads)
+    real = nearest(room, aims, spreads)
     total = int(np.floor(real.sum() + coins.random()))
     by_row = round_to_total(real.sum(axis=1), room.sum(axis=1), total, coins)
     by_column = round_to_total(real.sum(axis=0), room.sum(axis=0), total, coins)
-    moves = _vertex(room, _likely(room, by_row, by_column), by_row, by_column, coins)
-    off = [
-        np.abs(moves.sum(axis=axis) - aim).sum()
-        for axis, aim in zip((1, 0), (rows, columns), strict=True)
-    ]
-    return Reconciled(moves, round(float(off[0])), round(float(off[1])))
+    moves = _vertex(room, _likely(room, by_row, by_column), (by_row, by_column), coins)
+    row_misses = np.abs(moves.sum(axis=1) - aims.rows)
+    column_misses = np.abs(moves.sum(axis=0) - aims.columns)
+    return Reconciled(moves, round(float(row_misses.sum())), round(float(column_misses.sum())))
 
 
-def nearest(room: Ints, aims: tuple[Floats, Floats], spreads: tuple[Floats, Floats]) -> Floats:
+def nearest(room: Ints, aims: Margins, spreads: Margins) -> Floats:
     """Real moves (Z, B) within 0..room whose margins are nearest to the aims.
 
-    Minimises sum d_z^2 / s_z^2 + sum d_b^2 / s_b^2, d the misses: accelerated projected gradient
-    (Beck and Teboulle 2009) with a pace for every cell, begun anew where it overshoots
-    (O'Donoghue and Candes 2015), until no cell moves by a thousandth of a row.
+    Minimises sum d_z^2 / s_z^2 + sum d_b^2 / s_b^2, with d the distances to the aims and s the
+    spreads, by accelerated projected gradient (Beck and Teboulle 2009) with a step size for every
+    cell and restarts where it overshoots (O'Donoghue and Candes 2015). It stops when no cell moves
+    by a thousandth of a row.
     """
     heavy, light = (1 / np.maximum(spread, 0.1) ** 2 for spread in spreads)
     used = room > 0
@@ -84,8 +94,8 @@ def nearest(room: Ints, aims: tuple[Floats, Floats], spreads: tuple[Floats, Floa
     ahead = moves
     speed = 1.0
     for _ in range(_MOST_STEPS):
-        slope = (heavy * (ahead.sum(axis=1) - aims[0]))[:, None]
-        slope = slope + light * (ahead.sum(axis=0) - aims[1])
+        slope = (heavy * (ahead.sum(axis=1) - aims.rows))[:, None]
+        slope = slope + light * (ahead.sum(axis=0) - aims.columns)
         after: Floats = np.clip(ahead - slope / pace, 0, room)
         if np.abs(after - moves).max() < 1e-3:
             return after
@@ -100,8 +110,8 @@ def nearest(room: Ints, aims: tuple[Floats, Floats], spreads: tuple[Floats, Floa
 def round_to_total(target: Floats, limit: Ints, total: int, coins: np.random.Generator) -> Ints:
     """Integers near the target, 0 <= x <= limit, that sum to `total` (as far as limits allow).
 
-    Systematic sampling of the fractions: each entry is rounded up with probability its fraction,
-    where the target's own sum is the total.
+    Systematic sampling of the fractional parts: if the target sums to the total, each entry is
+    rounded up with the probability of its fractional part.
     """
     low = np.floor(target)
     steps = np.cumsum(target - low)
@@ -112,19 +122,22 @@ def round_to_total(target: Floats, limit: Ints, total: int, coins: np.random.Gen
         free = np.flatnonzero(rounded < limit) if gap > 0 else np.flatnonzero(rounded > 0)
         if free.size == 0:
             break
-        one = coins.permutation(free)[: abs(gap)]
-        rounded[one] += np.sign(gap)
+        changed = coins.permutation(free)[: abs(gap)]
+        rounded[changed] += np.sign(gap)
         gap = total - int(rounded.sum())
     return rounded
 
 
 def _likely(room: Ints, rows: Ints, columns: Ints) -> Floats:
-    """Largest entropy: each row gets the event with odds exp(alpha_z + beta_b); Newton's method."""
+    """The moves of largest entropy with these margins, by Newton's method.
+
+    Each row gets the event with odds exp(alpha_z + beta_b).
+    """
     z, b = room.shape
     n = room.astype(float)
     x = np.zeros(z + b)
     goal = np.concatenate([rows, columns]).astype(float)
-    for _ in range(15):  # the linear programme makes up for what is missing
+    for _ in range(15):  # the linear programme corrects the remaining error
         chance = 1 / (1 + np.exp(-np.clip(x[:z, None] + x[None, z:], -30, 30)))
         mean, spread = n * chance, n * chance * (1 - chance)
         slope = goal - np.concatenate([mean.sum(axis=1), mean.sum(axis=0)])
@@ -142,13 +155,17 @@ def _likely(room: Ints, rows: Ints, columns: Ints) -> Floats:
 def _vertex(
     room: Ints,
     ideal: Floats,
-    rows: Ints,
-    columns: Ints,
+    aims: tuple[Ints, Ints],
     coins: np.random.Generator,
 ) -> Ints:
-    """The integral moves nearest to `ideal` (in absolute value) among those of best margins.
+    """The integer moves nearest to `ideal` (sum of absolute differences) with the best margins.
 
-    moves = base + up - down with base = floor(ideal); every margin may be missed at a high cost.
+    room: (Z, B) rows in each cell
+    ideal: (Z, B) real moves
+    aims: the margins by row (Z,) and by column (B,)
+    coins: for ties
+
+    moves = base + up - down with base = floor(ideal); a margin may be missed at a high cost.
     """
     z, b = room.shape
     place_z, place_b = np.nonzero(room)
@@ -165,7 +182,7 @@ def _vertex(
     )
     matrix = hstack([inside, -inside, slack], format="csr")
     margins = np.concatenate(
-        [rows - np.bincount(place_z, base, z), columns - np.bincount(place_b, base, b)]
+        [aims[0] - np.bincount(place_z, base, z), aims[1] - np.bincount(place_b, base, b)]
     )
     # Rounding up is the cheaper the larger the fraction; ties fall at random.
     noise = 1e-3 * coins.random(2 * n)
@@ -179,7 +196,7 @@ def _vertex(
         ]
     )
     solution = linprog(cost, A_eq=matrix, b_eq=margins, bounds=bounds, method="highs-ds")
-    if solution.x is None:  # no failure may follow a draw; margins are then missed by a few rows
+    if solution.x is None:  # no step may fail after its draw: accept slightly different margins
         return np.clip(np.rint(ideal), 0, room).astype(np.int64)
     change = np.rint(solution.x[:n] - solution.x[n : 2 * n]).astype(np.int64)
     moves = np.zeros(room.shape, np.int64)

@@ -1,6 +1,7 @@
-"""Whole numbers of rows from noisy answers: sums kept, nothing below 0, remainders at random.
+"""Integer numbers of rows from noisy answers: fixed sums, nothing below 0, random remainders.
 
-Post-processing only: noisy values, public numbers and fair coins come in, nothing else.
+Post-processing only: the arguments are noisy values, public numbers and random choices that do not
+depend on data.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ def shift_to_totals(noisy: Counts, totals: Counts, coins: np.random.Generator) -
 
 
 def round_to_sums(real: NDArray[np.float64], totals: Counts, coins: np.random.Generator) -> Counts:
-    """Every number of (z, q) rounded up or down so that the rows sum to totals (z,).
+    """Every number of `real` (z, q) rounded up or down so that the rows sum to totals (z,).
 
-    real must sum to totals but for floating point. Rounded up with the probability of its
-    fractional part, so that every count is unbiased: systematic sampling in random order.
+    The rows of `real` must sum to the totals, up to floating point. Each number is rounded up with
+    the probability of its fractional part, so that every count is unbiased (systematic sampling in
+    random order).
     """
     floors = np.floor(real)
     order = coins.random(real.shape).argsort(axis=1)
@@ -47,7 +49,7 @@ def round_to_sums(real: NDArray[np.float64], totals: Counts, coins: np.random.Ge
 def project_nonnegative(counts: Counts, coins: np.random.Generator) -> Counts:
     """The nearest counts at or above 0 with the same row sums (Euclidean, remainders at random).
 
-    Rows without a negative count are untouched; no row may sum to less than 0.
+    Rows without a negative count stay as they are. Every row must sum to at least 0.
     """
     result = counts.copy()
     low = np.flatnonzero((counts < 0).any(axis=1))
@@ -80,8 +82,10 @@ def project_to_total(cells: Counts, total: int, coins: np.random.Generator) -> C
 def project_to_limits(
     cells: Counts, limits: Counts, total: int, coins: np.random.Generator
 ) -> Counts:
-    """The nearest counts (n,) from 0 to their limits that sum to `total`, or as near to it as
-    limits allow (Euclidean, remainders at random)."""
+    """The nearest counts (n,) from 0 to their limits (Euclidean, remainders at random).
+
+    They sum to `total`, or are as near to it as the limits allow.
+    """
     total = min(max(total, 0), int(limits.sum()))
 
     def lowered(shift: int) -> Counts:
@@ -100,11 +104,16 @@ def project_to_limits(
 
 
 def project_present(counts: Counts, absent: int, total: int, coins: np.random.Generator) -> Counts:
-    """Counts (overlaps, q) at or above 0 with the sums of the rows, `total` of them present.
+    """Counts (overlaps, q) at or above 0 with the same row sums and `total` rows present.
 
-    First how many of each overlap's rows are present: the nearest numbers that its rows allow and
-    that sum to the total. Then their symbols, projected to that. So no cell that is raised to 0 is
-    paid by absences, which would let too many rows be present.
+    counts: (overlaps, q)
+    absent: the code of the symbol 'absent'
+    total: the number of rows whose symbol is not 'absent'
+    coins: for remainders
+
+    First the number of rows present in each overlap: the nearest numbers within its rows that sum
+    to the total. Then the symbols, projected to these sums. A cell raised to 0 is then balanced by
+    other symbols and not by absences, which would let too many rows be present.
     """
     others = [x for x in range(counts.shape[1]) if x != absent]
     rows, cells = counts.sum(axis=1), counts[:, others]

@@ -1,11 +1,11 @@
 """The fixed-window synthesizer: after Bun, Gaboardi, Neunhoeffer, Zhang 2024, Algorithm 1.
 
-Of what is measured (`window_design.py`) it makes a panel: at t = k rows whose histogram is the
-noisy one, later one new symbol for every row (`window_targets.py`), so that the panel's histogram
-follows the measurements as far as the histories that its rows already have allow.
+It builds a panel from the measurements of `window_design.py`: at t = k rows with the noisy
+histogram, later one new symbol for every row (`window_targets.py`), so that the panel's histogram
+is as near to the noisy one as the released histories of its rows allow.
 
-Estimates are unbiased always: they are made of noisy answers alone, never of what was projected or
-rounded.
+Estimates are always unbiased: they are linear in the noisy answers, before any projection or
+rounding.
 """
 
 from __future__ import annotations
@@ -14,76 +14,79 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dp.errors import UserError
-from stream_dp.panel import Panel, window_symbols
+from stream_dp.panel import Panel, window_codes, window_symbols
 from stream_dp.privacy.measurements import Measurements
-from stream_dp.privacy.noise import Draw, exact_variance
-from stream_dp.study import Neighbours, Strategy, Study, WindowRelease
-from stream_dp.study.model import NO_CONTRASTS
+from stream_dp.privacy.noise import Draw
+from stream_dp.study import MOST_PRESENCE_WIDTH, Neighbours, Strategy, Study, WindowRelease
 
 from .base import (
     Counts,
     Demand,
     Estimates,
     Step,
-    check_panel_fits,
-    pack_state,
+    design_of,
     shuffled_groups,
-    unpack_state,
 )
-from .contrasts import Contrasts, Floats
+from .fitted_targets import FittedTargets
+from .presence import presence_counts
 from .window_design import WindowDesign
 from .window_errors import WindowErrors
+from .window_state import WindowState, packed_window, unpacked_window
 from .window_targets import WindowTargets, repair_notes
 
-STATE_VERSION = 1
-
-
-@dataclass(frozen=True)
-class WindowState:
-    """What the next period needs.
-
-    period: the last one stepped
-    tails: (rows,) each row's last k - 1 symbols, None before k
-    estimates: (q^k,) the unbiased histogram where later ones are built on it, else None
-    """
-
-    period: int
-    tails: NDArray[np.int64] | None
-    estimates: Floats | None
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class WindowObservation:
-    """A period's noisy answers (n,), as measurements, and the estimates of every pattern."""
+    """What a period measures.
+
+    answers: (n,) the noisy answers
+    measured: the same, with their queries and variances
+    histogram: (q^k,) the unbiased estimates; 0 for the pattern that is not measured
+    estimates: of every measured pattern
+    """
 
     answers: Counts
     measured: Measurements
+    histogram: Floats
     estimates: Estimates
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FixedWindow:
-    """A window release as a continual mechanism.
+    """Algorithm 1 of Bun et al. 2024 for windows of k periods, or its variant with residuals.
 
     values: the q symbols
     width: k, the periods of a pattern
     horizon: T, the number of periods
     rho: the cost of all releases together under `neighbours`
     neighbours: the neighbouring relation
-    failure: beta, the probability that the bounds below leave open
-    strategy: what is measured after t = k, 'histogram' or 'contrasts'
+    failure: beta, the probability with which the error bounds may be exceeded
+    strategy: what is measured, 'residuals' or 'histogram'
     padded: n_pad rows are added to every bin, so that counts seldom fall below 0; otherwise noisy
-        counts are projected onto what is possible
+        counts are projected onto possible ones
     rows: the public number of people under replacement, otherwise a declared cap on the rows;
         None: the panel's size is noisy
     absent: the code of the symbol 'absent' where people come and go: k absences are then never
-        measured, and the pattern gets what the others leave of `rows`
+        measured, and this pattern gets the rows that the others leave
+    blank: the code of the symbol that earlier periods are filled in with for people who enter
+        late; None where nobody can
     moves: as `WindowDesign` has it
+
+    The true counts of a period are the histogram (q^k,); with residuals where people come and go
+    or enter late, then the people by when they were present (`Presence.measure`).
+
+    Cost. All periods together cost rho, by the exact worst case over pairs of histories; of
+    residuals in an open population under replacement by an upper bound. With R = T - k + 1
+    releases and s the scale of the noise the worst case is R / (2 s) under add_remove and R / s
+    under replacement, for histograms of variance s and for residuals whose weights are the numbers
+    of windows (`window_costs.py`, `residual_costs.py`, `presence_costs.py`).
     """
 
     values: tuple[int | str, ...]
@@ -92,10 +95,11 @@ class FixedWindow:
     rho: Fraction
     neighbours: Neighbours
     failure: Fraction = Fraction(1, 20)
-    strategy: Strategy = "histogram"
+    strategy: Strategy = "residuals"
     padded: bool = True
     rows: int | None = None
     absent: int | None = None
+    blank: int | None = None
     moves: bool = False
 
     def __post_init__(self) -> None:
@@ -105,102 +109,86 @@ class FixedWindow:
     @classmethod
     def best(
         cls,
+        *,
         values: tuple[int | str, ...],
         width: int,
         horizon: int,
         rho: Fraction,
         neighbours: Neighbours,
         failure: Fraction = Fraction(1, 20),
-        *,
         rows: int | None = None,
         absent: int | None = None,
         strategy: Strategy | None = None,
         padded: bool | None = None,
+        blank: int | None = None,
         moves: bool = False,
-        grows: bool = False,
     ) -> FixedWindow:
-        """The mechanism with the smallest error in theory, but for what is declared.
+        """The mechanism with the smallest error in theory among those that the arguments allow.
 
-        Parameters are the fields, and
-        grows: people may enter late whom no earlier histogram counts. Contrasts take the total of
-            every overlap from the period before, so they would be wrong by the newcomers for ever:
-            then only histograms are a choice.
+        Parameters are the fields; `strategy` and `padded` are chosen where they are None.
 
-        Raises UserError where contrasts are asked for there.
-
-        Strategy: the smaller mean variance of a bin over all releases. Contrasts measure only a
-        share 1 - 1/q of each step, the first histogram carries the rest with noise of its own;
-        under replacement a step costs more, rarely as much as that gains. Projection where `rows`
-        is known: the true histogram is one of those projected onto, so the squared error of the
-        first one falls, and where the number of people is public, that of the total vanishes and
-        no row is padding. Where it is private, a noisy total is kept, and padding is unbiased.
+        Residuals have a smaller error than histograms in every shape. Where people come and go or
+        enter late they also measure who is present, in 2^(2k - 1) counts: histograms for wider
+        windows than `MOST_PRESENCE_WIDTH`. Counts are projected where `rows` is known: the true
+        histogram is among those projected onto, so the squared error of the first histogram falls;
+        where the number of people is public, the error of the total vanishes and no padding is
+        needed. Where it is private the total is noisy, and padding keeps answers unbiased.
         """
-        padded = rows is None if padded is None else padded
-        strategies: tuple[Strategy, ...] = ("contrasts", "histogram")
-        if strategy is not None or grows:
-            strategies = (strategy or "histogram",)
-        if grows and strategy == "contrasts":
-            raise UserError(f"strategy: {NO_CONTRASTS}")
-        choices = [
-            cls(
-                values,
-                width,
-                horizon,
-                rho,
-                neighbours,
-                failure,
-                strategy=each,
-                padded=padded,
-                rows=rows,
-                absent=absent,
-                moves=moves,
-            )
-            for each in strategies
-        ]
-        return min(choices, key=lambda choice: choice.mean_variance)
+        closed = absent is None and blank is None
+        best: Strategy = "residuals" if closed or width <= MOST_PRESENCE_WIDTH else "histogram"
+        return cls(
+            values=values,
+            width=width,
+            horizon=horizon,
+            rho=rho,
+            neighbours=neighbours,
+            failure=failure,
+            strategy=strategy or best,
+            padded=rows is None if padded is None else padded,
+            rows=rows,
+            absent=absent,
+            blank=blank,
+            moves=moves,
+        )
 
     @classmethod
     def of(cls, study: Study, release: WindowRelease) -> FixedWindow:
-        """The mechanism that the release declares, and the best in theory where it is silent."""
+        """The mechanism of a release, with the best choices in theory for what it leaves out."""
         alphabet = study.alphabet(release)
         first, last = study.span(release)
         return cls.best(
-            alphabet.values,
-            release.width,
-            last - first + 1,
-            release.rho,
-            study.neighbours,
-            release.failure,
+            values=alphabet.values,
+            width=release.width,
+            horizon=last - first + 1,
+            rho=release.rho,
+            neighbours=study.neighbours,
+            failure=release.failure,
             rows=study.size if release.rows is None else release.rows,
             absent=None if release.rows is None else alphabet.absent,
-            strategy=release.strategy,
+            strategy=study.strategy(release),
             padded=release.padded,
+            blank=study.blank(release) if study.admits_late_entry(release) else None,
             moves=release.where is not None,
-            grows=study.grows(release),
         )
 
     @cached_property
     def design(self) -> WindowDesign:
-        """What is measured, with which noise, at which cost."""
-        return WindowDesign(
-            values=self.values,
-            width=self.width,
-            horizon=self.horizon,
-            rho=self.rho,
-            neighbours=self.neighbours,
-            strategy=self.strategy,
-            absent=self.absent,
-            moves=self.moves,
-        )
+        """The measurements, their noise and their cost."""
+        return design_of(WindowDesign, self)
 
     @cached_property
     def targets(self) -> WindowTargets:
-        """How noisy answers become numbers of rows."""
+        """The numbers of rows that follow from noisy histograms."""
         return WindowTargets(self.design, self.padded, self.padding, self.rows)
+
+    @cached_property
+    def fit(self) -> FittedTargets:
+        """The numbers of rows that follow from residuals."""
+        return FittedTargets(self.design, self.padding, self.rows)
 
     @property
     def title(self) -> str:
-        how = ", contrasts" if self.strategy == "contrasts" else ""
+        how = ", residuals" if self.strategy == "residuals" else ""
         rows = "" if self.padded else ", projected"
         who = "" if self.absent is None else ", open population"
         source = "Bun et al. 2024, Algorithm 1"
@@ -216,12 +204,23 @@ class FixedWindow:
         return self.design.bins
 
     @property
-    def contrasts(self) -> Contrasts:
-        return self.design.contrasts
+    def overlaps(self) -> int:
+        """q^(k - 1), the number of patterns of k - 1 symbols."""
+        return self.design.overlaps
+
+    @property
+    def counts_size(self) -> int:
+        """How many true counts a period has."""
+        return self.design.form.counts_size
+
+    @property
+    def absent_pattern(self) -> int | None:
+        """The code of the pattern of k absences, which is not measured; None where all are."""
+        return self.design.absent_pattern
 
     @property
     def measured(self) -> NDArray[np.int64]:
-        """The codes of the patterns that a histogram measures."""
+        """The codes of the patterns that are estimated."""
         return self.design.measured
 
     @property
@@ -238,7 +237,7 @@ class FixedWindow:
 
     @cached_property
     def errors(self) -> WindowErrors:
-        """How far released numbers may be off."""
+        """The padding and the error bounds."""
         return WindowErrors(self.design, self.failure, self.padded, self.rows)
 
     @property
@@ -256,6 +255,21 @@ class FixedWindow:
     def demand(self, t: int) -> Demand:
         return self.design.demand(t)
 
+    def counts(self, symbols: NDArray[Any], t: int) -> Counts:
+        """The true counts of a period, as `step` takes them, of known people.
+
+        symbols: (people, periods) codes, of at least t periods; before t = k all counts are 0
+        """
+        if t < self.width:
+            return np.zeros(self.counts_size, np.int64)
+        codes = window_codes(symbols[:, t - self.width : t], self.q)
+        histogram: Counts = np.bincount(codes, minlength=self.bins).astype(np.int64)
+        if self.counts_size == self.bins:
+            return histogram
+        assert self.design.left_out is not None
+        when = presence_counts(symbols, t, self.width, self.design.left_out)
+        return np.concatenate([histogram, when])
+
     def measure(self, t: int, counts: Counts) -> Counts:
         return self.design.measure(t, counts)
 
@@ -264,33 +278,29 @@ class FixedWindow:
 
         weights: (q^k,), 0 on the pattern that is not measured
 
-        Returns periods with the coefficients on their measurements, and the estimate's variance,
-        exact. Where the number of people n is public, asking for weights - mean and adding n mean
-        has the least variance. Raises ValueError for a weight on the pattern that is not measured.
+        Returns the coefficients on the measurements of each period, and the exact variance of the
+        estimate. Where the number of people n is public, the variance is least for the weights
+        less their mean, with n times the mean added to the estimate. Raises ValueError for a
+        weight on the pattern that is not measured.
         """
-        unseen = self.contrasts.unseen
-        if unseen is not None and weights[unseen]:
+        absent_pattern = self.absent_pattern
+        if absent_pattern is not None and weights[absent_pattern]:
             raise ValueError("nothing is known of the pattern that is not measured")
-        first = self.width if self.strategy == "contrasts" else t
-        rest, parts = weights.astype(float), []
-        for period in range(t, first, -1):
-            coefficients, rest = self.contrasts.adjoint(rest)
-            parts.append((period, coefficients))
-        parts = [(first, rest[self.measured]), *reversed(parts)]
-        variance = 0.0
-        for period, coefficients in parts:
-            demand = self.demand(period)
-            noise = np.repeat([exact_variance(v) for v, _ in demand], [n for _, n in demand])
-            variance += float(coefficients**2 @ noise)
-        return parts, variance
+        form, weights = self.design.form, weights.astype(float)
+        return list(form.answers_of(t, weights))[::-1], form.variance(t, weights)
 
     def init(self) -> WindowState:
-        return WindowState(0, None, np.zeros(self.bins) if self.strategy == "contrasts" else None)
+        fitted = self.strategy == "residuals"
+        known = self.design.form.init()
+        return WindowState(0, None, known, np.zeros(self.bins if fitted else 0))
 
     def observe(
         self, state: WindowState, counts: Counts, noise: Sequence[Counts]
     ) -> tuple[WindowState, WindowObservation | None]:
-        """Measures one period, without rows: the next state but for the tails, and the answers.
+        """Measures one period; the panel is left out.
+
+        Returns the next state, in which `tails` are still those before, and the answers (None
+        before t = k).
 
         state: after the period before
         counts: the true histogram, (q^k,) int64; ignored before t = k
@@ -300,90 +310,82 @@ class FixedWindow:
         if t < self.width:
             return replace(state, period=t), None
         answers = self.measure(t, counts) + np.concatenate(noise)
-        histogram = self._histogram(state, t, answers)
+        known = self.design.form.updated(t, state.known, answers)
+        histogram = self.design.form.histogram(t, known)
+        variances = tuple(v for v, size in self.demand(t) for _ in range(size))
+        errors = np.sqrt(self.design.bin_variances(t)[self.measured])
         observation = WindowObservation(
-            answers, self._measurements(t, answers), self._estimates(t, histogram)
+            answers,
+            Measurements(self.design.words(t), answers, variances),
+            histogram,
+            Estimates(self.design.bin_words, histogram[self.measured], errors),
         )
-        kept = None if state.estimates is None else histogram
-        return WindowState(t, state.tails, kept), observation
+        kept = known if self.strategy == "residuals" else state.known
+        return replace(state, period=t, known=kept), observation
+
+    def rows_wanted(
+        self, state: WindowState, observation: WindowObservation, coins: np.random.Generator
+    ) -> tuple[Counts, dict[str, int]]:
+        """How many rows get each pattern at the period after `state`, (q^k,), and public notes."""
+        t = state.period + 1
+        first = state.tails is None
+        if self.strategy == "residuals":
+            wanted = self.fit.wanted(observation.histogram)
+            size = self.fit.size(observation.histogram) if first else 0
+            totals = np.array([size]) if first else self._overlap_sizes(state)
+            return self.fit.rows_of(t, wanted, state.carry, totals, coins)
+        unrepaired, targets = (
+            self.targets.first(observation.answers, coins)
+            if first
+            else self.targets.later(self._overlap_sizes(state), observation.answers, coins)
+        )
+        return targets.ravel(), repair_notes(unrepaired, targets)
+
+    def _overlap_sizes(self, state: WindowState) -> Counts:
+        """The rows that end in each overlap: (overlaps,)."""
+        assert state.tails is not None
+        sizes: Counts = np.bincount(state.tails, minlength=self.overlaps)
+        return sizes
+
+    def extended(
+        self, state: WindowState, observation: WindowObservation, codes: NDArray[np.int64]
+    ) -> WindowState:
+        """The state with the panel's rows. codes: (rows,) of their last k symbols."""
+        tails = codes % self.overlaps
+        if self.strategy == "histogram":
+            return replace(state, tails=tails)
+        panel = np.bincount(codes, minlength=self.bins)
+        wanted = self.fit.wanted(observation.histogram)
+        carry = self.fit.carried(state.period, wanted, state.carry, panel)
+        return replace(state, tails=tails, carry=carry)
 
     def step(
         self, state: WindowState, counts: Counts, draw: Draw
     ) -> tuple[WindowState, Step | None]:
-        """One period. counts as in `observe`."""
+        """Measures one period and adds its columns to the panel. counts: as in `observe`."""
         after, observation = self.observe(state, counts, draw.noise)
         if observation is None:
             return after, None
+        targets, notes = self.rows_wanted(state, observation, draw.coins)
         if state.tails is None:
-            unrepaired, targets = self.targets.first(observation.answers, draw.coins)
             codes = draw.coins.permutation(np.repeat(np.arange(self.bins), targets))
             columns = window_symbols(codes, self.q, self.width)
         else:
-            order, starts = shuffled_groups(state.tails, self.contrasts.overlaps, draw.coins)
-            unrepaired, targets = self.targets.later(
-                np.diff(starts),
-                observation.answers,
-                draw.coins,
-                self.people_present(observation.estimates),
-            )
+            order, _ = shuffled_groups(state.tails, self.overlaps, draw.coins)
             column = np.empty(state.tails.shape[0], np.int64)
-            symbols = np.tile(np.arange(self.q), self.contrasts.overlaps)
-            column[order] = np.repeat(symbols, targets.ravel())
+            column[order] = np.repeat(np.tile(np.arange(self.q), self.overlaps), targets)
             columns = column[:, None].astype(np.uint8)
             codes = state.tails * self.q + column
-        notes = repair_notes(unrepaired, targets)
         step = Step(columns, observation.measured, observation.estimates, notes)
-        return replace(after, tails=codes % self.contrasts.overlaps), step
-
-    def people_present(self, estimates: Estimates) -> int | None:
-        """How many rows are to be present by the estimates, in an open population of contrasts.
-
-        Contrasts take the rows of an overlap as they are, so what an earlier step let in too many
-        goes on, but for a part 1/q. Histograms measure the number anew, and need no estimates:
-        None.
-        """
-        if self.absent is None or self.strategy != "contrasts":
-            return None
-        present = self.measured % self.q != self.absent
-        return round(float(estimates.values[present].sum())) + self.padding * int(present.sum())
-
-    def _histogram(self, state: WindowState, t: int, answers: Counts) -> Floats:
-        """The unbiased histogram at t, (q^k,); 0 for the pattern that is not measured."""
-        if self.design.measures_contrasts(t):
-            assert state.estimates is not None
-            return self.contrasts.carry(state.estimates, answers)
-        histogram = np.zeros(self.bins)
-        histogram[self.measured] = answers
-        return histogram
-
-    def _measurements(self, t: int, answers: Counts) -> Measurements:
-        contrasts = self.design.measures_contrasts(t)
-        queries = self.design.contrast_words if contrasts else self.design.bin_words
-        variances = tuple(v for v, size in self.demand(t) for _ in range(size))
-        return Measurements(queries, answers, variances)
-
-    def _estimates(self, t: int, histogram: Floats) -> Estimates:
-        errors = np.sqrt(self.design.bin_variances(t)[self.measured])
-        return Estimates(self.design.bin_words, histogram[self.measured], errors)
+        return self.extended(after, observation, codes), step
 
     def dump(self, state: WindowState) -> bytes:
-        """The state but for its rows, which are in the released panel.
-
-        Only the number of rows and the period are kept, and the estimates, bit by bit, where the
-        next ones need them.
-        """
-        arrays = {"rows": np.array(0 if state.tails is None else state.tails.shape[0])}
-        if state.estimates is not None:
-            arrays["estimates"] = state.estimates.view(np.int64)
-        return pack_state(STATE_VERSION, state.period, **arrays)
+        """The state as bytes, without its rows, which are in the released panel."""
+        return packed_window(state, self.design)
 
     def load(self, data: bytes, panel: Panel | None) -> WindowState:
         """The state from its bytes and the released panel.
 
         Raises Inconsistent for bytes or a panel that are not this mechanism's.
         """
-        shapes = {"estimates": (self.bins,)} if self.strategy == "contrasts" else {}
-        period, arrays = unpack_state(data, STATE_VERSION, rows=(), **shapes)
-        check_panel_fits(panel, period if period >= self.width else 0, int(arrays["rows"]))
-        tails = None if panel is None else panel.codes(self.width - 1)
-        return WindowState(period, tails, arrays["estimates"].view(np.float64) if shapes else None)
+        return unpacked_window(data, self.design, panel)

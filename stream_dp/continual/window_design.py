@@ -1,37 +1,61 @@
-"""What a window release measures, with which noise, and what that costs.
+"""The measurements of a window release, their noise and their cost.
 
-At t = k the histogram of everybody's last k symbols is measured. Later either the whole
-histogram is measured again (`histogram`: Bun, Gaboardi, Neunhoeffer, Zhang 2024, Algorithm 1), or
-only what the rows' own pasts leave open: the contrasts inside each overlap (`contrasts`).
+Windows are measured as residuals (`residuals.py`, `open_residuals.py`), or as complete histograms
+(Bun, Gaboardi, Neunhoeffer, Zhang 2024, Algorithm 1).
 
-Privacy. `window_costs.py` computes the exact worst cost of periods 1..t over all pairs of
-neighbours; the noise is scaled so that it is rho at the horizon. The paper states sensitivity 1
-while it defines neighbours by replacement: at its noise replace_one costs 2 rho.
+Weights. Under add_remove a component that m windows cover has the weight m^(3/4): every history
+costs the same, and this is within 2 % of the best for patterns and better for unions of them.
+Under replacement it is m: then no pair of histories costs more than with histograms. Where people
+come and go or enter late it is m under every relation (`residual_costs.py`, `presence_costs.py`).
+
+Privacy. The noise is scaled so that the worst cost of all periods over all pairs of neighbours is
+rho (`window_costs.py` for histograms); it is exact but for residuals of an open population under
+replacement, where it is an upper bound. The paper states sensitivity 1 but defines neighbours by
+replacement: at its noise replace_one costs 2 rho.
 """
 
 from __future__ import annotations
 
-import math
 import shlex
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, eye_array
 
-from stream_dp.panel import window_symbols
-from stream_dp.privacy.noise import exact_variance
-from stream_dp.study import Neighbours, Strategy
+from stream_dp.study import MOST_PRESENCE_WIDTH, Neighbours, Strategy
 
 from .base import Counts, Demand
-from .contrasts import Contrasts, Floats
+from .open_residuals import OpenResiduals
+from .presence import Presence
+from .presence_costs import PresenceCosts
+from .residual_costs import ResidualCosts
+from .residuals import Residuals
 from .window_costs import prefix_costs
+from .window_form import (
+    ClosedForm,
+    HistogramForm,
+    HistogramRows,
+    OpenForm,
+    WindowForm,
+    pattern_words,
+)
+
+Floats = NDArray[np.float64]
+
+_ADDED, _REPLACED = Fraction(3, 4), Fraction(1)  # exponents of the weights
+_MOST_PERIODS = 64  # whose variances are computed for their mean and maximum
 
 
-@dataclass(frozen=True)
+@lru_cache(maxsize=64)
+def _presence_costs(q: int, width: int, horizon: int, *, direct: bool) -> PresenceCosts:
+    """One for each shape, as its factor and its costs are computed once."""
+    return PresenceCosts(Presence(q, width, horizon), direct)
+
+
+@dataclass(frozen=True, kw_only=True)
 class WindowDesign:
     """The measurements of a window release and their noise.
 
@@ -40,11 +64,16 @@ class WindowDesign:
     horizon: T, the number of periods
     rho: the cost of all periods together under `neighbours`
     neighbours: the neighbouring relation
-    strategy: what is measured after t = k, 'histogram' or 'contrasts'
+    strategy: 'residuals' or 'histogram'
+    rows: the public number of people under replacement in a closed population
     absent: the code of the symbol 'absent' where people come and go (then k absences are never
         measured), otherwise None
+    blank: the code of the symbol that earlier periods are filled in with for people who enter
+        late, None where nobody can
     moves: the release is of one stratum, and a person may be replaced by one of another stratum:
         it costs at least twice a person's coming or going (`privacy/ledger.py` says why)
+
+    Raises ValueError for residuals of an open population whose windows are too wide.
     """
 
     values: tuple[int | str, ...]
@@ -53,7 +82,9 @@ class WindowDesign:
     rho: Fraction
     neighbours: Neighbours
     strategy: Strategy
+    rows: int | None
     absent: int | None
+    blank: int | None
     moves: bool
 
     @property
@@ -65,149 +96,192 @@ class WindowDesign:
         return int(self.q**self.width)
 
     @property
+    def overlaps(self) -> int:
+        """How many patterns of k - 1 symbols there are."""
+        return int(self.q ** (self.width - 1))
+
+    @property
     def releases(self) -> int:
         """R = T - k + 1."""
         return self.horizon - self.width + 1
 
-    @cached_property
-    def contrasts(self) -> Contrasts:
-        """What later steps measure under `contrasts`; and where the unseen pattern is."""
-        return Contrasts(self.q, self.width, self.absent)
+    @property
+    def left_out(self) -> int | None:
+        """The symbol that says that a person is not there, or not yet."""
+        return self.blank if self.absent is None else self.absent
+
+    @property
+    def absent_pattern(self) -> int | None:
+        """The code of the pattern of k absences, which is never measured."""
+        return None if self.absent is None else self.absent * (self.bins - 1) // (self.q - 1)
 
     @cached_property
     def measured(self) -> NDArray[np.int64]:
-        """The codes of the patterns that a histogram measures: all but k absences."""
+        """The codes of the patterns that are estimated: all but k absences."""
         every = np.arange(self.bins)
-        return every if self.absent is None else every[every != self.contrasts.unseen]
+        return every if self.absent is None else every[every != self.absent_pattern]
 
-    def costs(self, releases: int, first: Fraction) -> tuple[Fraction, ...]:
-        """The exact worst cost of the first 1..releases releases, in units of 1 / (2 b).
+    def allows(self, strategy: Strategy) -> bool:
+        """Whether the release could be measured so."""
+        closed = self.left_out is None
+        return strategy == "histogram" or closed or self.width <= MOST_PRESENCE_WIDTH
 
-        first: b over the noise variance of the first histogram.
-        """
-        own, alone = (
-            prefix_costs(
-                self.q,
-                self.width,
-                releases,
-                relation,
-                first=first,
-                contrasts=self.strategy == "contrasts",
-                open_=self.absent is not None,
+    @property
+    def weights_words(self) -> str:
+        """The rule for the weights of residuals, in words."""
+        if self.left_out is None and self.neighbours == "add_remove":
+            return (
+                "of an interaction that m windows see m^(3/4): under add_remove every history costs"
+                " the same, and this is near the best for patterns and for unions of them"
             )
-            for relation in (self.neighbours, "add_remove")
+        why = "where people come and go" if self.absent is not None else "where people enter late"
+        if self.left_out is None:
+            why = "under replacement"
+        return (
+            f"of an interaction that m windows see m: {why} the cost is then that of a histogram of"
+            " every window"
         )
-        if not self.moves or self.neighbours == "add_remove":
-            return own
-        return tuple(max(a, 2 * b) for a, b in zip(own, alone, strict=True))
 
     @cached_property
-    def sensitivity2(self) -> int:
-        """Squared L2 sensitivity of a histogram: 1 under add_remove, otherwise 2 (1 where only
-        one pattern is measured)."""
-        return int(self.costs(1, Fraction(1))[0])
+    def form(self) -> WindowForm:
+        """What is measured, with its noise."""
+        scale = self.scale
+        if self.strategy == "histogram":
+            return HistogramForm(self.q, self.width, scale, self.absent_pattern)
+        if self.left_out is None:
+            own = self._closed_costs
+            residuals = Residuals(self.q, self.width, self.horizon, own.exponent, own.total, scale)
+            return ClosedForm(residuals, None if own.total else self.rows)
+        costs = self._open_costs
+        inside = Residuals(
+            self.q, self.width, self.horizon, _REPLACED, False, scale, absent=self.left_out
+        )
+        return OpenForm(OpenResiduals(inside, costs.presence, costs.direct))
 
     @cached_property
-    def ratio(self) -> Fraction:
-        """a / b, the first histogram's noise variance over that of later steps.
+    def _closed_costs(self) -> ResidualCosts:
+        total = self.neighbours == "add_remove" or self.rows is None or self.moves
+        exponent = _ADDED if self.neighbours == "add_remove" else _REPLACED
+        return ResidualCosts(self.q, self.width, self.horizon, exponent, total)
 
-        The mean variance of a bin over all releases is x a + y b; the worst cost is at most
-        f / (2 a) + g / (2 b), f the first step's and g the later ones'. At a given cost the mean
-        is smallest at a / b = sqrt(y f / (x g)): here to two digits.
+    @cached_property
+    def _open_costs(self) -> PresenceCosts:
+        if self.width > MOST_PRESENCE_WIDTH:
+            raise ValueError(f"residuals of an open population: at most {MOST_PRESENCE_WIDTH} wide")
+        return _presence_costs(self.q, self.width, self.horizon, direct=self.absent is None)
+
+    @cached_property
+    def costs(self) -> tuple[Fraction, ...]:
+        """The worst cost of the first 1..R releases together, in units of 1 / (2 s).
+
+        s: the scale of the noise; of histograms its variance.
         """
-        if self.strategy == "histogram" or self.releases == 1:
-            return Fraction(1)
-        x, y = self.contrasts.mean_shares(self.releases)
-        later = float(self.costs(self.releases, Fraction(0))[-1])
-        return Fraction(f"{math.sqrt(y * self.sensitivity2 / (x * later)):.2g}")
+        moves = self.moves and self.neighbours != "add_remove"
+        if self.strategy == "residuals" and self.left_out is None:
+            return self._closed_costs.prefix(self.neighbours, moves=moves)
+        if self.strategy == "residuals":
+            own = self._open_costs.prefix(self.neighbours)
+            alone = self._open_costs.prefix("add_remove")
+        else:
+            own, alone = (
+                prefix_costs(
+                    self.q, self.width, self.releases, relation, open_=self.absent is not None
+                )
+                for relation in (self.neighbours, "add_remove")
+            )
+        return tuple(max(a, 2 * b) for a, b in zip(own, alone, strict=True)) if moves else own
 
     @cached_property
-    def _prefix_costs(self) -> tuple[Fraction, ...]:
-        """Of the first 1..R releases, in units of 1 / (2 b)."""
-        return self.costs(self.releases, 1 / self.ratio)
-
-    @cached_property
-    def variance(self) -> Fraction:
-        """a, of every bin's noise in the first histogram; in all of them, R D2 / (2 rho), where
-        histograms are all that is measured."""
-        return self.ratio * self.later_variance
-
-    @cached_property
-    def later_variance(self) -> Fraction:
-        """b, of a bin's noise in later steps, or as `contrasts.py` scales it: the cost is rho."""
-        return self._prefix_costs[-1] / (2 * self.rho)
+    def scale(self) -> Fraction:
+        """s, such that the cost of all periods is rho."""
+        return self.costs[-1] / (2 * self.rho)
 
     @property
     def charges(self) -> tuple[Fraction, ...]:
-        """Increments of the exact worst cost of periods 1..t; their sum is rho."""
-        costs = (Fraction(0), *self._prefix_costs)
+        """Increments of the worst cost of periods 1..t; their sum is rho."""
+        costs = (Fraction(0), *self.costs)
         each = [self.rho * (b - a) / costs[-1] for a, b in pairwise(costs)]
         return (*[Fraction(0)] * (self.width - 1), *each)
 
     @cached_property
-    def worst_variance(self) -> Fraction:
-        """The largest noise variance of an unbiased answer to a bin."""
+    def _variances(self) -> Floats:
+        """Of every measured pattern at releases evenly spread over the horizon: (n, patterns)."""
+        periods = np.arange(self.width, self.horizon + 1)
         if self.strategy == "histogram":
-            return self.variance
-        return self.contrasts.worst_variance(self.variance, self.later_variance, self.releases)
+            periods = periods[:1]
+        near = np.linspace(0, periods.size - 1, min(periods.size, _MOST_PERIODS)).astype(int)
+        return np.stack([self.bin_variances(int(t))[self.measured] for t in periods[near]])
+
+    @cached_property
+    def worst_variance(self) -> Fraction:
+        """The largest noise variance of an unbiased answer to a pattern."""
+        if self.strategy == "histogram":
+            return self.scale
+        return Fraction(float(self._variances.max()))
 
     @cached_property
     def mean_variance(self) -> float:
-        """The mean over releases and measured bins of the noise variance of a bin, of the estimates
-        and of a panel in which nothing falls below 0."""
-        if self.strategy == "histogram":
-            return float(self.variance)
-        x, y = self.contrasts.mean_shares(self.releases)
-        return x * float(self.variance) + y * float(self.later_variance)
+        """The mean noise variance of a pattern over releases and measured patterns.
+
+        It holds for the estimates, and for the panel if no count falls below 0.
+        """
+        return float(self.scale) if self.strategy == "histogram" else float(self._variances.mean())
+
+    @cached_property
+    def total_variance(self) -> float:
+        """The variance of the number of people at t = k, as the estimates have it."""
+        weights = np.zeros(self.bins)
+        weights[self.measured] = 1
+        return self.form.variance(self.width, weights)
 
     def bin_variances(self, t: int) -> Floats:
-        """Of every bin's unbiased answer at t >= k, (q^k,), from the noise's own variances."""
-        if self.strategy == "contrasts":
-            a = exact_variance(self.variance)
-            return self.contrasts.variances(a, self.later_variance, t - self.width)
-        variances = np.zeros(self.bins)
-        variances[self.measured] = exact_variance(self.variance)
-        return variances
+        """The variance of every bin's unbiased answer at t >= k, (q^k,).
 
-    def measures_contrasts(self, t: int) -> bool:
-        """Whether contrasts are measured at t, and not a histogram."""
-        return self.strategy == "contrasts" and t > self.width
+        Computed from the variance of the discrete Gaussian, not from its parameter.
+        """
+        if t not in self._known_variances:
+            self._known_variances[t] = self.form.bin_variances(t)
+        return self._known_variances[t]
+
+    @cached_property
+    def _known_variances(self) -> dict[int, Floats]:
+        """By period, those that were asked for."""
+        return {}
 
     def demand(self, t: int) -> Demand:
         """The noise of the measurements at t, (variance, size) each."""
-        if t < self.width:
-            return ()
-        if self.measures_contrasts(t):
-            return self.contrasts.demand(self.later_variance)
-        return ((self.variance, self.measured.size),)
+        return () if t < self.width else self.form.demand(t)
 
     def measure(self, t: int, counts: Counts) -> Counts:
-        """What is measured at t of the histogram of the last k symbols, (q^k,): int64 (n,)."""
-        if t < self.width:
-            return np.zeros(0, np.int64)
-        return (
-            self.contrasts.measure(counts) if self.measures_contrasts(t) else counts[self.measured]
-        )
+        """The true measurements at t, int64 (n,). counts: as the form takes them."""
+        return np.zeros(0, np.int64) if t < self.width else self.form.measure(t, counts)
 
-    def matrix(self, t: int) -> csr_array:
-        """The measurements at t >= k as rows on the histogram: int64 (n, q^k)."""
-        if self.measures_contrasts(t):
-            return self.contrasts.design()
-        return csr_array(eye_array(self.bins, dtype=np.int64, format="csr")[self.measured])
+    def matrix(self, t: int) -> list[HistogramRows]:
+        """The measurements at t >= k as rows on the histograms of periods up to t."""
+        return list(self.form.rows(t))
 
     def query(self, code: int) -> str:
         """The pattern of a bin, in the words of a query."""
-        (digits,) = window_symbols(np.array([code]), self.q, self.width)
-        return "pattern " + shlex.join(str(self.values[d]) for d in digits)
+        (word,) = pattern_words(np.array([code]), self.q, self.width, self._symbols)
+        return word
+
+    @cached_property
+    def _symbols(self) -> list[str]:
+        return [shlex.quote(str(value)) for value in self.values]
 
     @cached_property
     def bin_words(self) -> tuple[str, ...]:
-        """The queries of the measured patterns, in the order of their codes."""
-        words = [shlex.quote(str(value)) for value in self.values]
-        rows = window_symbols(self.measured, self.q, self.width)
-        return tuple(" ".join(["pattern", *(words[d] for d in row)]) for row in rows)
+        """The queries of the estimated patterns, in the order of their codes."""
+        return pattern_words(self.measured, self.q, self.width, self._symbols)
+
+    def words(self, t: int) -> tuple[str, ...]:
+        """The queries of the measurements at t."""
+        kind = t if t == self.width else self.width + 1
+        if kind not in self._words:
+            self._words[kind] = self.form.words(t, self._symbols)
+        return self._words[kind]
 
     @cached_property
-    def contrast_words(self) -> tuple[str, ...]:
-        """The queries of a later step's measurements."""
-        return self.contrasts.words([shlex.quote(str(value)) for value in self.values])
+    def _words(self) -> dict[int, tuple[str, ...]]:
+        """By t = k and later; those of every later period are the same."""
+        return {}

@@ -1,4 +1,4 @@
-"""How far the numbers of a window release may be off: Theorem 3.2 of Bun et al. 2024."""
+"""Error bounds of a window release (Bun et al. 2024, Theorem 3.2)."""
 
 from __future__ import annotations
 
@@ -26,20 +26,23 @@ class WindowErrors:
 
     @property
     def _spread(self) -> float:
-        """Subgaussian parameter of the worst bin, of estimates or panel.
+        """Subgaussian parameter of the worst bin, for estimates and panel.
 
-        As in Theorem 3.2 of the paper: a sum of independent discrete Gaussians has its variance
-        as proxy. Rounding to a given sum moves each of q siblings by less than 1, by 0 on average
-        whatever happened before: proxy at most 1/4. A bin carries on roundings of different
-        overlaps as it does contrasts, with weights whose squares add up to at most q / (q - 1):
-        the roundings' proxy is at most 1/2 together, and they are independent of the noise.
+        As in Theorem 3.2: a sum of independent discrete Gaussians is subgaussian with its variance
+        parameter as proxy. Rounding to a fixed sum moves each of q siblings by less than 1, and by
+        0 on average whatever happened before: its proxy is at most 1/4. A bin inherits roundings
+        of different overlaps, each shared equally among q symbols: with weights whose squares sum
+        to at most q / (q - 1) <= 2. All roundings together have a proxy of at most 1/2, and they
+        are independent of the noise.
         """
         return math.sqrt(self.design.worst_variance) + math.sqrt(0.5)
 
     @property
     def padding(self) -> int:
-        """n_pad: no measured bin falls below 0, with probability 1 - beta (Theorem 3.2 of the
-        paper, one-sided, q^k R bins). 0 where noisy counts are projected."""
+        """n_pad: with probability 1 - beta no measured bin falls below 0.
+
+        Theorem 3.2, one-sided, for q^k R bins. 0 where noisy counts are projected.
+        """
         if not self.padded:
             return 0
         return math.ceil(
@@ -48,9 +51,11 @@ class WindowErrors:
 
     @property
     def raised(self) -> float:
-        """Rows that a pattern which nobody has gets on average, where noise below 0 is raised to
-        it: the mean of the positive part of a Gaussian, and less where others share what is
-        raised."""
+        """About how many rows on average go to a pattern that nobody has, if counts are projected.
+
+        The mean of the positive part of the noise (Gaussian); less where other patterns are
+        lowered at the same time.
+        """
         return math.sqrt(float(self.design.worst_variance) / (2 * math.pi))
 
     @property
@@ -72,9 +77,9 @@ class WindowErrors:
 
     @property
     def error_bound(self) -> float:
-        """lambda of Theorem 3.2: no bin at any t is off by more, with probability 1 - beta.
+        """lambda of Theorem 3.2: with probability 1 - beta no bin at any t has a larger error.
 
-        It holds of the estimates, and of the panel's measured bins if no count fell below 0.
+        It holds for the estimates, and for the panel's measured bins if no count fell below 0.
         """
         cells = self.design.bins * self.design.releases
         return self._spread * math.sqrt(2 * self._log(2 * cells))

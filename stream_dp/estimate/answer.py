@@ -39,26 +39,24 @@ _NORMAL_QUANTILE = NormalDist().inv_cdf((1 + LEVEL) / 2)
 
 @dataclass(frozen=True)
 class Estimate:
-    """An unbiased answer from noisy measurements, and beside it the panel's own.
-
-    people: whom a share is of: the declared number, or the noisy number of a period, in words.
-    method: 'best linear unbiased', from all measurements of `sources` (releases) up to the period
-    `through`, or 'own measurements', those of the release itself alone.
-
-    standard_error, interval: of the privacy noise alone; panel: the answer of the synthetic
-    rows, which padding, clamping and repairs may bias.
-    """
+    """An unbiased answer from noisy measurements, and the panel's answer."""
 
     release: str
     query: str
     period: str
+    # "count" or "share".
     measure: str
+    # Whom a share is of: the declared number, or the noisy number of a period, in words.
     people: str
     value: float
+    # The standard error, and the interval of this level, of the privacy noise alone.
     standard_error: float
     interval: Interval
     level: float
+    # The answer of the synthetic rows, which padding, clamping and repairs may bias.
     panel: float
+    # "best linear unbiased", from all measurements of the source releases up to the period
+    # `through`; or "own measurements", from those of the release alone.
     method: str
     sources: tuple[str, ...]
     through: str
@@ -68,7 +66,7 @@ class Estimate:
 
 
 def release_query(study: Study, declared: Release, query: str) -> WindowQuery | TotalQuery:
-    """What the words ask of a release. Raises UserError where it cannot be asked that."""
+    """The parsed query of a release. Raises UserError where the release cannot answer it."""
     if isinstance(declared, CumulativeRelease) and query.split()[:1] != ["total"]:
         raise UserError(f"query '{query}': ask a cumulative release 'total at-least B'")
     alphabet = study.alphabet(declared)
@@ -87,19 +85,19 @@ def answer_query(
     stream: StreamMeasurements,
     release: ReleaseMeasurements,
     asked: WindowQuery | TotalQuery,
+    *,
     number: int,
     panel: Panel,
-    *,
     count: bool,
 ) -> Estimate:
-    """The best answer there is to a query.
+    """The best answer to a query.
 
     stream: the releases of the stream
-    release: the one that is asked
+    release: the release that the query is about
     asked: the query
     number: the period's number in the study
     panel: the release's panel up to that period
-    count: whether people are asked for, not a share of them
+    count: whether the answer is a number of people, not a share
 
     Raises UserError where there is no such share, Inconsistent where measurements are missing.
     """
@@ -142,8 +140,8 @@ def answer_query(
         level=LEVEL,
         panel=own if count else own / max(_rows(release, panel, people_counted), 1.0),
         method=chosen.method,
-        sources=tuple(one.declared.name for one in sources),
-        through=study.periods.labels[max(one.last for one in sources) - 1],
+        sources=tuple(source.declared.name for source in sources),
+        through=study.periods.labels[max(source.last for source in sources) - 1],
     )
 
 
@@ -166,7 +164,7 @@ def _weights(asked: WindowQuery, release: ReleaseMeasurements) -> Floats:
             f"query '{asked.text}': looks at {asked.width} periods and the release at {width};"
             " the exported panel can be asked, without a guarantee on the error"
         )
-    if window.contrasts.unseen is not None and asked.over(window.bins)[window.contrasts.unseen]:
+    if window.absent_pattern is not None and asked.over(window.bins)[window.absent_pattern]:
         raise UserError(
             f"query '{asked.text}': people absent in all of {width} periods are never counted,"
             " and it would count them; ask for other values in some period"

@@ -1,15 +1,15 @@
 """Answers from everything that was measured of a stream so far, each with its standard error.
 
-`Best` puts all releases of a stream together: best linear unbiased estimates of what they ask
-(`least_squares.py`, `unknowns.py`). Later periods and other releases say something about earlier
-answers too, so an answer may change, and its error falls, with every publication; it is a
-function of what is published, the same for everybody. `Own` is for streams with too many
-unknowns, and takes a release's own unbiased estimates.
+`StreamEstimator` uses the measurements of all releases of a stream together: its answers are best
+linear unbiased estimates (`least_squares.py`, `unknowns.py`). Later periods and other releases say
+something about earlier answers too, so an answer may change, and its error falls, with every
+publication; it is a function of what is published, the same for everybody. `ReleaseEstimator` is
+for streams with too many unknowns and uses a release's own unbiased estimates.
 
-Both assume nothing but what their equalities say, and that the noise is independent and has the
-published variances. Weights are fixed numbers, so standard errors are exact, and intervals of
-counts are the normal ones. A share of a noisy number of people is a ratio: its standard error is
-that of the first order, its interval Fieller's (1954), which covers as a normal interval does
+Both assume that the true counts satisfy the equalities, and that the noise is independent and has
+the published variances. Weights are fixed numbers, so standard errors are exact, and intervals of
+counts are normal ones. A share of a noisy number of people is a ratio: its standard error is that
+of the first order, its interval that of Fieller 1954, which covers as a normal interval does
 however noisy the number is.
 """
 
@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stream_dp.errors import UserError
-from stream_dp.study import Release, Study
 
 from .least_squares import LeastSquares, Weighted
 from .measurements import DesignRows, ReleaseMeasurements
@@ -39,19 +38,25 @@ _CERTAIN = 1e-7  # of the smallest standard error of a measurement: below it, a 
 
 
 class Estimator(Protocol):
-    """What can be asked of a release at a period number; None where nothing is known.
-
-    patterns: weights (q^j,) on the last j symbols; total: the people with the event in at least b
-    periods so far; entered: those who have been there by a period, the one asked or, where they
-    are counted once only, the first; covariance: of two answers.
-    """
+    """Answers to questions about a release at a period number; None where nothing is known."""
 
     @property
-    def method(self) -> str: ...
-    def patterns(self, number: int, weights: Floats) -> Weighted | None: ...
-    def total(self, b: int, number: int) -> Weighted | None: ...
-    def entered(self, number: int) -> tuple[Weighted | None, int]: ...
-    def covariance(self, one: Weighted, other: Weighted) -> float: ...
+    def method(self) -> str:
+        """How the answers are computed, in words."""
+
+    def patterns(self, number: int, weights: Floats) -> Weighted | None:
+        """The histogram of the last j symbols times weights, (q^j,)."""
+
+    def total(self, b: int, number: int) -> Weighted | None:
+        """The people with the event in at least b periods so far."""
+
+    def entered(self, number: int) -> tuple[Weighted | None, int]:
+        """Those who have been there by a period, and the period.
+
+        It is the given one or, where people are counted once only, the first.
+        """
+
+    def covariance(self, answer: Weighted, other: Weighted) -> float: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,12 +71,12 @@ class StreamMeasurements:
         alphabet = study.alphabet(declared)
         histograms, start = _histograms(self.releases, len(alphabet.values))
         return Unknowns(
-            len(alphabet.values),
-            alphabet.absent,
-            _blank(study, declared),
-            study.size if declared.where is None else None,
-            histograms,
-            _entries(self.releases, start),
+            q=len(alphabet.values),
+            absent=alphabet.absent,
+            blank=study.blank(declared),
+            size=study.size if declared.where is None else None,
+            histograms=histograms,
+            entries=_entries(self.releases, start),
         )
 
     @cached_property
@@ -86,11 +91,15 @@ class StreamMeasurements:
         )
         equalities, right_side = unknowns.equalities()
         return LeastSquares(
-            self._design(values.shape[0]), values, variances, equalities, right_side
+            design=self._design(values.shape[0]),
+            values=values,
+            variances=variances,
+            equalities=equalities,
+            right_side=right_side,
         )
 
     def _design(self, count: int) -> csr_array:
-        """All rows, one release after the other, on the unknowns."""
+        """The rows of all releases, in their order, on the unknowns: (count, unknowns)."""
         blocks, above = [], 0
         for release in self.releases:
             for rows in release.rows():
@@ -108,22 +117,12 @@ class StreamMeasurements:
         return csr_array((value, (row, column)), shape=(count, self.unknowns.count))
 
     def _place(self, release: ReleaseMeasurements, rows: DesignRows) -> tuple[int, int]:
-        """Where the rows' unknowns begin, and how many wider patterns each of them is in."""
+        """Where the rows' unknowns begin, and how many unknown patterns each cell sums up."""
         unknowns, place = self.unknowns, rows.place
         if place.b is not None:
             return unknowns.entries[_key(release)][place.b].start, 1
-        histogram = unknowns.histograms[place.number]
+        histogram = unknowns.histograms[rows.number]
         return histogram.start, unknowns.q**histogram.width // rows.cells
-
-
-def _blank(study: Study, declared: Release) -> int:
-    """The symbol of a person of whom nothing is known."""
-    if declared.where is not None:
-        return len(study.alphabet(declared).values) - 1
-    code = 0
-    for name in declared.attributes:
-        code = code * len(study.attributes[name].symbols) + study.attributes[name].first_code
-    return code
 
 
 def _key(release: ReleaseMeasurements) -> Key:
@@ -133,7 +132,8 @@ def _key(release: ReleaseMeasurements) -> Key:
 def _histograms(
     releases: Sequence[ReleaseMeasurements], q: int
 ) -> tuple[dict[int, HistogramUnknowns], int]:
-    """By period number, as wide as the widest release there; and where the next unknown begins."""
+    """Histograms by period number, as wide as the widest release there, and how many unknowns
+    they have together."""
     widths: dict[int, int] = {}
     for release in releases:
         window = release.window
@@ -170,14 +170,29 @@ def _entries(
 
 @dataclass(frozen=True, eq=False)
 class StreamEstimator:
-    """A release of a stream, answered from all of them."""
+    """Answers about a release of a stream from the measurements of all its releases.
+
+    Where these are windows measured as residuals, and nothing else, the release's own estimates
+    are the best: as many numbers are measured as there are unknown ones, so no other answer is
+    unbiased. No system is solved then.
+    """
 
     stream: StreamMeasurements
     release: ReleaseMeasurements
 
     method = "best linear unbiased"
 
+    @cached_property
+    def _own(self) -> ReleaseEstimator | None:
+        """The release's own estimator where nothing is better."""
+        window = self.release.window
+        alone = len(self.stream.releases) == 1 and self.release.totals is None
+        residuals = window is not None and window.strategy == "residuals"
+        return ReleaseEstimator(self.release) if alone and residuals else None
+
     def patterns(self, number: int, weights: Floats) -> Weighted | None:
+        if self._own is not None:
+            return self._own.patterns(number, weights)
         if self.stream.system is None or number not in self.stream.unknowns.histograms:
             return None
         return self._answer(self.stream.unknowns.patterns(number, weights))
@@ -193,7 +208,7 @@ class StreamEstimator:
         return self.total(0, at), at
 
     def _answer(self, coefficients: Floats) -> Weighted | None:
-        """What is certain is a whole number of people: without the rounding of floats."""
+        """The best answer; one without error is rounded to the integer that it must be."""
         system = self.stream.system
         answer = None if system is None else system.answer(coefficients)
         if system is None or answer is None:
@@ -203,14 +218,16 @@ class StreamEstimator:
         certain = float(round(answer.value))
         return Weighted(np.zeros_like(answer.weights), certain, certain)
 
-    def covariance(self, one: Weighted, other: Weighted) -> float:
+    def covariance(self, answer: Weighted, other: Weighted) -> float:
+        if self._own is not None:
+            return self._own.covariance(answer, other)
         assert self.stream.system is not None
-        return self.stream.system.covariance(one, other)
+        return self.stream.system.covariance(answer, other)
 
 
 @dataclass(frozen=True, eq=False)
 class ReleaseEstimator:
-    """A release answered from its own measurements, as its mechanism does."""
+    """Answers about a release from its own measurements, as its mechanism estimates them."""
 
     release: ReleaseMeasurements
 
@@ -252,8 +269,8 @@ class ReleaseEstimator:
         at = number if placed.counter.length > number - self.release.first else self.release.first
         return self.total(0, at), at
 
-    def covariance(self, one: Weighted, other: Weighted) -> float:
-        return float((one.weights * self.release.variances) @ other.weights)
+    def covariance(self, answer: Weighted, other: Weighted) -> float:
+        return float((answer.weights * self.release.variances) @ other.weights)
 
     @cached_property
     def _starts(self) -> dict[int, int]:
@@ -292,10 +309,10 @@ def number_of_people(
 def fieller_share(
     answers: Estimator, value: Weighted, people: Weighted, z: float
 ) -> tuple[float, float, tuple[float, float]]:
-    """A share: value, standard error to the first order, Fieller's interval.
+    """The share value / people, its standard error to the first order, Fieller's interval (1954).
 
-    The interval holds all s for which value - s people lies within z of its standard errors of 0.
-    Raises UserError where the number of people is not clear of 0, so that this is no interval.
+    The interval is of all s for which value - s people lies within z of its standard errors of 0.
+    Raises UserError where the number of people is not clearly above 0, so that this is no interval.
     """
     n, v = people.value, value.value
     nn, vn = answers.covariance(people, people), answers.covariance(value, people)

@@ -9,9 +9,9 @@ is A^T w + E^T l = g, the one of least variance sum_i w_i^2 var_i solves
 
 (Gauss-Markov; generalized least squares with exact constraints). The matrix is sparse and factored
 once; a question costs one solve. The factored matrix is regularized on its diagonal, so that
-equalities may say the same twice and unknowns may be measured by nothing; refinement against the
-true matrix takes the regularization out again. The variance is computed from the weights that are
-used, so it is theirs exactly.
+equalities may repeat and some unknowns may have no measurement; iterative refinement against the
+true matrix removes the effect of the regularization. The variance is computed from the weights that
+are used, so it is exactly theirs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _FAR = 1e-9  # and how far they may be
 
 @dataclass(frozen=True, eq=False)
 class Weighted:
-    """A linear answer.
+    """An answer that is a linear function of the measurements.
 
     weights: (m,) on the measurements
     constant: what the equalities add
@@ -47,7 +47,7 @@ class Weighted:
     value: float
 
     def minus(self, other: Weighted, times: float) -> Weighted:
-        """This less `times` the other, from the same measurements."""
+        """This answer minus `times` the other, from the same measurements."""
         return Weighted(
             self.weights - times * other.weights,
             self.constant - times * other.constant,
@@ -57,7 +57,7 @@ class Weighted:
 
 @dataclass(frozen=True, eq=False)
 class LeastSquares:
-    """Measurements and equalities.
+    """The linear system of measurements and equalities.
 
     design: A, (m, n)
     values: y, (m,)
@@ -96,9 +96,9 @@ class LeastSquares:
         constant = float(rest @ self.right_side)
         return Weighted(weights, constant, float(weights @ self.values) + constant)
 
-    def covariance(self, one: Weighted, other: Weighted) -> float:
-        """Of two answers; of one with itself, its variance."""
-        return float((one.weights * self.variances) @ other.weights)
+    def covariance(self, answer: Weighted, other: Weighted) -> float:
+        """The covariance of two answers; of an answer with itself, its variance."""
+        return float((answer.weights * self.variances) @ other.weights)
 
     @cached_property
     def _unit(self) -> float:

@@ -1,8 +1,8 @@
-"""What the messages of a release measured, as rows on the true counts that its mechanism looks at.
+"""The measurements in the messages of a release, as rows on the true counts of its mechanism.
 
-A window release measures rows on a period's histogram, a cumulative one rows on the people whose
-total reaches b step by step; a joint one both, the window's first, and the sums of all periods
-before its first message with that one.
+A window release measures rows on a period's histogram. A cumulative one measures rows on the
+numbers of people whose total reaches b, period by period. A joint one measures both, the window's
+first; its first message also has the sums of all periods before it.
 """
 
 from __future__ import annotations
@@ -55,14 +55,16 @@ class Slice:
 
 @dataclass(frozen=True, eq=False)
 class DesignRows:
-    """The design matrix of a slice: its entries that are not 0.
+    """The design matrix of a slice, or of its part on one histogram: its entries that are not 0.
 
     place: the slice
+    number: of the period whose histogram its rows are on
     cells: the number of unknowns that its rows are on
     row, cell, value: of each entry
     """
 
     place: Slice
+    number: int
     cells: int
     row: Ints
     cell: Ints
@@ -132,13 +134,16 @@ class ReleaseMeasurements:
 
     @cached_property
     def variances(self) -> Floats:
-        """Of the values; never quite 0, for they are divided by."""
+        """Of the values; never quite 0, as weights are their inverses."""
         variances: Floats = np.concatenate([m.variances for m in self.messages])
         return variances.clip(_LEAST)
 
     @cached_property
     def places(self) -> tuple[Slice, ...]:
-        """All that was measured, in order. Raises Inconsistent where the values are not those."""
+        """All measurements, in order.
+
+        Raises Inconsistent where a message has another number of values than is declared.
+        """
         slices: list[Slice] = []
         end = 0
         for message in self.messages:
@@ -152,7 +157,7 @@ class ReleaseMeasurements:
         return tuple(slices)
 
     def _sizes(self, number: int) -> Iterator[tuple[int | None, int, int]]:
-        """b, own period and number of rows of everything in a message."""
+        """b, the release's own period and the number of rows of each slice in a message."""
         t = self.time(number)
         if self.window is not None:
             yield None, t, sum(size for _, size in self.window.demand(t))
@@ -168,18 +173,26 @@ class ReleaseMeasurements:
         for place in self.places:
             if place.b is None:
                 assert self.window is not None
-                design = self.window.design.matrix(place.time).tocoo()
-                cells, row, cell, value = design.shape[1], design.row, design.col, design.data
-            else:
-                placed = self.placed_counter(place.b)
-                assert placed is not None
-                own, cells = placed.rows(place.time), place.time - placed.start + 1
-                part = placed.counter.encode[
-                    own.start - placed.place : own.stop - placed.place, :cells
-                ]
-                row, cell = np.nonzero(part)
-                value = part[row, cell]
-            yield DesignRows(place, cells, row, cell, value.astype(float))
+                for t, matrix in self.window.design.matrix(place.time):
+                    part = matrix.tocoo()
+                    yield DesignRows(
+                        place,
+                        place.number + t - place.time,
+                        matrix.shape[1],
+                        part.row,
+                        part.col,
+                        part.data.astype(float),
+                    )
+                continue
+            placed = self.placed_counter(place.b)
+            assert placed is not None
+            own, cells = placed.rows(place.time), place.time - placed.start + 1
+            encoded = placed.counter.encode[
+                own.start - placed.first_row : own.stop - placed.first_row, :cells
+            ]
+            row, cell = np.nonzero(encoded)
+            value = encoded[row, cell].astype(float)
+            yield DesignRows(place, place.number, cells, row, cell, value)
 
 
 def _only(release_mechanism: AnyMechanism, kind: type[M]) -> M | None:

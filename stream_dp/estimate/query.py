@@ -1,4 +1,4 @@
-"""Queries in words, and what they mean: the one parser.
+"""The parser of queries in words.
 
 pattern 1 ? 1                        the last periods, oldest first; ? is any value, 0|1 either
 at-least 2 of last 3 poverty=1       in how many of the last periods
@@ -26,10 +26,11 @@ _MOST_MASK = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class WindowQuery:
-    """A predicate on the last `width` periods. mask: (q^width,) bool, by code in base q."""
+    """A predicate on the last `width` periods."""
 
     text: str
     width: int
+    # Whether it is true of each pattern, by code in base q: (q^width,).
     mask: NDArray[np.bool_]
 
     def over(self, bins: int) -> NDArray[np.bool_]:
@@ -39,7 +40,7 @@ class WindowQuery:
 
 @dataclass(frozen=True)
 class TotalQuery:
-    """The event in at least `least` periods so far."""
+    """Asks for the people with the event in at least `least` periods so far."""
 
     text: str
     least: int
@@ -75,10 +76,18 @@ def parse_query(text: str, attribute: str, values: tuple[int | str, ...]) -> Que
     match words:
         case ["total", "at-least", least] if _number(least):
             return TotalQuery(f"total at-least {int(least)}", int(least))
-        case ["at-least" | "consecutive" as form, need, "of", "last", width, what] if _number(
+        case ["at-least" | "consecutive" as form, need, "of", "last", width, event] if _number(
             need
         ) and _number(width):
-            return _times_of(text, form, int(need), int(width), what, attribute, values)
+            return _times_of(
+                text,
+                form,
+                need=int(need),
+                width=int(width),
+                event=event,
+                attribute=attribute,
+                values=values,
+            )
     raise UserError(
         f"query '{text}': not understood; write 'pattern 1 ? 1', 'at-least 2 of last 3 A=1', "
         "'consecutive 2 of last 3 A=1' or 'total at-least 3'"
@@ -92,13 +101,14 @@ def _number(word: str) -> bool:
 def _times_of(
     text: str,
     form: str,
+    *,
     need: int,
     width: int,
-    what: str,
+    event: str,
     attribute: str,
     values: tuple[int | str, ...],
 ) -> WindowQuery:
-    name, _, value = ("", "", what) if "&" in attribute else what.rpartition("=")
+    name, _, value = ("", "", event) if "&" in attribute else event.rpartition("=")
     if name and name != attribute:
         raise UserError(f"query '{text}': the release is of '{attribute}', not '{name}'")
     if not 1 <= need <= width:
@@ -120,11 +130,11 @@ def _pattern(text: str, words: list[str], values: tuple[int | str, ...]) -> Wind
 
 def _codes(text: str, word: str, values: tuple[int | str, ...]) -> list[int]:
     all_codes = []
-    for one in word.split("|"):
-        codes = matching_codes(one, values)
+    for value in word.split("|"):
+        codes = matching_codes(value, values)
         if not codes:
-            known = ", ".join(str(value) for value in values)
-            raise UserError(f"query '{text}': '{one}' is no value; the values are {known}")
+            known = ", ".join(map(str, values))
+            raise UserError(f"query '{text}': '{value}' is no value; the values are {known}")
         all_codes += codes
     return all_codes
 
@@ -137,7 +147,7 @@ def _all(text: str, q: int, width: int) -> NDArray[np.uint8]:
 
 
 def _run(hits: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Longest run in each row."""
+    """The longest run in each row."""
     longest = run = np.zeros(hits.shape[0], np.int64)
     for column in hits.T:
         run = (run + 1) * column

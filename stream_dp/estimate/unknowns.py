@@ -1,4 +1,4 @@
-"""What is unknown of the people of one stream, and what holds of it for certain.
+"""The unknown counts of the people of a stream, and the equalities between them.
 
 Unknowns are true counts: in every period of a window release the histogram of the last symbols,
 as wide as the widest release of the stream there (a narrower one measures its marginals); for every
@@ -60,17 +60,18 @@ class EntryUnknowns:
 
 @dataclass(frozen=True)
 class Unknowns:
-    """q symbols; absent, blank: the codes of 'absent', and of those of whom nothing is known.
+    """All unknowns of a stream."""
 
-    size: the declared number of people where the stream is of all of them; histograms: by period
-    number; entries: by event and first period, then by b.
-    """
-
+    # How many symbols there are.
     q: int
+    # The code of 'absent', and that of people of whom nothing is known.
     absent: int | None
     blank: int
+    # The declared number of people, where the stream is of all of them.
     size: int | None
+    # By period number.
     histograms: dict[int, HistogramUnknowns]
+    # By event and first period, then by b.
     entries: dict[Key, dict[int, EntryUnknowns]]
 
     @property
@@ -119,7 +120,7 @@ class Unknowns:
             shared = min(old.width, new.width - gap)
             if shared > 0 or (shared == 0 and self.size is None):
                 left_out = repeated(self.blank, shared, self.q) if self.size is None else None
-                yield self._agree(old, new, gap, shared, left_out)
+                yield self._agree(old, new, gap=gap, shared=shared, left_out=left_out)
             elif self.size is not None:
                 yield self._everybody(after)
 
@@ -127,11 +128,17 @@ class Unknowns:
         self,
         old: HistogramUnknowns,
         new: HistogramUnknowns,
+        *,
         gap: int,
         shared: int,
         left_out: int | None,
     ) -> Block:
-        """For every overlap of the shared symbols, but one: as many people before as after."""
+        """As many people before as after, for every overlap but `left_out`.
+
+        gap: periods between the two histograms.
+        shared: how many symbols both see.
+        left_out: the overlap for which it need not be true.
+        """
         rows, columns, values = [], [], []
         for histogram, newest, sign in ((old, 0, 1.0), (new, gap, -1.0)):
             codes = np.arange(self.q**histogram.width)
@@ -155,21 +162,23 @@ class Unknowns:
         return np.zeros_like(columns), columns, np.ones(len(columns)), np.array([float(self.size)])
 
     def _sums(self) -> Iterator[Block]:
-        """What the totals of an event and the patterns of the same people have in common."""
+        """The equalities between the totals of an event and the patterns of the same people."""
         for (events, first), own in self.entries.items():
             for number in range(first, max(e.first + e.length for e in own.values())):
                 past = number - first + 1
                 here = [own[b] for b in range(1, past + 1) if b in own]
                 if len(here) == past and all(number < e.first + e.length for e in here):
                     yield from self._happened(events, number, here)
-                    for b, one in enumerate(here, 1):
-                        yield from self._reached(events, first, number, b, one)
+                    for b, entries in enumerate(here, 1):
+                        yield from self._reached(entries, (events, first), number=number, b=b)
                 if 0 in own and number < first + own[0].length:
                     yield from self._entered(first, number, own[0])
 
     def _sight(self, start: int, number: int) -> tuple[int, NDArray[np.uint8]] | None:
-        """The first histogram that sees the periods start..number: its own, and its patterns'
-        symbols there, (q^width, periods)."""
+        """The period of the first histogram that sees the periods start..number.
+
+        With it come its patterns' symbols there, (q^width, periods). None if no histogram does.
+        """
         for at in sorted(self.histograms):
             width = self.histograms[at].width
             if at >= number and at - width < start:
@@ -178,7 +187,7 @@ class Unknowns:
         return None
 
     def _known(self, at: int, number: int, events: tuple[int, ...]) -> bool:
-        """Do patterns at one period tell who had the event at another?"""
+        """Whether the patterns at a period say who had the event at another."""
         return at == number or self.size is not None or self.blank not in events
 
     def _happened(
@@ -189,9 +198,9 @@ class Unknowns:
             rises = np.array([e.start + number - e.first for e in own])
             yield self._equal(rises, sight[0], np.isin(sight[1][:, 0], events))
 
-    def _reached(
-        self, events: tuple[int, ...], first: int, number: int, b: int, own: EntryUnknowns
-    ) -> Iterator[Block]:
+    def _reached(self, own: EntryUnknowns, key: Key, *, number: int, b: int) -> Iterator[Block]:
+        """S_b is the people of patterns with at least b events since the first period."""
+        events, first = key
         sight = self._sight(first, number)
         if (
             sight is not None
@@ -217,7 +226,7 @@ class Unknowns:
         return own.start + np.arange(own.until(number))
 
     def _equal(self, people: Ints, at: int, who: NDArray[np.bool_]) -> Block:
-        """The people of some entries are those of some patterns at a period."""
+        """As many people are in some entries as in some patterns at a period."""
         patterns = self.histograms[at].start + np.flatnonzero(who)
         columns = np.concatenate([people, patterns])
         values = np.where(np.arange(columns.shape[0]) < people.shape[0], 1.0, -1.0)
@@ -225,5 +234,5 @@ class Unknowns:
 
 
 def repeated(code: int, times: int, q: int) -> int:
-    """The pattern that is one symbol, `times` over."""
+    """The code of the pattern that repeats a symbol."""
     return sum(code * q**place for place in range(times))

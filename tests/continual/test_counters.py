@@ -56,8 +56,8 @@ def test_every_prefix_sum_is_whole_numbers_of_people_without_noise(name):
     rng = np.random.default_rng(3)
     for n in (1, 7, 60):
         counter, stream = COUNTERS[name](n), rng.integers(0, 10**6, n)
-        found = counter.decode @ (counter.encode @ stream) / counter.scale
-        assert np.abs(found - stream.cumsum()).max() < 1e-5
+        decoded = counter.decode @ (counter.encode @ stream) / counter.scale
+        assert np.abs(decoded - stream.cumsum()).max() < 1e-5
 
 
 @given(st.integers(1, 200))
@@ -73,7 +73,7 @@ def test_estimation_from_below_is_least_squares_of_all_complete_nodes(n):
     """Its variance is sum over the digits of 2^h / (2^(h+1) - 1), which no estimate beats."""
     counter = honaker(n)
     digits = [[h for h in range(8) if i >> h & 1] for i in range(1, n + 1)]
-    expected = [sum((1 << h) / ((2 << h) - 1) for h in held) for held in digits]
+    expected = [sum((1 << h) / ((2 << h) - 1) for h in heights) for heights in digits]
     assert counter.gains == pytest.approx(expected, rel=1e-12)
     known = counter.encode.astype(float)
     best = np.ones(n) @ np.linalg.pinv(known.T @ known) @ np.ones(n)
@@ -153,8 +153,8 @@ def test_the_lower_bound_holds_for_any_weights_of_rows_and_columns():
 
 
 def test_the_lower_bound_does_not_fall_where_its_computation_changes():
-    found = [lower_bound(n) for n in (MOST_GAMMA2 - 1, MOST_GAMMA2, MOST_GAMMA2 + 1, 150)]
-    assert found == sorted(found)
+    bounds = [lower_bound(n) for n in (MOST_GAMMA2 - 1, MOST_GAMMA2, MOST_GAMMA2 + 1, 150)]
+    assert bounds == sorted(bounds)
     with pytest.raises(ValueError, match="at most 128"):
         gamma2(MOST_GAMMA2 + 1)
 

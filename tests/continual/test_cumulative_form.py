@@ -20,15 +20,17 @@ RELATIONS = ["add_remove", "replace_one", "replace_in_place"]
 NAMES = list(COUNTERS)
 
 
-def made(horizon, relation="add_remove", rows=5, share=Fraction(0), **more):
-    return Cumulative(horizon, RHO, relation, rows, share, **more)
+def cumulative(horizon, relation="add_remove", rows=5, share=Fraction(0), **more):
+    return Cumulative(
+        horizon=horizon, rho=RHO, neighbours=relation, rows=rows, size_share=share, **more
+    )
 
 
 def histories(mechanism):
     """Everything that one person's periods may say: with absences, these come first."""
-    for held in product((0, 1), repeat=mechanism.horizon):
+    for history in product((0, 1), repeat=mechanism.horizon):
         for gone in range(mechanism.horizon + 1) if mechanism.present else [0]:
-            yield np.array([[2] * gone + list(held[gone:])])
+            yield np.array([[2] * gone + list(history[gone:])])
 
 
 def measured(mechanism, symbols):
@@ -66,7 +68,7 @@ def exact_costs(mechanism, relation):
 @pytest.mark.parametrize("name", NAMES)
 def test_charges_are_the_exact_worst_cost_of_every_prefix(name, relation, present):
     for horizon in (1, 2, 3, 4) if present else (1, 4, 5):
-        mechanism = made(horizon, relation, counter=name, present=present)
+        mechanism = cumulative(horizon, relation, counter=name, present=present)
         assert exact_costs(mechanism, relation) == list(accumulate(mechanism.charges))
         if name == "unbounded":
             assert sum(mechanism.charges) < RHO
@@ -77,10 +79,10 @@ def test_charges_are_the_exact_worst_cost_of_every_prefix(name, relation, presen
 @pytest.mark.parametrize("share", [Fraction(1, 10), Fraction(2, 3)])
 @pytest.mark.parametrize("name", ["tree", "gamma2", "unbounded"])
 def test_charges_are_exact_where_people_have_a_share(name, share):
-    sized = made(4, rows=None, share=share, counter=name)
+    sized = cumulative(4, rows=None, share=share, counter=name)
     assert exact_costs(sized, "add_remove") == list(accumulate(sized.charges))
     assert 1 / (2 * sized.design.size_variance) == RHO * share
-    entering = made(4, share=share, counter=name, present=True)
+    entering = cumulative(4, share=share, counter=name, present=True)
     assert exact_costs(entering, "add_remove") == list(accumulate(entering.charges))
     if name != "unbounded":
         assert sum(sized.charges) == sum(entering.charges) == RHO
@@ -92,19 +94,19 @@ def test_charges_are_exact_where_people_have_a_share(name, share):
 @pytest.mark.parametrize("name", NAMES)
 def test_one_who_moves_between_strata_is_paid_for(name):
     """As a replacement in one, and as a removal here and an addition there."""
-    mechanism = made(4, "replace_one", counter=name, moves=True)
+    mechanism = cumulative(4, "replace_one", counter=name, moves=True)
     pairs, one = exact_costs(mechanism, "replace_one"), exact_costs(mechanism, "add_remove")
     worst = [max(pair, 2 * single) for pair, single in zip(pairs, one, strict=True)]
     assert worst == list(accumulate(mechanism.charges))
     assert worst[-1] <= RHO
-    sized = made(4, "replace_one", None, Fraction(1, 10), counter=name, moves=True)
+    sized = cumulative(4, "replace_one", None, Fraction(1, 10), counter=name, moves=True)
     one = exact_costs(sized, "add_remove")
     assert [2 * single for single in one][-1] <= sum(sized.charges) <= RHO
 
 
 def test_noise_for_another_relation_does_not_do():
     for name in NAMES[:-1]:
-        mechanism = made(4, "add_remove", counter=name)
+        mechanism = cumulative(4, "add_remove", counter=name)
         assert RHO < exact_costs(mechanism, "replace_one")[-1] < 2 * RHO
 
 
@@ -112,8 +114,8 @@ def test_noise_for_another_relation_does_not_do():
 @given(st.integers(1, 12), st.integers(1, 20), st.sampled_from(RELATIONS), st.booleans())
 def test_without_a_horizon_nothing_depends_on_what_is_to_come(horizon, more, relation, present):
     """Noise, what is measured and what is charged are those of every longer run."""
-    short = made(horizon, relation, counter="unbounded", present=present)
-    long = made(horizon + more, relation, counter="unbounded", present=present)
+    short = cumulative(horizon, relation, counter="unbounded", present=present)
+    long = cumulative(horizon + more, relation, counter="unbounded", present=present)
     assert short.charges == long.charges[:horizon]
     assert sum(long.charges) <= RHO
     rng = np.random.default_rng(horizon)
@@ -133,16 +135,16 @@ def test_without_a_horizon_nothing_depends_on_what_is_to_come(horizon, more, rel
 
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_without_a_horizon_the_cost_stays_below_rho_however_long(relation):
-    totals = [sum(made(t, relation, counter="unbounded").charges) for t in (1, 12, 30, 60)]
+    totals = [sum(cumulative(t, relation, counter="unbounded").charges) for t in (1, 12, 30, 60)]
     assert totals == sorted(totals)
     assert totals[-1] < RHO
-    share = made(40, relation, share=Fraction(1, 5), counter="unbounded", present=True)
+    share = cumulative(40, relation, share=Fraction(1, 5), counter="unbounded", present=True)
     assert sum(share.charges) < RHO
 
 
 def test_without_a_horizon_costs_grow_on_by_a_bound():
     """Where the exact cost takes too long, the charges stay those of longer runs, and below rho."""
-    short, long = (made(MOST_PREFIXES + n, counter="unbounded") for n in (0, 300))
+    short, long = (cumulative(MOST_PREFIXES + n, counter="unbounded") for n in (0, 300))
     assert long.charges[:MOST_PREFIXES] == short.charges
     assert min(long.charges) > 0
     assert sum(long.charges) < RHO
@@ -161,7 +163,7 @@ def test_without_a_horizon_costs_grow_on_by_a_bound():
 )
 def test_errors_in_theory_at_T_12(relation, counter, rmse, worst, ratio):
     """In units of 1 / sqrt(2 rho); the noise is large, so that it is nearly Gaussian."""
-    mechanism = made(12, relation, counter=counter)
+    mechanism = cumulative(12, relation, counter=counter)
     unit = float(2 * RHO) ** 0.5
     cells = [mechanism.design.variance(b, t) for t in range(1, 13) for b in range(1, t + 1)]
     assert mechanism.design.rmse * unit == pytest.approx(rmse, abs=2e-3)
@@ -174,40 +176,45 @@ def test_errors_in_theory_at_T_12(relation, counter, rmse, worst, ratio):
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 @pytest.mark.parametrize("horizon", [1, 2, 12, 40])
 def test_the_best_has_the_smallest_worst_cell(horizon, relation):
-    best = Cumulative.best(horizon, RHO, relation, 100)
+    best = Cumulative.best(horizon=horizon, rho=RHO, neighbours=relation, rows=100)
     for name in NAMES:
-        other = made(horizon, relation, 100, counter=name)
+        other = cumulative(horizon, relation, 100, counter=name)
         assert best.worst_variance <= other.worst_variance
         assert other.design.lower_bound_ratio >= 1 - 1e-9
-    asked = Cumulative.best(horizon, RHO, relation, 100, counter="honaker", moves=True)
+    asked = Cumulative.best(
+        horizon=horizon, rho=RHO, neighbours=relation, rows=100, counter="honaker", moves=True
+    )
     assert (asked.counter, asked.moves) == ("honaker", True)
 
 
 def test_long_horizons_get_the_normalised_root():
-    best = Cumulative.best(MOST_GAMMA2 + 2, RHO, "add_remove", 100)
+    best = Cumulative.best(horizon=MOST_GAMMA2 + 2, rho=RHO, neighbours="add_remove", rows=100)
     assert best.counter == "normalised"
     assert sum(best.charges) == RHO
 
 
 def test_what_cannot_be_is_refused():
     with pytest.raises(UserError, match="for up to 128 periods, not 129"):
-        made(MOST_GAMMA2 + 1, counter="gamma2")
+        cumulative(MOST_GAMMA2 + 1, counter="gamma2")
     with pytest.raises(UserError, match="rows: where people come and go"):
-        made(4, rows=None, share=Fraction(1, 10), present=True)
+        cumulative(4, rows=None, share=Fraction(1, 10), present=True)
     with pytest.raises(ValueError, match="nobody measured"):
-        made(4).design.variance(0, 1)
+        cumulative(4).design.variance(0, 1)
 
 
 def test_titles_say_which_counter():
-    titles = {made(3, counter=name).title for name in NAMES}
+    titles = {cumulative(3, counter=name).title for name in NAMES}
     assert len(titles) == len(NAMES)
-    assert made(3).title == "cumulative, binary tree counters (Bun et al. 2024, Algorithms 2 and 3)"
-    assert made(3, present=True).title.endswith("with people who enter")
+    assert (
+        cumulative(3).title
+        == "cumulative, binary tree counters (Bun et al. 2024, Algorithms 2 and 3)"
+    )
+    assert cumulative(3, present=True).title.endswith("with people who enter")
 
 
 @pytest.mark.slow
 def test_the_longest_horizon_can_be_planned():
     for relation in ("add_remove", "replace_one"):
-        mechanism = Cumulative.best(500, RHO, relation, 100)
+        mechanism = Cumulative.best(horizon=500, rho=RHO, neighbours=relation, rows=100)
         assert sum(mechanism.charges) == RHO
         assert mechanism.design.lower_bound_ratio < 1.5

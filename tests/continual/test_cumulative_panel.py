@@ -28,10 +28,17 @@ def runs(draw):
     counter = draw(st.sampled_from(list(COUNTERS)))
     rng = np.random.default_rng(draw(st.integers(0, 10**9)))
     if draw(st.booleans()):
-        mechanism = Cumulative(horizon, Fraction(1), "replace_one", people, counter=counter)
+        mechanism = Cumulative(
+            horizon=horizon, rho=Fraction(1), neighbours="replace_one", rows=people, counter=counter
+        )
     else:
         mechanism = Cumulative(
-            horizon, Fraction(1), "add_remove", None, Fraction(1, 10), counter=counter
+            horizon=horizon,
+            rho=Fraction(1),
+            neighbours="add_remove",
+            rows=None,
+            size_share=Fraction(1, 10),
+            counter=counter,
         )
     low = draw(st.sampled_from([0, -5, -(10**9)]))
     high = draw(st.sampled_from([0, 9, 10**9]))
@@ -75,15 +82,19 @@ def test_estimates_are_the_true_sums_and_the_decoded_noise(run):
             nodes = [draws[s - 1].noise[b] for s in range(b + 1, t + 1)]
             rows = np.concatenate(nodes)
             noise.append(counter.decode[t - b - 1, : rows.size] @ rows / counter.scale)
-        truth, told, measured = at_least(events, t)[1 : t + 1], step.estimates, step.measurements
+        truth, estimates, measured = (
+            at_least(events, t)[1 : t + 1],
+            step.estimates,
+            step.measurements,
+        )
         size = max((np.abs(one).max() for d in draws for one in d.noise), default=1)
-        assert np.abs(told.values[:t] - truth - np.array(noise)).max() <= 1e-10 * (size + 1e3)
-        assert told.queries[:t] == tuple(f"total at-least {b}" for b in range(1, t + 1))
+        assert np.abs(estimates.values[:t] - truth - np.array(noise)).max() <= 1e-10 * (size + 1e3)
+        assert estimates.queries[:t] == tuple(f"total at-least {b}" for b in range(1, t + 1))
         assert len(measured.queries) == len(set(measured.queries)) == measured.values.size
         people = t == 1 and mechanism.rows is None
-        assert ("people" in told.queries) == ("people" in measured.queries) == people
+        assert ("people" in estimates.queries) == ("people" in measured.queries) == people
         for b in range(1, t + 1):
-            assert told.errors[b - 1] == pytest.approx(mechanism.design.variance(b, t) ** 0.5)
+            assert estimates.errors[b - 1] == pytest.approx(mechanism.design.variance(b, t) ** 0.5)
             if mechanism.counter == "tree":
                 place = measured.queries.index(f"counter {b} node {t}")
                 assert measured.variances[place] == mechanism.design.variances[b - 1]
@@ -97,7 +108,9 @@ def test_estimates_are_the_true_sums_and_the_decoded_noise(run):
 def test_without_noise_the_panel_has_the_true_sums(horizon, seed, counter):
     rng = np.random.default_rng(seed)
     events = rng.integers(0, 2, (30, horizon))
-    mechanism = Cumulative(horizon, Fraction(1), "replace_in_place", 30, counter=counter)
+    mechanism = Cumulative(
+        horizon=horizon, rho=Fraction(1), neighbours="replace_in_place", rows=30, counter=counter
+    )
     draws = [hand_made(mechanism.demand(t), rng, 0, 0) for t in range(1, horizon + 1)]
     for t, state, step, _ in released(mechanism, events, draws):
         assert np.array_equal(state.sums, at_least(events, t))
@@ -144,13 +157,15 @@ def test_the_event_goes_to_every_row_of_the_right_total_equally_often():
 
 
 def test_noise_that_leaves_no_row_and_one_period_alone():
-    mechanism = Cumulative(4, Fraction(1), "add_remove", None, Fraction(1, 2))
+    mechanism = Cumulative(
+        horizon=4, rho=Fraction(1), neighbours="add_remove", rows=None, size_share=Fraction(1, 2)
+    )
     rng = np.random.default_rng(1)
     draws = [hand_made(mechanism.demand(t), rng, -(10**9), -(10**6)) for t in range(1, 5)]
     for t, state, _, panel in released(mechanism, np.ones((5, 4), int), draws):
         assert panel.symbols.shape == (0, t)
         assert not state.sums.any()
-    alone = Cumulative(1, Fraction(1, 2), "replace_one", 3)
+    alone = Cumulative(horizon=1, rho=Fraction(1, 2), neighbours="replace_one", rows=3)
     assert alone.design.variances == (1,)
     draw = Draw((np.array([0]),), rng)
     (_, state, _, panel), *rest = released(alone, np.array([[1], [0], [1]]), [draw])
@@ -160,16 +175,18 @@ def test_noise_that_leaves_no_row_and_one_period_alone():
 
 
 def test_the_demand_is_one_node_for_each_counter_that_has_begun():
-    mechanism = Cumulative(4, Fraction(1), "add_remove", None, Fraction(1, 2))
+    mechanism = Cumulative(
+        horizon=4, rho=Fraction(1), neighbours="add_remove", rows=None, size_share=Fraction(1, 2)
+    )
     assert [len(mechanism.demand(t)) for t in range(1, 5)] == [2, 2, 3, 4]
     assert mechanism.demand(1)[-1] == (mechanism.design.size_variance, 1)
     assert mechanism.demand(4) == tuple((v, 1) for v in mechanism.design.variances)
-    declared = Cumulative(4, Fraction(1), "add_remove", 100)
+    declared = Cumulative(horizon=4, rho=Fraction(1), neighbours="add_remove", rows=100)
     assert [len(declared.demand(t)) for t in range(1, 5)] == [1, 2, 3, 4]
 
 
 def test_the_error_bound_is_a_union_over_all_cells():
-    mechanism = Cumulative(12, Fraction(1, 200), "replace_one", 100)
+    mechanism = Cumulative(horizon=12, rho=Fraction(1, 200), neighbours="replace_one", rows=100)
     cells = len([*accumulate(range(1, 13))]) * 13 // 2
     assert cells == 78
     worst = max(mechanism.design.variance(b, t) for t in range(1, 13) for b in range(1, t + 1))

@@ -58,12 +58,19 @@ def exact_costs(mechanism, relation, q):
 
 
 def window(q, width, horizon, relation):
-    return FixedWindow(tuple(range(q)), width, horizon, RHO, relation)
+    return FixedWindow(
+        values=tuple(range(q)),
+        width=width,
+        horizon=horizon,
+        rho=RHO,
+        neighbours=relation,
+        strategy="histogram",
+    )
 
 
 def cumulative(horizon, relation, share=Fraction(0)):
     rows = None if share else 5
-    return Cumulative(horizon, RHO, relation, rows, share)
+    return Cumulative(horizon=horizon, rho=RHO, neighbours=relation, rows=rows, size_share=share)
 
 
 WINDOWS = [(2, 1, 1), (2, 1, 3), (2, 2, 4), (2, 3, 5), (2, 4, 4), (3, 1, 2), (3, 2, 3), (4, 2, 2)]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit.walks import when_present
 
 from stream_dp.continual import Cumulative, FixedWindow, Joint
 from stream_dp.errors import Inconsistent
@@ -14,20 +15,23 @@ from stream_dp.panel import Panel, window_codes
 from stream_dp.privacy.noise import SeededNoise
 
 
-def counts_of(made, truth, t, absent=None):
+def counts_of(joint, truth, t, absent=None):
     """The histogram of the last k symbols (all zeros before), then rises and entries."""
-    k, q, horizon = made.window.width, made.window.q, made.horizon
-    found = np.zeros(q**k, np.int64)
+    k, q, horizon = joint.window.width, joint.window.q, joint.horizon
+    histogram = np.zeros(q**k, np.int64)
     if t >= k:
-        found = np.bincount(window_codes(truth[:, t - k : t], q), minlength=q**k)
-    event = np.isin(truth[:, :t], made.events)
+        histogram = np.bincount(window_codes(truth[:, t - k : t], q), minlength=q**k)
+    event = np.isin(truth[:, :t], joint.events)
     reached = event.sum(axis=1)[event[:, -1]]
     rises = np.bincount(reached, minlength=horizon + 1)[1:]
     here = np.ones(truth.shape[0], bool) if absent is None else truth[:, t - 1] != absent
     before = np.zeros(truth.shape[0], bool)
     if t > 1:
         before = np.ones_like(before) if absent is None else (truth[:, : t - 1] != absent).any(1)
-    return np.concatenate([found, rises, [int((here & ~before).sum())]])
+    known = [histogram]
+    if joint.window.counts_size > joint.window.bins:
+        known.append(when_present(truth, t, joint.window.width, absent))
+    return np.concatenate([*known, rises, [int((here & ~before).sum())]])
 
 
 @st.composite
@@ -42,70 +46,79 @@ def runs(draw):
     rows = n if relation == "replace_one" else (n + 20 if open_ else None)
     absent = q - 1 if open_ else None
     window = FixedWindow.best(
-        values, k, horizon, rho, relation, rows=rows, absent=absent, padded=False
+        values=values,
+        width=k,
+        horizon=horizon,
+        rho=rho,
+        neighbours=relation,
+        rows=rows,
+        absent=absent,
+        padded=False,
     )
-    totals = Cumulative.best(horizon, rho, relation, rows, counter="tree")
+    totals = Cumulative.best(
+        horizon=horizon, rho=rho, neighbours=relation, rows=rows, counter="tree"
+    )
     events = (1,) if q == 2 or open_ else (1, 2)
     seed = draw(st.integers(0, 2**32))
     truth = np.random.default_rng(seed).integers(0, q, (n, horizon)).astype(np.uint8)
     return Joint(window, totals, events), truth, absent, seed
 
 
-def walked(made, truth, absent, seed):
-    """Every step with its state, the counts and the noise it was made of."""
-    source, state = SeededNoise(seed), made.init()
-    for t in range(1, made.horizon + 1):
-        counts, draw = counts_of(made, truth, t, absent), source.draw(made.demand(t))
-        state, step = made.step(state, counts, draw)
+def walked(joint, truth, absent, seed):
+    """Every step with its state, counts and noise."""
+    source, state = SeededNoise(seed), joint.init()
+    for t in range(1, joint.horizon + 1):
+        counts, draw = counts_of(joint, truth, t, absent), source.draw(joint.demand(t))
+        state, step = joint.step(state, counts, draw)
         yield t, state, step, counts, draw
 
 
 @given(runs())
 @settings(max_examples=80, deadline=None)
 def test_panels_grow_by_columns_and_states_follow_them(run):
-    made, truth, absent, seed = run
+    joint, truth, absent, seed = run
     panel = None
-    for t, state, step, _, _ in walked(made, truth, absent, seed):
-        if t < made.window.width:
+    for t, state, step, _, _ in walked(joint, truth, absent, seed):
+        if t < joint.window.width:
             assert step is None
             continue
         labels = [str(i) for i in range(1, t + 1)]
         if panel is None:
             assert step.columns.shape[1] == t
-            panel = Panel(step.columns, tuple(labels), made.values)
+            panel = Panel(step.columns, tuple(labels), joint.values)
         else:
             panel = panel.extended(step.columns, labels[-1:])
-        if made.window.rows is not None:
-            assert panel.rows == made.window.rows
-        assert panel.symbols.max(initial=0) < made.window.q
-        happened = np.isin(panel.symbols, made.events).sum(axis=1)
+        if joint.window.rows is not None:
+            assert panel.rows == joint.window.rows
+        assert panel.symbols.max(initial=0) < joint.window.q
+        happened = np.isin(panel.symbols, joint.events).sum(axis=1)
         assert np.array_equal(state.totals.totals, happened)
-        held = np.bincount(happened, minlength=made.horizon + 1)[::-1].cumsum()[::-1]
-        assert np.array_equal(state.totals.sums, held)
-        back = made.load(made.dump(state), panel)
+        sums = np.bincount(happened, minlength=joint.horizon + 1)[::-1].cumsum()[::-1]
+        assert np.array_equal(state.totals.sums, sums)
+        back = joint.load(joint.dump(state), panel)
         assert np.array_equal(back.windows.tails, state.windows.tails)
         assert np.array_equal(back.totals.totals, state.totals.totals)
-        assert made.dump(back) == made.dump(state)
+        assert joint.dump(back) == joint.dump(state)
 
 
 @given(runs())
 @settings(max_examples=60, deadline=None)
 def test_what_is_published_is_what_both_mechanisms_measured_alone(run):
     """The same noise through each alone gives the same numbers, and every one comes out once."""
-    made, truth, absent, seed = run
-    windows, totals, past = made.window.init(), made.totals.init(), []
-    for t, _, step, counts, draw in walked(made, truth, absent, seed):
-        own, bins = len(made.window.demand(t)), made.window.bins
-        windows, window = made.window.observe(windows, counts[:bins], draw.noise[:own])
+    joint, truth, absent, seed = run
+    windows, totals, past = joint.window.init(), joint.totals.init(), []
+    for t, _, step, counts, draw in walked(joint, truth, absent, seed):
+        own, bins = len(joint.window.demand(t)), joint.window.counts_size
+        windows, window = joint.window.observe(windows, counts[:bins], draw.noise[:own])
         past.append(counts[bins:])
         if step is None:
-            assert made.demand(t) == ()
+            assert joint.demand(t) == ()
             continue
         noise, seen = list(draw.noise[own:]), []
         for one in past:
-            size = len(made.totals.demand(totals.period + 1))
-            totals, sums = made.totals.observe(totals, one, noise[:size])
-            seen.append(made.totals.measured(totals, totals.period))
+            size = len(joint.totals.demand(totals.period + 1))
+            totals, sums = joint.totals.observe(totals, one, noise[:size])
+            seen.append(joint.totals.measured(totals, totals.period))
             noise = noise[size:]
         assert noise == []
         past, expected = [], [window.measured, *seen]
@@ -120,35 +133,41 @@ def test_what_is_published_is_what_both_mechanisms_measured_alone(run):
 @settings(max_examples=30, deadline=None)
 def test_with_hardly_any_noise_both_classes_are_followed(run):
     """Targets of true counts can be met by the panel only if its past can: from k on, nearly."""
-    made, truth, absent, seed = run
+    joint, truth, absent, seed = run
     quiet = Fraction(10**9)
-    window = replace(made.window, rho=quiet)
-    totals = replace(made.totals, rho=quiet)
-    if made.window.width > 1:
+    window = replace(joint.window, rho=quiet)
+    totals = replace(joint.totals, rho=quiet)
+    if joint.window.width > 1:
         return  # wider panels do not keep who had what, so totals and patterns may disagree
-    quietly = Joint(window, totals, made.events)
+    quietly = Joint(window, totals, joint.events)
     for t, state, step, counts, _ in walked(quietly, truth, absent, seed):
         if t == 1:
-            found = np.bincount(step.columns[:, 0], minlength=made.window.bins)
-            measured = made.window.measured
-            assert np.abs(found[measured] - counts[: made.window.bins][measured]).max() <= 1
-            assert abs(int(state.totals.sums[1]) - int(counts[made.window.bins])) <= 1
+            histogram = np.bincount(step.columns[:, 0], minlength=joint.window.bins)
+            measured = joint.window.measured
+            assert np.abs(histogram[measured] - counts[: joint.window.bins][measured]).max() <= 1
+            assert abs(int(state.totals.sums[1]) - int(counts[joint.window.counts_size])) <= 1
 
 
 def test_costs_are_the_two_together():
-    window = FixedWindow.best((0, 1), 3, 12, Fraction(1, 400), "replace_one", rows=100)
-    totals = Cumulative.best(12, Fraction(1, 400), "replace_one", 100)
-    made = Joint(window, totals, (1,))
-    assert sum(made.charges) == made.rho == Fraction(1, 200)
+    window = FixedWindow.best(
+        values=(0, 1), width=3, horizon=12, rho=Fraction(1, 400), neighbours="replace_one", rows=100
+    )
+    totals = Cumulative.best(horizon=12, rho=Fraction(1, 400), neighbours="replace_one", rows=100)
+    joint = Joint(window, totals, (1,))
+    assert sum(joint.charges) == joint.rho == Fraction(1, 200)
     # Nothing is drawn before it is published: the sums of the first periods come with the third.
-    assert made.charges[:2] == (0, 0)
-    assert made.charges[2] == window.charges[2] + sum(totals.charges[:3])
+    assert joint.charges[:2] == (0, 0)
+    assert joint.charges[2] == window.charges[2] + sum(totals.charges[:3])
 
 
 def test_damaged_bytes_are_refused():
-    window = FixedWindow.best((0, 1), 2, 4, Fraction(1), "replace_one", rows=10)
-    made = Joint(window, Cumulative.best(4, Fraction(1), "replace_one", 10), (1,))
-    data = made.dump(made.init())
+    window = FixedWindow.best(
+        values=(0, 1), width=2, horizon=4, rho=Fraction(1), neighbours="replace_one", rows=10
+    )
+    joint = Joint(
+        window, Cumulative.best(horizon=4, rho=Fraction(1), neighbours="replace_one", rows=10), (1,)
+    )
+    data = joint.dump(joint.init())
     for broken in (data[:4], data[:-3], b"", b"\xff" * 20):
         with pytest.raises(Inconsistent):
-            made.load(broken, None)
+            joint.load(broken, None)

@@ -34,8 +34,15 @@ def runs(draw):
     rng = np.random.default_rng(draw(st.integers(0, 10**9)))
     share = draw(st.sampled_from([Fraction(0), Fraction(1, 5)]))
     relation = draw(st.sampled_from(["add_remove", "replace_one"]))
-    mechanism = Cumulative(horizon, Fraction(1), relation, rows, share,
-                           counter=draw(st.sampled_from(list(COUNTERS))), present=True)  # fmt: skip
+    mechanism = Cumulative(
+        horizon=horizon,
+        rho=Fraction(1),
+        neighbours=relation,
+        rows=rows,
+        size_share=share,
+        counter=draw(st.sampled_from(list(COUNTERS))),
+        present=True,
+    )
     high = draw(st.sampled_from([0, 9, 10**9]))
     low = draw(st.sampled_from([0, -5, -(10**9)]))
     draws = [hand_made(mechanism.demand(t), rng, low, high) for t in range(1, horizon + 1)]
@@ -67,7 +74,14 @@ def test_without_noise_the_panel_has_the_true_sums(horizon, seed, counter, room)
     rng = np.random.default_rng(seed)
     symbols = comers(rng, 30, horizon)
     cap = 50 if room else 30
-    mechanism = Cumulative(horizon, Fraction(1), "add_remove", cap, counter=counter, present=True)
+    mechanism = Cumulative(
+        horizon=horizon,
+        rho=Fraction(1),
+        neighbours="add_remove",
+        rows=cap,
+        counter=counter,
+        present=True,
+    )
     draws = [hand_made(mechanism.demand(t), rng, 0, 0) for t in range(1, horizon + 1)]
     for t, state, step, _ in released(mechanism, symbols, draws):
         assert np.array_equal(state.sums, sums_of(symbols, t, horizon))
@@ -76,7 +90,9 @@ def test_without_noise_the_panel_has_the_true_sums(horizon, seed, counter, room)
 
 
 def test_every_row_enters_and_has_the_event_equally_often():
-    mechanism = Cumulative(1, Fraction(1), "add_remove", 4, present=True)
+    mechanism = Cumulative(
+        horizon=1, rho=Fraction(1), neighbours="add_remove", rows=4, present=True
+    )
     noise = [np.zeros(size, np.int64) for _, size in mechanism.demand(1)]
     coins, draws = np.random.default_rng(4), 3000
     state, counts = mechanism.init(), np.array([1, 2])
@@ -88,10 +104,12 @@ def test_every_row_enters_and_has_the_event_equally_often():
         seen[column] = seen.get(column, 0) + 1
     assert all(sorted(column) == [0, 1, 2, 2] for column in seen)
     assert len(seen) == 12
-    found = np.array(list(seen.values()))
-    assert chi2.sf(((found - draws / 12) ** 2 / (draws / 12)).sum(), 11) > 1e-4
+    frequencies = np.array(list(seen.values()))
+    assert chi2.sf(((frequencies - draws / 12) ** 2 / (draws / 12)).sum(), 11) > 1e-4
 
 
 def test_the_panel_names_its_symbols():
-    assert Cumulative(3, Fraction(1), "add_remove", 9, present=True).values == (0, 1, "absent")
-    assert Cumulative(3, Fraction(1), "add_remove", 9).values == (0, 1)
+    assert Cumulative(
+        horizon=3, rho=Fraction(1), neighbours="add_remove", rows=9, present=True
+    ).values == (0, 1, "absent")
+    assert Cumulative(horizon=3, rho=Fraction(1), neighbours="add_remove", rows=9).values == (0, 1)

@@ -81,18 +81,18 @@ def brute_force(counters, weights, single, end, entry=None):
     horizon = len(counters)
 
     def answers(arrival, path):
-        found = []
+        rows = []
         for b, counter in enumerate(counters, 1):
             x = np.zeros(horizon - b + 1, np.int64)
             if len(path) >= b:
                 x[path[b - 1] - b] = 1
-            found.append((counter.encode @ x)[: counter.rows(max(0, end - b + 1))])
+            rows.append((counter.encode @ x)[: counter.rows(max(0, end - b + 1))])
         if entry:
             x = np.zeros(horizon, np.int64)
             if arrival is not None:
                 x[arrival - 1] = 1
-            found.append((entry[0].encode @ x)[: entry[0].rows(end)])
-        return found
+            rows.append((entry[0].encode @ x)[: entry[0].rows(end)])
+        return rows
 
     nobody = answers(None, [])
     people = [nobody]
@@ -100,9 +100,9 @@ def brute_force(counters, weights, single, end, entry=None):
         last = path[0] if path else horizon
         arrivals = range(1, last + 1) if entry else [None]
         people += [answers(arrival, path) for arrival in arrivals]
-    every = [*weights, *([entry[1]] if entry else [])]
+    all_weights = [*weights, *([entry[1]] if entry else [])]
     return max(
-        sum(w * int(((x - y) ** 2).sum()) for w, x, y in zip(every, here, there, strict=True))
+        sum(w * int(((x - y) ** 2).sum()) for w, x, y in zip(all_weights, here, there, strict=True))
         for here in people
         for there in ([nobody] if single else people)
     )
@@ -123,10 +123,10 @@ def test_path_costs_are_those_of_all_pairs_of_paths(horizon, seed, name, entered
     ends = range(1, horizon + 1)
     for relation in ("add_remove", "replace_one", "replace_in_place"):
         single = relation == "add_remove"
-        found = path_costs(counters, weights, relation, prefixes=True, entry=entry)
-        assert found == [brute_force(counters, weights, single, end, entry) for end in ends]
-        assert found[-1:] == path_costs(counters, weights, relation, prefixes=False, entry=entry)
-        assert found == sorted(found)
+        costs = path_costs(counters, weights, relation, prefixes=True, entry=entry)
+        assert costs == [brute_force(counters, weights, single, end, entry) for end in ends]
+        assert costs[-1:] == path_costs(counters, weights, relation, prefixes=False, entry=entry)
+        assert costs == sorted(costs)
     single = path_costs(counters, weights, "add_remove", prefixes=True, entry=entry)
     pairs = path_costs(counters, weights, "replace_one", prefixes=True, entry=entry)
     moved = path_costs(counters, weights, "replace_one", prefixes=True, entry=entry, moves=True)
@@ -162,8 +162,8 @@ def test_what_replacement_costs_relative_to_an_addition_at_T_12(name, ratio):
 def cells(counters, weights, relation):
     """Deviations of all cells in units of 1/sqrt(2 rho)."""
     (cost,) = path_costs(counters, weights, relation, prefixes=False)
-    found = [cost * c.gains / w for c, w in zip(counters, weights, strict=True)]
-    return np.sqrt(np.concatenate(found))
+    variances = [cost * c.gains / w for c, w in zip(counters, weights, strict=True)]
+    return np.sqrt(np.concatenate(variances))
 
 
 @pytest.mark.parametrize(
@@ -173,11 +173,11 @@ def cells(counters, weights, relation):
 )  # fmt: skip
 def test_unit_errors_of_algorithm_2_at_T_12(name, rmse, worst):
     counters = counters_of(name, T)
-    found = cells(counters, equal_variance_weights(counters), "add_remove")
-    assert len(found) == T * (T + 1) // 2
-    assert (found**2).mean() ** 0.5 == pytest.approx(rmse, abs=1e-3)
-    assert found.max() == pytest.approx(worst, abs=1e-3)
-    assert found.max() >= sum(lower_bound(n) ** 2 for n in range(1, T + 1)) ** 0.5
+    deviations = cells(counters, equal_variance_weights(counters), "add_remove")
+    assert len(deviations) == T * (T + 1) // 2
+    assert (deviations**2).mean() ** 0.5 == pytest.approx(rmse, abs=1e-3)
+    assert deviations.max() == pytest.approx(worst, abs=1e-3)
+    assert deviations.max() >= sum(lower_bound(n) ** 2 for n in range(1, T + 1)) ** 0.5
 
 
 def test_no_other_split_has_a_smaller_worst_cell():
@@ -193,12 +193,12 @@ def test_no_other_split_has_a_smaller_worst_cell():
 
 
 def test_the_least_mean_square_has_a_worse_worst_cell():
-    """Found and left out: 1.4 % in the mean square's root for a third in the worst cell."""
+    """The root mean square error falls by 1.4 %, but the worst cell rises by a third."""
     counters = counters_of("gamma2", T)
     roots = [(c.gains.sum() / c.column2) ** 0.5 for c in counters]
-    found = cells(counters, [int(r / max(roots) * 2**16) for r in roots], "add_remove")
-    assert (found**2).mean() ** 0.5 == pytest.approx(4.842, abs=1e-3)
-    assert found.max() == pytest.approx(6.539, abs=1e-3)
+    deviations = cells(counters, [int(r / max(roots) * 2**16) for r in roots], "add_remove")
+    assert (deviations**2).mean() ** 0.5 == pytest.approx(4.842, abs=1e-3)
+    assert deviations.max() == pytest.approx(6.539, abs=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -208,12 +208,12 @@ def test_the_least_mean_square_has_a_worse_worst_cell():
 )
 def test_unit_errors_of_the_papers_splits(part, rmse, worst):
     """Bun24, Algorithm 2 at T = 12, one tree for each threshold, by the split of rho."""
-    whole = sum(part(T - b) for b in range(T))
-    found = np.concatenate(
-        [c.gains * levels(c.length) * whole / part(c.length) for c in counters_of("tree", T)]
+    total = sum(part(T - b) for b in range(T))
+    variances = np.concatenate(
+        [c.gains * levels(c.length) * total / part(c.length) for c in counters_of("tree", T)]
     )
-    assert math.sqrt(found.mean()) == pytest.approx(rmse, abs=5e-3)
-    assert math.sqrt(found.max()) == pytest.approx(worst, abs=5e-2)
+    assert math.sqrt(variances.mean()) == pytest.approx(rmse, abs=5e-3)
+    assert math.sqrt(variances.max()) == pytest.approx(worst, abs=5e-2)
 
 
 @pytest.mark.parametrize(
@@ -227,8 +227,8 @@ def test_unit_errors_of_the_papers_splits(part, rmse, worst):
 )
 def test_replacement_costs_less_than_twice_an_addition_at_T_12(part, all_nodes):
     """Relative to the add_remove cost. Nodes that no sum uses are not measured and cost nothing."""
-    whole = sum(part(T - b) for b in range(T))
-    weights = [Fraction(part(T - b), whole * levels(T - b)) for b in range(T)]
+    total = sum(part(T - b) for b in range(T))
+    weights = [Fraction(part(T - b), total * levels(T - b)) for b in range(T)]
     complete = [complete_tree(T - b) for b in range(T)]
     trees = counters_of("tree", T)
     used = [c.encode for c in trees]

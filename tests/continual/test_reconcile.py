@@ -1,4 +1,4 @@
-"""Two kinds of targets in one panel: whole rows, within the room, as near as can be."""
+"""Two kinds of targets in one panel: integers within the room, as near as possible."""
 
 import itertools
 
@@ -8,37 +8,42 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import lsq_linear
 
-from stream_dp.continual.reconcile import nearest, reconcile, round_to_total
+from stream_dp.continual.reconcile import Margins, nearest, reconcile, round_to_total
 
 
 @st.composite
 def problems(draw):
     z, b = draw(st.integers(1, 4)), draw(st.integers(1, 5))
     room = np.array(draw(st.lists(st.integers(0, 40), min_size=z * b, max_size=z * b)))
-    aims = [
-        np.array(draw(st.lists(st.floats(-30, 120), min_size=n, max_size=n)), float) for n in (z, b)
-    ]
-    spreads = tuple(
-        np.array(draw(st.lists(st.floats(0.5, 50), min_size=n, max_size=n)), float) for n in (z, b)
-    )
+
+    def margins(low, high):
+        numbers = (st.lists(st.floats(low, high), min_size=n, max_size=n) for n in (z, b))
+        return Margins(*(np.array(draw(each), float) for each in numbers))
+
+    aims, spreads = margins(-30, 120), margins(0.5, 50)
     return room.reshape(z, b), aims, spreads, draw(st.integers(0, 2**32))
 
 
 def cost(moves, aims, spreads):
-    misses = (moves.sum(axis=1) - aims[0]) / spreads[0], (moves.sum(axis=0) - aims[1]) / spreads[1]
-    return sum(float(miss @ miss) for miss in misses)
+    rows = (moves.sum(axis=1) - aims.rows) / spreads.rows
+    columns = (moves.sum(axis=0) - aims.columns) / spreads.columns
+    return float(rows @ rows) + float(columns @ columns)
 
 
 @given(problems())
 @settings(max_examples=150, deadline=None)
 def test_moves_are_whole_and_within_the_room_and_the_report_is_true(problem):
     room, aims, spreads, seed = problem
-    found = reconcile(room, *aims, spreads, np.random.default_rng(seed))
-    assert found.moves.dtype == np.int64
-    assert (found.moves >= 0).all()
-    assert (found.moves <= room).all()
-    assert found.row_moved == round(float(np.abs(found.moves.sum(axis=1) - aims[0]).sum()))
-    assert found.column_moved == round(float(np.abs(found.moves.sum(axis=0) - aims[1]).sum()))
+    reconciled = reconcile(room, aims, spreads, np.random.default_rng(seed))
+    assert reconciled.moves.dtype == np.int64
+    assert (reconciled.moves >= 0).all()
+    assert (reconciled.moves <= room).all()
+    assert reconciled.row_moved == round(
+        float(np.abs(reconciled.moves.sum(axis=1) - aims.rows).sum())
+    )
+    assert reconciled.column_moved == round(
+        float(np.abs(reconciled.moves.sum(axis=0) - aims.columns).sum())
+    )
 
 
 @given(problems())
@@ -64,26 +69,26 @@ def test_real_moves_are_the_weighted_least_squares(problem):
 @settings(max_examples=60, deadline=None)
 def test_targets_that_can_be_met_are_met(problem):
     room, _, (first, second), seed = problem
-    spreads = np.full_like(first, 20.0), np.full_like(second, 20.0)
+    spreads = Margins(np.full_like(first, 20.0), np.full_like(second, 20.0))
     coins = np.random.default_rng(seed)
     true = coins.integers(0, room + 1)
-    aims = true.sum(axis=1).astype(float), true.sum(axis=0).astype(float)
-    found = reconcile(room, *aims, spreads, coins)
+    aims = Margins(true.sum(axis=1).astype(float), true.sum(axis=0).astype(float))
+    reconciled = reconcile(room, aims, spreads, coins)
     # Real moves stop within a hundredth of a row in a cell, and are rounded at random.
-    assert max(found.row_moved, found.column_moved) <= 2
+    assert max(reconciled.row_moved, reconciled.column_moved) <= 2
 
 
 def test_small_problems_against_every_answer():
     coins = np.random.default_rng(5)
     for _ in range(20):
         room = coins.integers(0, 4, (2, 2))
-        aims = coins.uniform(-2, 8, 2), coins.uniform(-2, 8, 2)
-        spreads = np.ones(2), np.ones(2)
-        every = itertools.product(*(range(n + 1) for n in room.ravel()))
-        least = min(cost(np.array(one).reshape(2, 2), aims, spreads) for one in every)
-        found = [reconcile(room, *aims, spreads, coins).moves for _ in range(20)]
+        aims = Margins(coins.uniform(-2, 8, 2), coins.uniform(-2, 8, 2))
+        spreads = Margins(np.ones(2), np.ones(2))
+        cells = itertools.product(*(range(n + 1) for n in room.ravel()))
+        least = min(cost(np.array(moves).reshape(2, 2), aims, spreads) for moves in cells)
+        draws = [reconcile(room, aims, spreads, coins).moves for _ in range(20)]
         # Rounding at random is unbiased, not nearest: a row off in each margin at most.
-        assert min(cost(one, aims, spreads) for one in found) <= least + 1
+        assert min(cost(moves, aims, spreads) for moves in draws) <= least + 1
 
 
 @pytest.mark.parametrize("total", [0, 3, 7, 10])
@@ -101,6 +106,7 @@ def test_rounding_keeps_the_sum_and_the_limits(total):
 def test_inside_the_moves_add_no_dependence():
     """Half of each z and half of each b: half of each cell."""
     room = np.full((3, 4), 1000)
-    aims = np.full(3, 2000.0), np.full(4, 1500.0)
-    found = reconcile(room, *aims, (np.ones(3), np.ones(4)), np.random.default_rng(2))
-    assert np.abs(found.moves - 500).max() <= 2
+    aims = Margins(np.full(3, 2000.0), np.full(4, 1500.0))
+    spreads = Margins(np.ones(3), np.ones(4))
+    reconciled = reconcile(room, aims, spreads, np.random.default_rng(2))
+    assert np.abs(reconciled.moves - 500).max() <= 2

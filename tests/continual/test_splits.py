@@ -14,16 +14,16 @@ def test_rounding_keeps_sums_and_moves_nothing_by_1(rows, q, seed, parts):
     wanted = rng.integers(-(10**6), 10**6, (rows, q)) / parts
     totals = rng.integers(0, 10**6, rows)
     wanted[:, -1] = totals - wanted[:, :-1].sum(axis=1)
-    found = round_to_sums(wanted, totals, rng)
-    assert found.dtype == np.int64
-    assert np.array_equal(found.sum(axis=1), totals)
-    assert np.abs(found - wanted).max() < 1 + 1e-6
+    rounded = round_to_sums(wanted, totals, rng)
+    assert rounded.dtype == np.int64
+    assert np.array_equal(rounded.sum(axis=1), totals)
+    assert np.abs(rounded - wanted).max() < 1 + 1e-6
 
 
 def test_whole_numbers_stay():
     wanted = np.random.default_rng(1).integers(-99, 99, (50, 3))
-    found = round_to_sums(wanted.astype(float), wanted.sum(axis=1), np.random.default_rng(2))
-    assert np.array_equal(found, wanted)
+    rounded = round_to_sums(wanted.astype(float), wanted.sum(axis=1), np.random.default_rng(2))
+    assert np.array_equal(rounded, wanted)
 
 
 @pytest.mark.parametrize(
@@ -46,18 +46,18 @@ def test_rounding_is_unbiased_for_every_sibling(wanted):
 )
 def test_counts_within_a_cap_are_the_nearest_ones(cells, most, seed):
     cells, coins = np.array(cells), np.random.default_rng(seed)
-    found = project_to_most(cells, most, coins)
-    assert found.min() >= 0
-    assert found.sum() <= most
+    projected = project_to_most(cells, most, coins)
+    assert projected.min() >= 0
+    assert projected.sum() <= most
     clipped = np.maximum(cells, 0)
     assert np.array_equal(project_to_most(cells, None, coins), clipped)
     if clipped.sum() <= most:
-        assert np.array_equal(found, clipped)
+        assert np.array_equal(projected, clipped)
     else:
-        assert found.sum() == most
-    whole = project_to_total(cells, most, coins)
-    assert whole.sum() == most
-    assert whole.min() >= 0
+        assert projected.sum() == most
+    with_total = project_to_total(cells, most, coins)
+    assert with_total.sum() == most
+    assert with_total.min() >= 0
     # The nearest point: no row can be moved to come nearer, but for the rounding.
-    gain = (cells - whole)[:, None] - (cells - whole)[None]
-    assert gain[:, whole > 0].max(initial=0) <= 3
+    gain = (cells - with_total)[:, None] - (cells - with_total)[None]
+    assert gain[:, with_total > 0].max(initial=0) <= 3

@@ -1,5 +1,6 @@
 """A mechanism's state as bytes, and uniformly random rows."""
 
+from dataclasses import astuple
 from fractions import Fraction
 
 import numpy as np
@@ -11,28 +12,63 @@ from scipy.stats import chi2
 
 from stream_dp.continual import Cumulative, FixedWindow
 from stream_dp.continual.base import pack_state, shuffled_groups
+from stream_dp.continual.open_residuals import OpenState
 from stream_dp.errors import Inconsistent
 from stream_dp.panel import Panel
 from stream_dp.privacy.noise import SeededNoise
 
-WINDOW = FixedWindow((0, 1), 3, 6, Fraction(1), "replace_one")
-WEEKLY = FixedWindow((0, 1, "absent"), 1, 6, Fraction(1), "add_remove")
-CONTRASTS = FixedWindow((0, 1), 3, 6, Fraction(1), "replace_one", strategy="contrasts")
-OPEN = FixedWindow((0, 1, "absent"), 2, 6, Fraction(1), "add_remove", Fraction(1, 20),
-                   "contrasts", padded=False, rows=40, absent=2)  # fmt: skip
-WHOLE = FixedWindow((0, 1, 2), 6, 6, Fraction(1), "add_remove")
-CUMULATIVE = Cumulative(6, Fraction(1), "replace_one", 30)
-SIZED = Cumulative(6, Fraction(1), "add_remove", None, Fraction(1, 10))
-HONAKER = Cumulative(6, Fraction(1), "replace_one", 30, counter="honaker")
-ENTERING = Cumulative(6, Fraction(1), "add_remove", 50, counter="gamma2", present=True)
-MECHANISMS = [WINDOW, WEEKLY, CONTRASTS, OPEN, WHOLE, CUMULATIVE, SIZED, HONAKER, ENTERING]
+WINDOW = FixedWindow(values=(0, 1), width=3, horizon=6, rho=Fraction(1), neighbours="replace_one")
+WEEKLY = FixedWindow(
+    values=(0, 1, "absent"), width=1, horizon=6, rho=Fraction(1), neighbours="add_remove"
+)
+HISTOGRAM = FixedWindow(
+    values=(0, 1),
+    width=3,
+    horizon=6,
+    rho=Fraction(1),
+    neighbours="replace_one",
+    strategy="histogram",
+)
+LATE = FixedWindow(
+    values=(0, 1), width=3, horizon=6, rho=Fraction(1), neighbours="add_remove", blank=0
+)
+OPEN = FixedWindow(
+    values=(0, 1, "absent"),
+    width=2,
+    horizon=6,
+    rho=Fraction(1),
+    neighbours="add_remove",
+    failure=Fraction(1, 20),
+    strategy="residuals",
+    padded=False,
+    rows=40,
+    absent=2,
+)
+WHOLE = FixedWindow(values=(0, 1, 2), width=6, horizon=6, rho=Fraction(1), neighbours="add_remove")
+CUMULATIVE = Cumulative(horizon=6, rho=Fraction(1), neighbours="replace_one", rows=30)
+SIZED = Cumulative(
+    horizon=6, rho=Fraction(1), neighbours="add_remove", rows=None, size_share=Fraction(1, 10)
+)
+HONAKER = Cumulative(
+    horizon=6, rho=Fraction(1), neighbours="replace_one", rows=30, counter="honaker"
+)
+ENTERING = Cumulative(
+    horizon=6, rho=Fraction(1), neighbours="add_remove", rows=50, counter="gamma2", present=True
+)
+MECHANISMS = [WINDOW, WEEKLY, HISTOGRAM, OPEN, LATE, WHOLE, CUMULATIVE, SIZED, HONAKER, ENTERING]
 PEOPLE = np.random.default_rng(8).integers(0, 2, (30, 6))
 
 
 def same(here, there):
     assert here.period == there.period
-    for name in vars(here):
-        assert np.array_equal(getattr(here, name), getattr(there, name)), name
+    for name, value in vars(here).items():
+        other = getattr(there, name)
+        if isinstance(value, OpenState):
+            assert all(
+                np.array_equal(a, b) for a, b in zip(astuple(value), astuple(other), strict=True)
+            )
+        else:
+            assert np.array_equal(value, other), name
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
@@ -84,7 +120,7 @@ def test_the_state_of_another_mechanism_is_refused(mechanism, other):
 
 
 def test_the_state_of_another_horizon_is_refused():
-    longer = Cumulative(7, Fraction(1), "replace_one", 30)
+    longer = Cumulative(horizon=7, rho=Fraction(1), neighbours="replace_one", rows=30)
     with pytest.raises(Inconsistent):
         CUMULATIVE.load(longer.dump(longer.init()), None)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from kit.walks import hand_made, released, window_counts
+from kit.walks import extreme_draws, hand_made, released, window_counts
 from scipy.stats import chi2
 
 from stream_dp.continual import FixedWindow, window_targets
@@ -32,15 +32,17 @@ def runs(draw):
     """A mechanism, people's symbols, and noise of any size and sign."""
     q, width = draw(st.integers(2, 3)), draw(st.integers(1, 3))
     horizon = draw(st.integers(width, 5))
-    mechanism = FixedWindow(tuple(range(q)), width, horizon, Fraction(1), "replace_one")
+    mechanism = FixedWindow(
+        values=tuple(range(q)),
+        width=width,
+        horizon=horizon,
+        rho=Fraction(1),
+        neighbours="replace_one",
+        strategy="histogram",
+    )
     rng = np.random.default_rng(draw(st.integers(0, 10**9)))
     people = draw(st.sampled_from([0, 1, 30]))
-    low = draw(st.sampled_from([0, -5, -40, -(10**9)]))
-    high = draw(st.sampled_from([0, 40, 10**9]))
-    draws = [
-        hand_made(mechanism.demand(t), rng, low, min(high, 40) if t <= width else high)
-        for t in range(1, horizon + 1)
-    ]
+    draws = extreme_draws(draw, mechanism, rng)
     return mechanism, rng.integers(0, q, (people, horizon)), draws
 
 
@@ -63,7 +65,7 @@ def test_each_step_adds_a_column_whose_window_histogram_is_the_target(run):
             truth = window_counts(symbols, t, width, q)
             noisy = truth + draws[t - 1].noise[0]
             assert np.array_equal(step.measurements.values, noisy)
-            assert step.measurements.variances == (mechanism.design.variance,) * q**width
+            assert step.measurements.variances == (mechanism.design.scale,) * q**width
             assert step.columns.dtype == np.uint8
             histogram = window_counts(panel.symbols, t, width, q)
             if before is None:
@@ -81,9 +83,9 @@ def follows(histogram, noisy, before, mechanism):
     """Step 3 of Algorithm 1, in real numbers: the nearest counts with the panel's own sums."""
     q, overlaps = mechanism.q, mechanism.q ** (mechanism.width - 1)
     sums = np.bincount(before.codes(mechanism.width - 1), minlength=overlaps)
-    found, noisy = histogram.reshape(overlaps, q), noisy.reshape(overlaps, q)
-    assert np.array_equal(found.sum(axis=1), sums)
-    for row, measured, total in zip(found, noisy, sums, strict=True):
+    targets, noisy = histogram.reshape(overlaps, q), noisy.reshape(overlaps, q)
+    assert np.array_equal(targets.sum(axis=1), sums)
+    for row, measured, total in zip(targets, noisy, sums, strict=True):
         moved = measured + (total - measured.sum()) / q
         if moved.min() >= 1:
             assert np.abs(row - moved).max() < 1
@@ -94,7 +96,9 @@ def follows(histogram, noisy, before, mechanism):
 @given(st.integers(2, 3), st.integers(1, 3), st.integers(0, 10**9))
 def test_without_noise_every_window_is_off_by_the_padding_alone(q, width, seed):
     rng = np.random.default_rng(seed)
-    mechanism = FixedWindow(tuple(range(q)), width, 5, Fraction(1), "add_remove")
+    mechanism = FixedWindow(
+        values=tuple(range(q)), width=width, horizon=5, rho=Fraction(1), neighbours="add_remove"
+    )
     symbols = rng.integers(0, q, (40, 5))
     draws = [hand_made(mechanism.demand(t), rng, 0, 0) for t in range(1, 6)]
     for t, _, step, panel in released(mechanism, symbols, draws):
@@ -106,7 +110,9 @@ def test_without_noise_every_window_is_off_by_the_padding_alone(q, width, seed):
 
 
 def test_nobody_at_all_and_noise_that_leaves_no_row():
-    mechanism = FixedWindow((0, 1, 2), 2, 4, Fraction(1), "add_remove")
+    mechanism = FixedWindow(
+        values=(0, 1, 2), width=2, horizon=4, rho=Fraction(1), neighbours="add_remove"
+    )
     rng = np.random.default_rng(1)
     draws = [hand_made(mechanism.demand(t), rng, -(10**12), -(10**6)) for t in range(1, 5)]
     for t, _, step, panel in released(mechanism, np.zeros((0, 4), int), draws):
@@ -116,7 +122,9 @@ def test_nobody_at_all_and_noise_that_leaves_no_row():
 
 
 def test_the_patterns_are_named_with_the_values_the_newest_last():
-    mechanism = FixedWindow(("no", "yes", "absent"), 2, 3, Fraction(1), "add_remove")
+    mechanism = FixedWindow(
+        values=("no", "yes", "absent"), width=2, horizon=3, rho=Fraction(1), neighbours="add_remove"
+    )
     assert mechanism.design.query(0) == "pattern no no"
     assert mechanism.design.query(1) == "pattern no yes"
     assert mechanism.design.query(5) == "pattern yes absent"
@@ -130,21 +138,21 @@ grids = st.tuples(st.integers(1, 4), st.integers(2, 5)).flatmap(
 @given(grids, st.integers(0, 10**6), st.integers(0, 100))
 def test_consistent_moves_siblings_alike_and_hits_the_sums(noisy, seed, extra):
     totals = np.arange(noisy.shape[0]) * 17 + extra
-    found = shift_to_totals(noisy, totals, np.random.default_rng(seed))
-    assert np.array_equal(found.sum(axis=1), totals)
+    shifted = shift_to_totals(noisy, totals, np.random.default_rng(seed))
+    assert np.array_equal(shifted.sum(axis=1), totals)
     shift = (totals - noisy.sum(axis=1)) / noisy.shape[1]
-    assert (np.abs(found - noisy - shift[:, None]) < 1).all()
+    assert (np.abs(shifted - noisy - shift[:, None]) < 1).all()
 
 
 @given(grids, st.integers(0, 10**6))
 def test_nonnegative_is_the_euclidean_projection_up_to_rounding(wanted, seed):
     wanted[:, 0] += np.maximum(-wanted.sum(axis=1), 0)
-    found = project_nonnegative(wanted, np.random.default_rng(seed))
-    assert (found >= 0).all()
-    assert np.array_equal(found.sum(axis=1), wanted.sum(axis=1))
+    projected = project_nonnegative(wanted, np.random.default_rng(seed))
+    assert (projected >= 0).all()
+    assert np.array_equal(projected.sum(axis=1), wanted.sum(axis=1))
     sound = (wanted >= 0).all(axis=1)
-    assert np.array_equal(found[sound], wanted[sound])
-    for row, target in zip(found, wanted, strict=True):
+    assert np.array_equal(projected[sound], wanted[sound])
+    for row, target in zip(projected, wanted, strict=True):
         assert np.abs(row - projection(target, target.sum())).max() < 1 + 1e-6
 
 
@@ -159,9 +167,9 @@ def test_the_remainder_goes_to_every_sibling_equally_often(q, gap):
 
 def test_the_remainder_of_a_repair_goes_to_every_member_equally_often():
     wanted = np.tile([5, 5, 5, -1], (20_000, 1))
-    found = project_nonnegative(wanted, np.random.default_rng(3))
-    assert (found[:, 3] == 0).all()
-    assert equally_often((found[:, :3] - 4).sum(axis=0), 1 / 3)
+    projected = project_nonnegative(wanted, np.random.default_rng(3))
+    assert (projected[:, 3] == 0).all()
+    assert equally_often((projected[:, :3] - 4).sum(axis=0), 1 / 3)
 
 
 def equally_often(seen, left_out):
@@ -173,14 +181,28 @@ def equally_often(seen, left_out):
 
 def test_padding_is_the_one_sided_bound_and_lambda_the_two_sided_one():
     """Bun24, Theorem 3.2: lambda = (s + 1/sqrt 2) sqrt(2 ln(2^(k+1) R / beta))."""
-    mechanism = FixedWindow((0, 1), 3, 12, Fraction(1, 200), "add_remove")
-    assert mechanism.design.variance == 1000
+    mechanism = FixedWindow(
+        values=(0, 1),
+        width=3,
+        horizon=12,
+        rho=Fraction(1, 200),
+        neighbours="add_remove",
+        strategy="histogram",
+    )
+    assert mechanism.design.scale == 1000
     assert mechanism.design.releases == 10
     assert mechanism.error_bound == pytest.approx(129.9, abs=0.05)
     spread = 1000**0.5 + 0.5**0.5
     assert mechanism.padding == np.ceil(spread * (2 * np.log(8 * 10 / 0.05)) ** 0.5) == 125
     assert mechanism.padding > (2 * 1000 * np.log(8 * 10 / 0.05)) ** 0.5 > 121
-    replaced = FixedWindow((0, 1), 3, 12, Fraction(1, 200), "replace_one")
-    assert replaced.design.variance == 2000
+    replaced = FixedWindow(
+        values=(0, 1),
+        width=3,
+        horizon=12,
+        rho=Fraction(1, 200),
+        neighbours="replace_one",
+        strategy="histogram",
+    )
+    assert replaced.design.scale == 2000
     assert (2 * 2000 * np.log(8 * 10 / 0.05)) ** 0.5 == pytest.approx(172, abs=0.5)
     assert replaced.padding > 172

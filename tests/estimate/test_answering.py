@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from kit.public_logs import Silent, public, published, shelf
+from kit.public_logs import Silent, log_in_memory, public, published
+from kit.studies import attribute, small_study
 
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
 from stream_dp.estimate import estimator
 from stream_dp.privacy.noise import SeededNoise
-from stream_dp.studyfile import parse_study
 
 PEOPLE, COUNT = 400, 5
 LABELS = [f"2021-0{i}" for i in range(1, COUNT + 1)]
@@ -22,25 +22,19 @@ STAYING = RNG.choice(2, (PEOPLE, COUNT), p=[0.6, 0.4]).astype(np.uint8)
 
 def study(releases, *, relation="replace_one", missing=0, **more):
     named = [{"name": r["kind"], "attribute": "poor", "rho": "1", **r} for r in releases]
-    return parse_study(
-        {
-            "study": {
-                "name": "asked",
-                "unit": "person",
-                "neighbours": relation,
-                "rho": "1000000",
-                "delta": "1/1000000",
-                "periods": {"first": LABELS[0], "every": "month", "count": COUNT},
-                "population": {} if relation == "add_remove" else {"size": PEOPLE},
-            },
-            "attributes": {
-                "poor": {"values": [0, 1], "missing": missing},
-                "job": {"values": ["no", "yes"], "missing": (missing and "absent") or "no"},
-                "region": {"values": ["n", "s"], "missing": "absent", "fixed": True},
-            },
-            "releases": named,
-            **more,
-        }
+    return small_study(
+        name="asked",
+        neighbours=relation,
+        rho="1000000",
+        periods={"first": LABELS[0], "every": "month", "count": COUNT},
+        size=None if relation == "add_remove" else PEOPLE,
+        attributes={
+            "poor": attribute([0, 1], missing=missing),
+            "job": attribute(["no", "yes"], missing=(missing and "absent") or "no"),
+            "region": attribute(["n", "s"], missing="absent", fixed=True),
+        },
+        releases=named,
+        **more,
     )
 
 
@@ -58,10 +52,10 @@ def exact(releases, symbols, stream="poor", **more):
 def test_shares_of_those_present():
     asked = exact([{**WINDOW, **CAP}, {**TOTALS, **CAP, "size_share": "1/5"}], COMING, **OPEN)
     here = COMING[:, 3] != ABSENT
-    found = asked.estimate("window", "pattern 1", LABELS[3])
-    assert found.people == "present at 2021-04"
-    assert found.value == pytest.approx((COMING[here, 3] == 1).mean())
-    assert found.value == pytest.approx(found.panel, abs=0.01)
+    estimate = asked.estimate("window", "pattern 1", LABELS[3])
+    assert estimate.people == "present at 2021-04"
+    assert estimate.value == pytest.approx((COMING[here, 3] == 1).mean())
+    assert estimate.value == pytest.approx(estimate.panel, abs=0.01)
     everybody = asked.estimate("window", "pattern 0|1", LABELS[3])
     assert (everybody.value, everybody.standard_error) == pytest.approx((1, 0), abs=1e-9)
     once = (COMING[:, :4] == 1).any(axis=1).sum()
@@ -88,12 +82,12 @@ def test_a_joint_release_answers_both_and_knows_the_sums_before_its_panel():
     asked = exact([JOINT], STAYING)
     for t in range(1, COUNT + 1):
         true = (STAYING[:, :t].sum(axis=1) >= 1).mean()
-        found = asked.estimate("joint", "total at-least 1", LABELS[t - 1])
-        assert (found.value, found.panel) == pytest.approx((true, true), abs=0.01)
-        assert found.people == "declared"
-    found = asked.estimate("joint", "consecutive 2 of last 3 poor=1")
-    assert found.value == pytest.approx(found.panel, abs=0.01)
-    assert found.sources == ("joint",)
+        estimate = asked.estimate("joint", "total at-least 1", LABELS[t - 1])
+        assert (estimate.value, estimate.panel) == pytest.approx((true, true), abs=0.01)
+        assert estimate.people == "declared"
+    estimate = asked.estimate("joint", "consecutive 2 of last 3 poor=1")
+    assert estimate.value == pytest.approx(estimate.panel, abs=0.01)
+    assert estimate.sources == ("joint",)
     with pytest.raises(UserError, match="none at period '2021-02'; it has 2021-03 to 2021-05"):
         asked.estimate("joint", "pattern 1", LABELS[1])
     for query in asked.queries("joint"):
@@ -103,10 +97,10 @@ def test_a_joint_release_answers_both_and_knows_the_sums_before_its_panel():
 def test_totals_of_a_joint_release_of_people_who_come_and_go():
     asked = exact([{**JOINT, **CAP}], COMING, **OPEN)
     present = (COMING[:, -1] != ABSENT).sum()
-    found = asked.estimate("joint", "total at-least 2")
-    assert found.people == "present at 2021-05"
-    assert found.value == pytest.approx(((COMING == 1).sum(axis=1) >= 2).sum() / present)
-    assert found.panel == pytest.approx(found.value, abs=0.02)
+    estimate = asked.estimate("joint", "total at-least 2")
+    assert estimate.people == "present at 2021-05"
+    assert estimate.value == pytest.approx(((COMING == 1).sum(axis=1) >= 2).sum() / present)
+    assert estimate.panel == pytest.approx(estimate.value, abs=0.02)
     with pytest.raises(UserError, match="private and not measured; ask for --count"):
         asked.estimate("joint", "total at-least 1", LABELS[0])
 
@@ -114,10 +108,10 @@ def test_totals_of_a_joint_release_of_people_who_come_and_go():
 def test_a_stratum_under_replacement_is_of_a_private_number():
     where = {**CAP, "where": {"region": "n"}}
     asked = exact([{**WINDOW, **where}, {**TOTALS, **where}], COMING, "poor where region=n")
-    found = asked.estimate("window", "pattern 1 ?")
-    assert found.people == "present at 2021-05"
+    estimate = asked.estimate("window", "pattern 1 ?")
+    assert estimate.people == "present at 2021-05"
     present = (COMING[:, -1] != ABSENT).sum()
-    assert found.value == pytest.approx((COMING[:, -2] == 1).sum() / present)
+    assert estimate.value == pytest.approx((COMING[:, -2] == 1).sum() / present)
     total = asked.estimate("cumulative", "total at-least 1")
     assert total.people == "present at 2021-05"
     assert total.sources == ("window", "cumulative")
@@ -142,8 +136,8 @@ def test_products_of_attributes():
         [{**WINDOW, "width": 2, **both}, {**TOTALS, **both, "event": ["poor=1"]}], codes, "job&poor"
     )
     poor = codes % 2 == 1
-    found = asked.estimate("window", "pattern poor=1 job=yes&poor=1")
-    assert found.value == pytest.approx((poor[:, -2] & (codes[:, -1] == 3)).mean())
+    estimate = asked.estimate("window", "pattern poor=1 job=yes&poor=1")
+    assert estimate.value == pytest.approx((poor[:, -2] & (codes[:, -1] == 3)).mean())
     total = asked.estimate("cumulative", "total at-least 2", count=True)
     assert total.value == pytest.approx((poor.sum(axis=1) >= 2).sum())
     table = asked.panel("window").table()
@@ -152,29 +146,29 @@ def test_products_of_attributes():
 
 def test_what_an_estimate_is_made_of():
     asked = exact([WINDOW, {**WINDOW, "name": "narrow", "width": 1}, TOTALS], STAYING)
-    found = asked.estimate("narrow", "pattern 1", LABELS[2])
-    assert found.method == "best linear unbiased"
-    assert found.sources == ("window", "narrow", "cumulative")
-    assert (found.period, found.through) == ("2021-03", "2021-05")
-    held = found.as_dict()
-    assert held["sources"] == ["window", "narrow", "cumulative"]
-    assert set(held) >= {"value", "standard_error", "interval", "period", "query", "method"}
+    estimate = asked.estimate("narrow", "pattern 1", LABELS[2])
+    assert estimate.method == "best linear unbiased"
+    assert estimate.sources == ("window", "narrow", "cumulative")
+    assert (estimate.period, estimate.through) == ("2021-03", "2021-05")
+    fields = estimate.as_dict()
+    assert fields["sources"] == ["window", "narrow", "cumulative"]
+    assert set(fields) >= {"value", "standard_error", "interval", "period", "query", "method"}
 
 
 def test_later_periods_and_other_releases_say_more():
-    made = study([{**WINDOW, "strategy": "histogram"}, TOTALS])
-    sent = published(made, {"poor": STAYING}, SeededNoise(4))
+    declared = study([{**WINDOW, "strategy": "histogram"}, TOTALS])
+    sent = published(declared, {"poor": STAYING}, SeededNoise(4))
     errors = []
     for last in LABELS[2:]:
         some = [m for m in sent if m.head.get("period", "") <= last]
-        found = PublicLog(shelf(some)).estimate("window", "pattern 1 0 1", LABELS[2])
-        assert found.through == last
-        errors.append(found.standard_error)
+        estimate = PublicLog(log_in_memory(some)).estimate("window", "pattern 1 0 1", LABELS[2])
+        assert estimate.through == last
+        errors.append(estimate.standard_error)
     assert errors == sorted(errors, reverse=True)
     assert len(set(errors)) == 3
     alone = [m for m in sent if m.head.get("release") != "cumulative"]
     assert (
-        PublicLog(shelf(rechained(alone)))
+        PublicLog(log_in_memory(rechained(alone)))
         .estimate("window", "pattern 1 0 1", LABELS[2])
         .standard_error
         > errors[-1]
@@ -184,11 +178,11 @@ def test_later_periods_and_other_releases_say_more():
 def rechained(sent):
     from stream_dp.log.message import START, build_message
 
-    found = []
+    chained = []
     for one in sent:
-        previous = found[-1].hash if found else START
-        found.append(build_message(len(found), previous, one.head, one.parts))
-    return found
+        previous = chained[-1].hash if chained else START
+        chained.append(build_message(len(chained), previous, one.head, one.parts))
+    return chained
 
 
 def test_own_measurements_where_there_is_too_much_to_put_together(monkeypatch):
@@ -202,22 +196,22 @@ def test_own_measurements_where_there_is_too_much_to_put_together(monkeypatch):
         asked = exact(releases, symbols, **more)
         for release in asked.study.releases:
             if release.kind != "cumulative":
-                found = asked.estimate(release.name, "pattern 1 ? 0", LABELS[3])
+                estimate = asked.estimate(release.name, "pattern 1 ? 0", LABELS[3])
                 true = (symbols[:, 1] == 1) & (symbols[:, 3] == 0)
-                whole = (symbols[:, 3] != ABSENT).sum()
-                assert found.value == pytest.approx(true.sum() / whole)
-                assert found.method == "own measurements"
-                assert found.sources == (release.name,)
+                present = (symbols[:, 3] != ABSENT).sum()
+                assert estimate.value == pytest.approx(true.sum() / present)
+                assert estimate.method == "own measurements"
+                assert estimate.sources == (release.name,)
             if release.kind != "window":
-                found = asked.estimate(release.name, "total at-least 2", LABELS[3], count=True)
+                estimate = asked.estimate(release.name, "total at-least 2", LABELS[3], count=True)
                 true = (symbols[:, :4] == 1).sum(axis=1) >= 2
-                assert found.value == pytest.approx(true.sum())
+                assert estimate.value == pytest.approx(true.sum())
                 assert 0 < asked.estimate(release.name, "total at-least 2", LABELS[3]).value < 1
 
 
 def test_hardly_any_noise_is_no_fault():
-    made = study([{**WINDOW, "rho": "400000"}, {**TOTALS, "rho": "400000"}])
-    asked = public(made, {"poor": STAYING}, SeededNoise(1))
-    found = asked.estimate("window", "pattern 1 1 1", count=True)
-    assert found.value == pytest.approx((STAYING[:, 2:] == 1).all(axis=1).sum(), abs=1e-3)
-    assert found.standard_error < 1e-3
+    declared = study([{**WINDOW, "rho": "400000"}, {**TOTALS, "rho": "400000"}])
+    asked = public(declared, {"poor": STAYING}, SeededNoise(1))
+    estimate = asked.estimate("window", "pattern 1 1 1", count=True)
+    assert estimate.value == pytest.approx((STAYING[:, 2:] == 1).all(axis=1).sum(), abs=1e-3)
+    assert estimate.standard_error < 1e-3

@@ -21,11 +21,11 @@ from stream_dp.estimate.measurements import PeriodMeasurements, releases_of_stre
 
 CASES = {
     "histogram": (study_of([window(2, strategy="histogram")]), 1),
-    "contrasts": (study_of([window(2, strategy="contrasts")]), 1),
+    "residuals": (study_of([window(2, strategy="residuals")]), 1),
     "three symbols": (study_of([window(2)], values=(0, 1, 2)), 1),
     "wide and narrow": (study_of([window(3), window(2, strategy="histogram"), window(1)]), 1),
     "totals": (study_of([totals()], relation="replace_one"), 1),
-    "both": (study_of([window(2, strategy="contrasts"), totals()]), 1),
+    "both": (study_of([window(2, strategy="residuals"), totals()]), 1),
     "both, wide": (study_of([window(3, strategy="histogram"), totals()], count=5), 1),
     "two events": (
         study_of(
@@ -127,40 +127,40 @@ def test_answers_and_errors_are_those_of_all_histories(name):
         best = case.best(declared.name)
         for text, number in asked_of(declared, case):
             wanted = case.wanted(declared, text, number)
-            found = case.answer(best, declared, text, number)
+            answer = case.answer(best, declared, text, number)
             value, variance = case.brute(wanted)
-            told = best.covariance(found, found)
+            stated = best.covariance(answer, answer)
             # Unbiased, whatever histories people have.
-            each = found.weights @ rows + found.constant / SIZE
+            each = answer.weights @ rows + answer.constant / SIZE
             assert each == pytest.approx(wanted, abs=1e-8), (text, number)
-            assert found.value == pytest.approx(found.weights @ values + found.constant)
-            assert told == pytest.approx(found.weights**2 @ variances)
+            assert answer.value == pytest.approx(answer.weights @ values + answer.constant)
+            assert stated == pytest.approx(answer.weights**2 @ variances)
             if name in NOT_BEST:
-                assert told >= variance * (1 - 1e-9)
+                assert stated >= variance * (1 - 1e-9)
                 continue
-            assert found.value == pytest.approx(value, rel=1e-7, abs=1e-5), (text, number)
-            assert told == pytest.approx(variance, rel=1e-7, abs=1e-10), (text, number)
+            assert answer.value == pytest.approx(value, rel=1e-7, abs=1e-5), (text, number)
+            assert stated == pytest.approx(variance, rel=1e-7, abs=1e-10), (text, number)
 
 
 ALONE = {
-    "n private": (study_of([window(3, rows=700, strategy="contrasts")], **OPEN), 4),
-    "n public": CASES["contrasts"],
-    "three symbols": (study_of([window(2, strategy="contrasts")], values=(0, 1, 2), count=4), 1),
-    "open": (study_of([window(2, rows=700, strategy="contrasts")], count=3, **OPEN), 3),
+    "n private": (study_of([window(3, rows=700, strategy="residuals")], **OPEN), 4),
+    "n public": CASES["residuals"],
+    "three symbols": (study_of([window(2, strategy="residuals")], values=(0, 1, 2), count=4), 1),
+    "open": (study_of([window(2, rows=700, strategy="residuals")], count=3, **OPEN), 3),
     "totals": CASES["totals"],
 }
 
 
 @pytest.mark.parametrize("name", ALONE)
 def test_alone_and_measured_once_nothing_is_gained(name):
-    """Contrasts measure every free number once, and so does a counter: the mechanism's own
+    """Residuals measure every free number once, and so does a counter: the mechanism's own
     recursion is best linear unbiased, later periods add nothing, and weights are the same."""
     case = Case(ALONE[name][0], late=ALONE[name][1])
     best, own = case.best("r0"), ReleaseEstimator(case.stream.releases[0])
     for text, number in asked_of(case.declared, case):
-        here, there = (case.answer(c, case.declared, text, number) for c in (best, own))
-        assert here.value == pytest.approx(there.value, abs=1e-6)
-        assert here.weights == pytest.approx(there.weights, abs=1e-9)
+        together, alone = (case.answer(c, case.declared, text, number) for c in (best, own))
+        assert together.value == pytest.approx(alone.value, abs=1e-6)
+        assert together.weights == pytest.approx(alone.weights, abs=1e-9)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -174,14 +174,14 @@ def test_a_release_s_own_answers_are_unbiased_and_never_better(name):
         place += release.values.shape[0]
         queries = list(asked_of(release.declared, case))
         for text, number in queries:
-            found = case.answer(own, release.declared, text, number)
-            each = found.weights @ mine + found.constant / SIZE
+            answer = case.answer(own, release.declared, text, number)
+            each = answer.weights @ mine + answer.constant / SIZE
             if case.study.neighbours != "add_remove" or release.window is None:
                 wanted = case.wanted(release.declared, text, number)
                 assert each == pytest.approx(wanted, abs=1e-8)
             better = case.answer(best, release.declared, text, number)
             least = best.covariance(better, better)
-            assert least <= own.covariance(found, found) * (1 + 1e-9) + 1e-12
+            assert least <= own.covariance(answer, answer) * (1 + 1e-9) + 1e-12
 
 
 def test_too_many_unknowns_are_left_to_the_release(monkeypatch):
@@ -194,7 +194,7 @@ def test_too_many_unknowns_are_left_to_the_release(monkeypatch):
     assert again.best("r0").patterns(2, np.ones(4)).value == SIZE
 
 
-def test_damaged_measurements_are_told():
+def test_damaged_measurements_are_refused():
     case = Case(study_of([window(2)]))
     short = [
         PeriodMeasurements(m.number, m.values[1:], m.variances[1:]) for m in case.messages["r0"]
@@ -210,12 +210,12 @@ def test_fieller_s_interval_is_where_the_difference_is_not_far_from_zero():
     case = Case(study_of([window(2, rows=700)], count=3, **OPEN), late=3)
     best = case.best("r0")
     value = best.patterns(3, np.array([0.0, 1, 0]))
-    whole_, who = number_of_people(case.stream, best, case.stream.releases[0], 3, totals=False)
+    people, who = number_of_people(case.stream, best, case.stream.releases[0], 3, totals=False)
     assert who == "present at 3"
-    share, error, (low, high) = fieller_share(best, value, whole_, 1.96)
-    assert share == pytest.approx(value.value / whole_.value)
+    share, error, (low, high) = fieller_share(best, value, people, 1.96)
+    assert share == pytest.approx(value.value / people.value)
     for end in (low, high):
-        off = value.minus(whole_, end)
+        off = value.minus(people, end)
         assert abs(off.value) == pytest.approx(1.96 * best.covariance(off, off) ** 0.5)
     assert (high - low) / 2 == pytest.approx(1.96 * error, rel=0.2)
     nobody = value.minus(value, 1.0)
@@ -236,11 +236,11 @@ def test_equalities_may_repeat_and_unknowns_may_be_measured_by_nothing():
         csr_array(design), design @ known, variances, csr_array(equal), equal @ known
     )
     for i in range(5):
-        found = system.answer(np.eye(6)[i])
-        assert found.value == pytest.approx(known[i])
+        answer = system.answer(np.eye(6)[i])
+        assert answer.value == pytest.approx(known[i])
         basis = null_space(equal[[0, 2], :5])
         gram = basis.T @ design[:, :5].T @ np.diag(1 / variances) @ design[:, :5] @ basis
         expected = (basis @ np.linalg.inv(gram) @ basis.T)[i, i]
-        assert system.covariance(found, found) == pytest.approx(expected, rel=1e-9)
+        assert system.covariance(answer, answer) == pytest.approx(expected, rel=1e-9)
     assert system.answer(np.eye(6)[5]) is None
     assert system.answer(np.zeros(6)).value == 0

@@ -36,13 +36,15 @@ def quoted(word):
 def test_patterns(data):
     values = data.draw(st.sampled_from([BINARY, MIXED, (1, 2, 3)]))
     width = data.draw(st.integers(1, 4))
-    one = st.just("?") | st.lists(st.sampled_from([str(v) for v in values]), min_size=1, max_size=3)
-    words = [data.draw(one) for _ in range(width)]
-    told = [word if word == "?" else quoted("|".join(word)) for word in words]
-    found = parse_query("pattern " + " ".join(told), "a", values)
-    assert isinstance(found, WindowQuery)
-    assert found.width == width
-    assert found.mask.tolist() == [pattern_holds(words, w) for w in windows(values, width)]
+    word = st.just("?") | st.lists(
+        st.sampled_from([str(v) for v in values]), min_size=1, max_size=3
+    )
+    words = [data.draw(word) for _ in range(width)]
+    shown = [word if word == "?" else quoted("|".join(word)) for word in words]
+    query = parse_query("pattern " + " ".join(shown), "a", values)
+    assert isinstance(query, WindowQuery)
+    assert query.width == width
+    assert query.mask.tolist() == [pattern_holds(words, w) for w in windows(values, width)]
 
 
 @given(st.data())
@@ -54,13 +56,13 @@ def test_times_and_runs(data):
     chosen = data.draw(st.lists(st.sampled_from(texts), min_size=1, max_size=2, unique=True))
     named = data.draw(st.sampled_from(["a=", "", "="]))
     for form in ("at-least", "consecutive"):
-        what = quoted(named + "|".join(chosen))
-        found = parse_query(f"{form} {need} of last {width} {what}", "a", values)
+        event = quoted(named + "|".join(chosen))
+        query = parse_query(f"{form} {need} of last {width} {event}", "a", values)
         expected = []
         for window in windows(values, width):
             hits = [value in chosen for value in window]
             expected.append((sum(hits) if form == "at-least" else longest_run(hits)) >= need)
-        assert found.mask.tolist() == expected
+        assert query.mask.tolist() == expected
 
 
 @given(st.integers(1, 3), st.integers(0, 2), st.integers(0, 26))
@@ -77,9 +79,9 @@ def test_over_a_wider_window_older_periods_are_free(width, more, seed):
 
 
 def test_totals():
-    found = parse_query(" total  at-least 3 ", "a", BINARY)
-    assert found == TotalQuery("total at-least 3", 3)
-    assert parse_query("total at-least 003", "a", BINARY) == found
+    query = parse_query(" total  at-least 3 ", "a", BINARY)
+    assert query == TotalQuery("total at-least 3", 3)
+    assert parse_query("total at-least 003", "a", BINARY) == query
 
 
 def test_values_as_numbers_or_text_are_the_same():
@@ -88,7 +90,7 @@ def test_values_as_numbers_or_text_are_the_same():
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "not understood; write"),
         ("   ", "not understood; write"),
@@ -123,11 +125,11 @@ def test_values_as_numbers_or_text_are_the_same():
         ("total at-most 3", "not understood"),
     ],
 )
-def test_what_is_not_understood_is_told_in_a_line(text, told):
+def test_what_is_not_understood_is_said_in_a_line(text, message):
     with pytest.raises(UserError) as error:
         parse_query(text, "poverty", BINARY)
     (line,) = error.value.lines
-    assert told in line
+    assert message in line
     assert line.startswith(f"query '{' '.join(text.split())}': ")
     assert "\n" not in line
 

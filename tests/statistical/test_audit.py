@@ -2,11 +2,11 @@
 
 Nothing inside a mechanism is looked at. Two neighbouring populations go through `step`, and what
 is read are the values in its measurements, of all periods: one long vector for each run. The worst
-pair of histories is found without noise, every pair tried; then both are repeated with simulated
-noise. A sixth of the runs gives a direction (the linear discriminant of the two), the others the
-distance of the two means along it, in standard deviations. For Gaussian noise rho is half the
-square of that distance; the lower end of its confidence interval is a cost that the mechanism has,
-whatever it claims.
+pair of histories is determined without noise, by trying every pair; then both are repeated with
+simulated noise. A sixth of the runs gives a direction (the linear discriminant of the two), the
+others the distance of the two means along it, in standard deviations. For Gaussian noise rho is
+half the square of that distance; the lower end of its confidence interval is a cost that the
+mechanism has, whatever it claims.
 """
 
 from fractions import Fraction
@@ -24,7 +24,7 @@ from stream_dp.privacy.noise import Draw, SeededNoise
 
 RUNS = 3000
 ALARM = 1e-4  # the chance that an honest mechanism is blamed
-TIGHT = 0.85  # of what is claimed, this much is found
+TIGHT = 0.85  # the least ratio of the measured loss to the claimed one
 
 
 class Audit(NamedTuple):
@@ -40,12 +40,12 @@ class Audit(NamedTuple):
 
 def published(mechanism, counts, draws):
     """The values that all periods' steps publish together."""
-    state, found = mechanism.init(), []
+    state, answers = mechanism.init(), []
     for t, draw in enumerate(draws, 1):
         state, step = mechanism.step(state, counts[t - 1], draw)
         if step is not None:
-            found.append(step.measurements.values)
-    return np.concatenate(found)
+            answers.append(step.measurements.values)
+    return np.concatenate(answers)
 
 
 def true_counts(mechanism, symbols):
@@ -102,7 +102,7 @@ def worst_pair(mechanism, relation, others, symbols):
     if relation == "add_remove":
         pairs = [(others, one) for one in people]
     still = silent(mechanism)
-    held = {
+    measured_answers = {
         id(one): published(mechanism, true_counts(mechanism, one), still)
         for pair in pairs
         for one in pair
@@ -118,7 +118,10 @@ def worst_pair(mechanism, relation, others, symbols):
     ]
     spread = np.var(few, axis=0)
     return max(
-        pairs, key=lambda pair: ((held[id(pair[0])] - held[id(pair[1])]) ** 2 / spread).sum()
+        pairs,
+        key=lambda pair: (
+            (measured_answers[id(pair[0])] - measured_answers[id(pair[1])]) ** 2 / spread
+        ).sum(),
     )
 
 
@@ -153,19 +156,21 @@ def window(strategy, relation, rho=None):
     horizon = {"add_remove": 5, "replace_one": 4}[relation]
     rho = rho or Fraction({"add_remove": 4, "replace_one": 6}[relation])
     fields = {"strategy": strategy, "padded": False, "rows": 7}
-    return FixedWindow((0, 1), 2, horizon, rho, relation, **fields)
+    return FixedWindow(
+        values=(0, 1), width=2, horizon=horizon, rho=rho, neighbours=relation, **fields
+    )
 
 
 def cumulative(relation, counter="tree", rho=Fraction(5)):
-    return Cumulative(4, rho, relation, 7, counter=counter)
+    return Cumulative(horizon=4, rho=rho, neighbours=relation, rows=7, counter=counter)
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
-@pytest.mark.parametrize("form", ["histogram", "contrasts", "tree", "gamma2"])
+@pytest.mark.parametrize("form", ["histogram", "residuals", "tree", "gamma2"])
 def test_what_is_published_costs_what_is_charged_and_no_more(form, relation):
-    windows = form in ("histogram", "contrasts")
-    found = audit(window(form, relation) if windows else cumulative(relation, form))
-    assert TIGHT < found.ratio <= 1, found
+    windows = form in ("histogram", "residuals")
+    result = audit(window(form, relation) if windows else cumulative(relation, form))
+    assert TIGHT < result.ratio <= 1, result
 
 
 def test_a_forgotten_factor_2_is_caught(monkeypatch):
@@ -174,7 +179,7 @@ def test_a_forgotten_factor_2_is_caught(monkeypatch):
     monkeypatch.setattr(
         FixedWindow, "demand", lambda self, t: [(v / 2, n) for v, n in honest(self, t)]
     )
-    for form in ("histogram", "contrasts"):
+    for form in ("histogram", "residuals"):
         assert audit(window(form, "replace_one", Fraction(3)), runs=1200).ratio > 1.5
 
 
@@ -185,15 +190,15 @@ def test_noise_for_coming_and_going_does_not_cover_replacement():
 
 @pytest.mark.parametrize(("power", "wrong"), [(2, "too much"), (0.5, "too little")])
 def test_a_missing_square_root_is_caught(monkeypatch, power, wrong):
-    """The variance taken for the scale, or the scale for the variance."""
+    """The variance used as the scale, or the scale as the variance."""
     honest = FixedWindow.demand
     monkeypatch.setattr(
         FixedWindow,
         "demand",
         lambda self, t: [(Fraction(float(v) ** power), n) for v, n in honest(self, t)],
     )
-    found = audit(window("histogram", "add_remove", Fraction(1, 2)), runs=1200)
-    assert found.ratio < TIGHT / 2 if wrong == "too much" else found.ratio > 1
+    result = audit(window("histogram", "add_remove", Fraction(1, 2)), runs=1200)
+    assert result.ratio < TIGHT / 2 if wrong == "too much" else result.ratio > 1
 
 
 def test_another_measurement_than_the_charged_one_is_caught(monkeypatch):

@@ -21,10 +21,10 @@ from stream_dp.privacy.noise import SeededNoise
 REPETITIONS = 2_000
 PRIVATE = {"relation": "add_remove", "rho": "1/50"}
 PUBLIC = {"relation": "replace_one", "rho": "1/50"}
-BINS, PLAIN = window(3, strategy="contrasts"), window(3, strategy="histogram")
+BINS, PLAIN = window(3, strategy="residuals"), window(3, strategy="histogram")
 ONCE = totals(size_share="1/5")
 STUDIES = {
-    "contrasts, n public": (study_of([BINS, totals()], **PUBLIC), 1),
+    "residuals, n public": (study_of([BINS, totals()], **PUBLIC), 1),
     "histograms, n public": (study_of([PLAIN, totals(counter="normalised")], **PUBLIC), 1),
     "joint": (study_of([joint(2)], **PUBLIC), 1),
     "n private": (study_of([window(3), ONCE], **PRIVATE), 4),
@@ -55,12 +55,12 @@ class Asked:
 
 
 ASKED = {
-    "a pattern": Asked("contrasts, n public", "r0", "pattern 1 1 1", 4, True),
+    "a pattern": Asked("residuals, n public", "r0", "pattern 1 1 1", 4, True),
     "a pattern, early": Asked("histograms, n public", "r0", "pattern 0 1 1", 3, False),
     "at least": Asked("n private", "r0", "at-least 1 of last 3 x=1", 4, True),
     "consecutive": Asked("histograms, n public", "r0", "consecutive 2 of last 3 x=1", 4, True),
     "narrower": Asked("histograms, n private", "r0", "pattern 1", 2, True),
-    "totals": Asked("contrasts, n public", "r1", "total at-least 2", 3, True),
+    "totals": Asked("residuals, n public", "r1", "total at-least 2", 3, True),
     "totals, late": Asked("histograms, n public", "r1", "total at-least 3", 4, False),
     "totals, n private": Asked("n private", "r1", "total at-least 1", 4, True),
     "totals, joint": Asked("joint", "r0", "total at-least 2", 4, True),
@@ -77,12 +77,12 @@ def cases():
 
 def noise(case, repetitions, seed, scale=Fraction(1)):
     """(repetitions, measurements): the noise of every measurement, in order."""
-    source, found = SeededNoise(seed), []
+    source, demand = SeededNoise(seed), []
     for release in case.stream.releases:
         for message in release.messages:
             for variance in case.parameters[release.declared.name, message.number]:
-                found.append((variance * scale, repetitions))
-    return np.stack(source.draw(found).noise, axis=1)
+                demand.append((variance * scale, repetitions))
+    return np.stack(source.draw(demand).noise, axis=1)
 
 
 def covered(asked, case, draws):
@@ -96,18 +96,18 @@ def covered(asked, case, draws):
     values = true + draws @ value.weights
     if not asked.share or case.study.size is not None:
         return np.abs(values - true) <= REACH * best.covariance(value, value) ** 0.5
-    whole, _ = number_of_people(
+    people, _ = number_of_people(
         case.stream, best, release, asked.number, totals=asked.text.startswith("total")
     )
-    count = float(whole.weights @ (rows @ case.people) + whole.constant)
-    counts = count + draws @ whole.weights
-    found = []
+    count = float(people.weights @ (rows @ case.people) + people.constant)
+    counts = count + draws @ people.weights
+    covered = []
     for one, other in zip(values, counts, strict=True):
         above = Weighted(value.weights, value.constant, one)
-        below = Weighted(whole.weights, whole.constant, other)
+        below = Weighted(people.weights, people.constant, other)
         low, high = fieller_share(best, above, below, REACH)[2]
-        found.append(low <= true / count <= high)
-    return np.array(found)
+        covered.append(low <= true / count <= high)
+    return np.array(covered)
 
 
 @pytest.mark.parametrize("name", ASKED)
@@ -160,12 +160,12 @@ def test_everybody_is_certain(cases):
     """Where their number is public, or is itself what the share is of."""
     case = cases["histograms, n public"]
     best = case.best("r0")
-    found = best.patterns(4, np.ones(2))
-    assert (found.value, best.covariance(found, found)) == (SIZE, 0)
+    answer = best.patterns(4, np.ones(2))
+    assert (answer.value, best.covariance(answer, answer)) == (SIZE, 0)
     case = cases["people come and go"]
     best = case.best("r0")
     here = best.patterns(3, np.array([1.0, 1, 0]))
-    whole, _ = number_of_people(case.stream, best, best.release, 3, totals=False)
-    share, error, (low, high) = fieller_share(best, here, whole, REACH)
+    people, _ = number_of_people(case.stream, best, best.release, 3, totals=False)
+    share, error, (low, high) = fieller_share(best, here, people, REACH)
     assert (share, error) == pytest.approx((1, 0), abs=1e-9)
     assert (low, high) == pytest.approx((1, 1), abs=1e-9)

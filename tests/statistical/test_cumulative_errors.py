@@ -12,7 +12,7 @@ from stream_dp.privacy.noise import SeededNoise, SystemNoise
 
 T = 12
 PEOPLE = 400
-MECHANISM = Cumulative(T, Fraction(1, 20), "replace_one", PEOPLE)
+MECHANISM = Cumulative(horizon=T, rho=Fraction(1, 20), neighbours="replace_one", rows=PEOPLE)
 CELLS = [(b, t) for t in range(1, T + 1) for b in range(1, t + 1)]
 POPCOUNT = np.array([(t - b + 1).bit_count() for b, t in CELLS])
 UNIT = np.array([float(MECHANISM.design.variances[b - 1]) ** 0.5 for b, _ in CELLS])
@@ -35,14 +35,14 @@ def raw_errors(mechanism, source, repetitions):
     """Errors of the unbiased S_b at t, (repetitions, cells), people."""
     cells, truth, rises = truth_and_rises(mechanism.horizon)
     demands = [mechanism.demand(t) for t in range(1, mechanism.horizon + 1)]
-    found = np.zeros((repetitions, len(cells)))
+    errors = np.zeros((repetitions, len(cells)))
     for r in range(repetitions):
         state, seen = mechanism.init(), []
         for demand, counts in zip(demands, rises, strict=True):
             state, sums = mechanism.observe(state, counts, source.draw(demand).noise)
             seen.append(sums)
-        found[r] = np.concatenate(seen) - truth
-    return found
+        errors[r] = np.concatenate(seen) - truth
+    return errors
 
 
 def repeat(mechanism, source, repetitions):
@@ -120,31 +120,37 @@ def test_the_error_bound_holds_before_and_after_the_clamp(system):
 @pytest.mark.parametrize("counter", ["honaker", "gamma2", "unbounded"])
 def test_other_counters_have_their_variance_in_theory(counter, scale):
     """Noise 5 % too small or too large is rejected."""
-    made = Cumulative(5, Fraction(1, 20), "replace_one", PEOPLE, counter=counter)
+    mechanism = Cumulative(
+        horizon=5, rho=Fraction(1, 20), neighbours="replace_one", rows=PEOPLE, counter=counter
+    )
     cells, _, _ = truth_and_rises(5)
-    theory = np.array([made.design.variance(b, t) for b, t in cells])
-    errors = raw_errors(made, Scaled(SeededNoise(31), scale), 3000) / np.sqrt(theory)
+    theory = np.array([mechanism.design.variance(b, t) for b, t in cells])
+    errors = raw_errors(mechanism, Scaled(SeededNoise(31), scale), 3000) / np.sqrt(theory)
     assert spread_is(errors, 1) is (scale == RIGHT)
     assert unbiased(errors)
 
 
 def test_the_systems_noise_on_the_lattice_has_the_variance_in_theory():
-    made = Cumulative(5, Fraction(1, 20), "replace_one", PEOPLE, counter="gamma2")
+    mechanism = Cumulative(
+        horizon=5, rho=Fraction(1, 20), neighbours="replace_one", rows=PEOPLE, counter="gamma2"
+    )
     cells, _, _ = truth_and_rises(5)
-    theory = np.array([made.design.variance(b, t) for b, t in cells])
-    errors = raw_errors(made, SystemNoise(), 500) / np.sqrt(theory)
+    theory = np.array([mechanism.design.variance(b, t) for b, t in cells])
+    errors = raw_errors(mechanism, SystemNoise(), 500) / np.sqrt(theory)
     assert spread_is(errors, 1)
     assert unbiased(errors)
 
 
 @pytest.mark.parametrize("scale", [SMALL, RIGHT, LARGE])
 def test_a_measured_number_of_people_has_its_declared_variance(scale):
-    sized = Cumulative(T, Fraction(1), "add_remove", None, Fraction(1, 200))
+    sized = Cumulative(
+        horizon=T, rho=Fraction(1), neighbours="add_remove", rows=None, size_share=Fraction(1, 200)
+    )
     assert sized.design.size_variance == 100
     source, counts = Scaled(SeededNoise(25), scale), np.append(np.zeros(T, np.int64), PEOPLE)
     state, demand = sized.init(), sized.demand(1)
-    found = np.zeros((10_000, 1))
-    for r in range(len(found)):
+    sizes = np.zeros((10_000, 1))
+    for r in range(len(sizes)):
         seen, _ = sized.observe(state, counts, source.draw(demand).noise)
-        found[r] = sized.measured(seen, 1).values[-1]
-    assert spread_is(found - PEOPLE, 100, z=4) is (scale == RIGHT)
+        sizes[r] = sized.measured(seen, 1).values[-1]
+    assert spread_is(sizes - PEOPLE, 100, z=4) is (scale == RIGHT)

@@ -57,14 +57,14 @@ def defaults():
 DEFAULTS = {name: (releases, how) for name, releases, how in defaults()}
 
 
-def study(name):
+def named_study(name):
     releases, how = DEFAULTS[name]
     return study_of(releases, count=COUNT, rho=RHO, **how)
 
 
-def asked_of(declared, made):
+def asked_of(declared, study):
     """(query, period number) of every kind, at every period."""
-    values = [v for v in made.alphabet(declared).values if v != "absent"]
+    values = [v for v in study.alphabet(declared).values if v != "absent"]
     if declared.kind != "cumulative":
         for number in range(declared.width, COUNT + 1):
             words = " ".join(["1"] * declared.width), " ".join(["0"] * declared.width)
@@ -78,9 +78,9 @@ def asked_of(declared, made):
 @pytest.mark.parametrize("name", DEFAULTS)
 def test_no_default_is_wrong_by_those_who_enter_late(name):
     """Unbiased for every history; covered as often as stated, and not if the noise is otherwise."""
-    made = study(name)
+    study = named_study(name)
     # Where their number is declared everybody is there from the start, as whatever is filled in.
-    case = Case(made, late=COUNT if made.size is None else 1)
+    case = Case(study, late=COUNT if study.size is None else 1)
     rows = case.system[0]
     source = SeededNoise(51)
     demand = [
@@ -91,16 +91,16 @@ def test_no_default_is_wrong_by_those_who_enter_late(name):
     ]
     noise = np.stack(source.draw(demand).noise, axis=1)
     hits, squares = [], []
-    for declared in made.releases:
+    for declared in study.releases:
         best = case.best(declared.name)
-        for text, number in asked_of(declared, made):
-            found = case.answer(best, declared, text, number)
+        for text, number in asked_of(declared, study):
+            answer = case.answer(best, declared, text, number)
             wanted = case.wanted(declared, text, number)
             true = float(wanted @ case.people)
-            assert found.weights @ (rows @ case.people) + found.constant == pytest.approx(true)
-            if made.size is None:
-                assert found.weights @ rows == pytest.approx(wanted, abs=1e-7), (text, number)
-            error, deviation = noise @ found.weights, best.covariance(found, found) ** 0.5
+            assert answer.weights @ (rows @ case.people) + answer.constant == pytest.approx(true)
+            if study.size is None:
+                assert answer.weights @ rows == pytest.approx(wanted, abs=1e-7), (text, number)
+            error, deviation = noise @ answer.weights, best.covariance(answer, answer) ** 0.5
             if deviation > 1e-9:
                 hits.append(np.abs(error) <= REACH * deviation)
                 squares.append((error / deviation) ** 2)
@@ -121,9 +121,9 @@ SAID[np.arange(PEOPLE), ENTRY - 1] = RNG.choice(2, PEOPLE)
 SAID[np.arange(COUNT) + 1 < ENTRY[:, None]] = 2
 
 
-def counts(made):
+def counts(study):
     """By release and period, what the population counts of the reports."""
-    population, found = Population(made), []
+    population, by_period = Population(study), []
     for t in range(COUNT):
         said = np.flatnonzero(SAID[:, t] != 2)
         ids = said.astype(np.uint64) + np.uint64(1)
@@ -131,18 +131,18 @@ def counts(made):
         hashes, where = ids * np.uint64(0x9E3779B97F4A7C15), np.zeros(size, np.uint16)
         period, code = np.full(size, t + 1, np.uint16), SAID[said, t].astype(np.uint8)
         population.fold(Cells(hashes, ids, period, where, code, where, np.arange(size) + t), [])
-        found.append(population.close().counts)
-    return found
+        by_period.append(population.close().counts)
+    return by_period
 
 
 def symbols(rule):
     """(people, periods): what stands for everybody in every period, -1 before they are there."""
-    found = np.where(SAID == 2, {"a value": 0, "the event": 1, "absent": 2}.get(rule, 2), SAID)
+    values = np.where(SAID == 2, {"a value": 0, "the event": 1, "absent": 2}.get(rule, 2), SAID)
     if rule.startswith("carry"):
         last = np.full(PEOPLE, "event" in rule, int)
         for t in range(COUNT):
-            last = found[:, t] = np.where(SAID[:, t] == 2, last, SAID[:, t])
-    return found
+            last = values[:, t] = np.where(SAID[:, t] == 2, last, SAID[:, t])
+    return values
 
 
 def true(declared, rule, text, number):
@@ -160,8 +160,8 @@ def true(declared, rule, text, number):
 
 
 def published(name, source):
-    made = study(name)
-    return public_of(made, counts(made), source)
+    study = named_study(name)
+    return public_of(study, counts(study), source)
 
 
 POPULATED = [name for name in DEFAULTS if "n public" not in name]
@@ -170,24 +170,24 @@ POPULATED = [name for name in DEFAULTS if "n public" not in name]
 @pytest.mark.parametrize("name", POPULATED)
 def test_without_noise_published_answers_are_those_of_everybody(name):
     rule = name.split(", ")[1].replace("capped", "absent")
-    held = published(name, Silent())
-    for declared in held.study.releases:
-        for text, number in asked_of(declared, held.study):
-            found = held.estimate(declared.name, text, str(number), count=True)
-            assert found.value == pytest.approx(true(declared, rule, text, number), abs=1e-4)
+    public = published(name, Silent())
+    for declared in public.study.releases:
+        for text, number in asked_of(declared, public.study):
+            answer = public.estimate(declared.name, text, str(number), count=True)
+            assert answer.value == pytest.approx(true(declared, rule, text, number), abs=1e-4)
 
 
 @pytest.mark.parametrize("name", ["windows, a value", "joint, carry", "totals, absent"])
 def test_published_intervals_cover_those_of_everybody(name):
     rule, hits = name.split(", ")[1], []
-    made = study(name)
-    seen = counts(made)
+    study = named_study(name)
+    seen = counts(study)
     for seed in range(120):
-        held = public_of(made, seen, SeededNoise(seed))
+        public = public_of(study, seen, SeededNoise(seed))
         hits.append([])
-        for declared in made.releases:
-            for text, number in asked_of(declared, made):
-                low, high = held.estimate(declared.name, text, str(number), count=True).interval
+        for declared in study.releases:
+            for text, number in asked_of(declared, study):
+                low, high = public.estimate(declared.name, text, str(number), count=True).interval
                 hits[-1].append(low <= true(declared, rule, text, number) <= high)
     covered = np.mean(hits, axis=1)
     assert abs(covered.mean() - LEVEL) <= 4 * (LEVEL * (1 - LEVEL) / len(covered)) ** 0.5
@@ -196,68 +196,53 @@ def test_published_intervals_cover_those_of_everybody(name):
 def test_a_declared_number_counts_those_who_report_late_from_the_start():
     """They were there and said nothing: their places wait for them, with the missing rule."""
     for rule in ("a value", "carry", "absent"):
-        made = study_of([window(2)], count=COUNT, rho=RHO, relation="replace_one", **MISSING[rule])
-        held = public_of(made, counts(made), Silent())
+        study = study_of([window(2)], count=COUNT, rho=RHO, relation="replace_one", **MISSING[rule])
+        public = public_of(study, counts(study), Silent())
         known = symbols(rule)
-        nobody = made.size - PEOPLE  # places that nobody ever claims
-        blank = made.attributes["x"].first_code
+        nobody = study.size - PEOPLE  # places that nobody ever claims
+        blank = study.attributes["x"].first_code
         for number in range(2, COUNT + 1):
             for a in (0, 1):
                 for b in (0, 1):
                     pairs = (known[:, number - 2] == a) & (known[:, number - 1] == b)
                     wanted = pairs.sum() + nobody * (a == b == blank)
-                    got = held.estimate("r0", f"pattern {a} {b}", str(number), count=True)
-                    assert got.value == pytest.approx(wanted, abs=1e-4)
+                    answer = public.estimate("r0", f"pattern {a} {b}", str(number), count=True)
+                    assert answer.value == pytest.approx(wanted, abs=1e-4)
 
 
-# Contrasts, which take the totals of all pasts from the period before.
+# Which strategy is chosen, and the one that is gone.
 
 
-@pytest.mark.parametrize("made", [window(2), joint(2)])
-def test_contrasts_are_refused_where_people_may_enter_late(made):
+@pytest.mark.parametrize("release", [window(2), joint(2)])
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_contrasts_are_refused_with_what_replaces_them(release, relation):
     with pytest.raises(UserError) as refused:
-        study_of([{**made, "strategy": "contrasts"}], relation="add_remove")
+        study_of([{**release, "strategy": "contrasts"}], relation=relation)
     (line,) = refused.value.lines
     assert line == (
-        "releases[1].strategy: 'contrasts' would be wrong by everybody who first reports after"
-        " the first release, which add_remove allows: leave strategy out, or declare missing ="
-        " 'absent' and rows"
+        "releases[1].strategy: 'contrasts' is replaced by 'residuals', which is more precise at"
+        " the same cost"
     )
 
 
 @pytest.mark.parametrize("name", DEFAULTS)
-def test_the_plan_says_which_strategy_and_never_chooses_contrasts_there(name):
-    made = study(name)
-    for planned in plan_study(made).releases:
+def test_the_plan_says_which_strategy_and_which_weights(name):
+    study = named_study(name)
+    for planned in plan_study(study).releases:
         why = planned.facts.get("strategy_chosen_from_theory", "")
-        if made.grows(planned.release) and why:
-            assert why.startswith("histogram")
-            assert "nobody enters late" in why
-        elif why:
+        if why:
+            assert why.startswith("residuals (a pattern's deviation: residuals")
             assert "histogram" in why
-            assert "contrasts" in why
-
-
-def test_a_public_study_of_contrasts_there_is_not_answered():
-    """One that was declared before they were refused."""
-    made = study_of([window(2)], relation="add_remove", count=COUNT)
-    old = made.model_copy(
-        update={
-            "releases": tuple(r.model_copy(update={"strategy": "contrasts"}) for r in made.releases)
-        }
-    )
-    held = public_of(made, counts(made), Silent())
-    held.study = old
-    with pytest.raises(UserError, match="'contrasts' would be wrong"):
-        held.estimate("r0", "pattern 1", "3")
+            rule = planned.facts["weights"]
+            assert ("people enter late" in rule) == study.admits_late_entry(planned.release)
 
 
 def test_noise_that_is_otherwise_is_noticed():
     """The check of the spread fails at a scale 5 % off, either way."""
-    case = Case(study("windows, a value"), late=COUNT)
+    case = Case(named_study("windows, a value"), late=COUNT)
     best = case.best("r0")
     (declared,) = case.study.releases
-    found = [case.answer(best, declared, *asked) for asked in asked_of(declared, case.study)]
+    answers = [case.answer(best, declared, *asked) for asked in asked_of(declared, case.study)]
     for scale, right in (
         (Fraction(95, 100), False),
         (Fraction(1), True),
@@ -269,6 +254,8 @@ def test_noise_that_is_otherwise_is_noticed():
             for variance in case.parameters["r0", message.number]
         ]
         noise = np.stack(SeededNoise(52).draw(demand).noise, axis=1)
-        squares = np.mean([(noise @ f.weights) ** 2 / best.covariance(f, f) for f in found], axis=0)
+        squares = np.mean(
+            [(noise @ f.weights) ** 2 / best.covariance(f, f) for f in answers], axis=0
+        )
         error = squares.std() / len(squares) ** 0.5
         assert bool(abs(squares.mean() - 1) <= 5 * error) is right

@@ -9,14 +9,29 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from kit.walks import window_releases
 from spread import LARGE, RIGHT, SMALL, Scaled, sds, spread_is, unbiased, uncorrelated
 
 from stream_dp.continual import FixedWindow
 from stream_dp.panel import window_codes
 from stream_dp.privacy.noise import SeededNoise, SystemNoise
 
-ALL_ONES = FixedWindow((0, 1), 3, 12, Fraction(1, 200), "add_remove")
-TERNARY = FixedWindow(("a", "b", "c"), 2, 7, Fraction(6, 1000), "add_remove")
+ALL_ONES = FixedWindow(
+    values=(0, 1),
+    width=3,
+    horizon=12,
+    rho=Fraction(1, 200),
+    neighbours="add_remove",
+    strategy="histogram",
+)
+TERNARY = FixedWindow(
+    values=("a", "b", "c"),
+    width=2,
+    horizon=7,
+    rho=Fraction(6, 1000),
+    neighbours="add_remove",
+    strategy="histogram",
+)
 N = 25_000
 WIDTHS = {3: 31.6, 2: 44.7, 1: 63.2}
 
@@ -32,22 +47,14 @@ class Repeated(NamedTuple):
 
 def repeat(mechanism, truth, source, repetitions):
     """truth: (T, bins) true histograms, read from t = k on."""
-    width, overlaps = mechanism.width, mechanism.q ** (mechanism.width - 1)
+    width = mechanism.width
     errors = np.zeros((repetitions, mechanism.design.releases, mechanism.bins), np.int64)
     shares, repaired = np.zeros((repetitions, mechanism.design.releases)), 0
     for r in range(repetitions):
-        state, below = mechanism.init(), 0
-        for t in range(1, mechanism.horizon + 1):
-            state, step = mechanism.step(state, truth[t - 1], source.draw(mechanism.demand(t)))
-            if step is None:
-                continue
-            if t == width:
-                codes = window_codes(step.columns, mechanism.q)
-            else:
-                codes = codes % overlaps * mechanism.q + step.columns[:, 0]
-            histogram = np.bincount(codes, minlength=mechanism.bins)
+        below = 0
+        for t, step, histogram in window_releases(mechanism, truth, source):
             errors[r, t - width] = histogram - mechanism.padding - truth[t - 1]
-            shares[r, t - width] = histogram[-1] / len(codes)
+            shares[r, t - width] = histogram[-1] / histogram.sum()
             below += step.notes["cells_below_zero"]
         repaired += below > 0
     return Repeated(errors, shares, repaired)
@@ -82,7 +89,7 @@ def seeded():
 
 
 def test_the_parameters_of_the_study():
-    assert ALL_ONES.design.variance == 1000
+    assert ALL_ONES.worst_variance == 1000
     assert ALL_ONES.error_bound == pytest.approx(129.9, abs=0.05)
 
 
@@ -157,7 +164,7 @@ def test_three_symbols_have_variance_s2_at_every_time_as_well(scale):
     truth = np.zeros((7, 9), np.int64)
     for t in range(2, 8):
         truth[t - 1] = np.bincount(window_codes(people[:, t - 2 : t], 3), minlength=9)
-    assert TERNARY.design.variance == 500
+    assert TERNARY.worst_variance == 500
     errors = repeat(TERNARY, truth, Scaled(SeededNoise(14), scale), 1500).errors
     assert spread_is(errors, 500) is (scale == RIGHT)
     if scale == RIGHT:
