@@ -1,7 +1,7 @@
-"""A column of a table as text, each cell by itself: what one holds never changes another's text.
+"""Columns of tables as text.
 
-Whether a column can be read at all is decided by its type, which is the same for every row. Arrays
-may be chunked.
+The text of a cell depends on that cell alone, and whether a column can be read on its type alone:
+no row changes how another is read. Columns are arrays or chunked arrays.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import pyarrow.compute as pc
 
 from .errors import UserError
 
-# Every whole number below it has a double of its own.
+# Every integer below it has a double of its own.
 _EXACT = 2.0**53
 
 
 def cell_text(column: pa.Array, name: str) -> pa.Array:
-    """Text, numbers, truths, dates and times as text; null where there is nothing, or nan.
+    """Text, numbers, booleans, dates and times as text; null for empty cells and for NaN.
 
-    Whole numbers that are stored as floats lose their '.0', as pandas adds it to a column with
-    an empty cell. Raises UserError, which names the column, for any other type and for bad UTF-8.
+    Integers that are stored as floats lose their '.0', which pandas adds to a column with an
+    empty cell. Raises UserError, which names the column, for any other type and for bad UTF-8.
     """
     column = _plain(column)
     kind = column.type
@@ -35,7 +35,7 @@ def cell_text(column: pa.Array, name: str) -> pa.Array:
         raise UserError(f"column '{name}': holds neither text nor numbers")
     try:
         if pa.types.is_floating(kind):
-            return _of_floats(column)
+            return _float_text(column)
         text = column.cast(pa.string())
         if _is_text(kind):
             text.validate(full=True)
@@ -46,10 +46,10 @@ def cell_text(column: pa.Array, name: str) -> pa.Array:
 
 
 def id_text(column: pa.Array, name: str) -> pa.Array:
-    """Ids as text: of text as it stands, leading zeros too, and of whole numbers their digits.
+    """Ids as text: text as it is, leading zeros included, and the digits of integers.
 
-    Raises UserError for every other type. Floats are refused even where all are whole: the type
-    comes from one missing or fractional id, and digits of large ones are lost.
+    Raises UserError for every other type. Floats are refused even where all are integers: one
+    missing or fractional id makes a column of floats, and large ids lose digits in it.
     """
     kind = _plain(column).type
     if pa.types.is_floating(kind):
@@ -72,7 +72,7 @@ def id_text(column: pa.Array, name: str) -> pa.Array:
 
 
 def _plain(column: pa.Array) -> pa.Array:
-    """The column without its dictionary."""
+    """The column, decoded where it is dictionary-encoded."""
     kind = column.type
     return column.cast(kind.value_type) if pa.types.is_dictionary(kind) else column
 
@@ -83,9 +83,10 @@ def _is_text(kind: pa.DataType) -> bool:
     )
 
 
-def _of_floats(column: pa.Array) -> pa.Array:
-    wide = column.cast(pa.float64())
-    whole = pc.and_(pc.equal(pc.floor(wide), wide), pc.less(pc.abs(wide), _EXACT))
-    digits = pc.if_else(whole, wide, 0.0).cast(pa.int64()).cast(pa.string())
-    text = pc.if_else(whole, digits, column.cast(pa.string()))
-    return pc.if_else(pc.is_nan(wide), pa.scalar(None, pa.string()), text)
+def _float_text(column: pa.Array) -> pa.Array:
+    """Floats as text; integers among them without '.0', null for NaN."""
+    doubles = column.cast(pa.float64())
+    integral = pc.and_(pc.equal(pc.floor(doubles), doubles), pc.less(pc.abs(doubles), _EXACT))
+    digits = pc.if_else(integral, doubles, 0.0).cast(pa.int64()).cast(pa.string())
+    text = pc.if_else(integral, digits, column.cast(pa.string()))
+    return pc.if_else(pc.is_nan(doubles), pa.scalar(None, pa.string()), text)

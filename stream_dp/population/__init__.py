@@ -1,5 +1,6 @@
 """CONFIDENTIAL: from the bytes of reports to the counts of a closed period."""
 
-from .population import Accounting, ClosedPeriod, Population
+from .accounting import Accounting, CellCounts
+from .population import ClosedPeriod, Population
 
-__all__ = ["Accounting", "ClosedPeriod", "Population"]
+__all__ = ["Accounting", "CellCounts", "ClosedPeriod", "Population"]

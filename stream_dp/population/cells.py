@@ -1,4 +1,4 @@
-"""Cells: what people said for a period and an attribute, in columns, and where they wait."""
+"""Cells: the answers of people for a period and an attribute, in columns, until it closes."""
 
 from __future__ import annotations
 
@@ -9,17 +9,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-CLEARED = 254  # the code of a cell that clears
-_COMPACT = 1 << 20  # cells that wait in a partition before repeated ones are merged
-_PART = 1 << 16  # cells of a part that is large enough to stay as it is
+CLEARED = 254  # the code of a cell that clears the answer
+_COMPACT = 1 << 20  # further cells of a partition after which repeated ones are merged
+_PART = 1 << 16  # a part of so many cells is not joined with others
 
 
 @dataclass(frozen=True)
 class Cells:
     """Columns of equal length, a row for each cell (person, period, attribute).
 
-    hi, lo: the 128-bit keyed hash of the person's id; code: of the value, or NULL; partition,
-    offset: of the record.
+    hi, lo: the two halves of the 128-bit keyed hash of the person's id.
+    period: its number, from 1.
+    attribute: its place among the study's attributes.
+    code: of the value, or CLEARED.
+    partition, offset: the position of the record.
     """
 
     hi: NDArray[np.uint64]
@@ -34,6 +37,7 @@ class Cells:
         return int(self.hi.shape[0])
 
     def take(self, rows: NDArray[Any]) -> Cells:
+        """The cells at row numbers, or where a mask is true."""
         return Cells(*(column[rows] for column in self.columns()))
 
     def columns(self) -> tuple[NDArray[Any], ...]:
@@ -50,6 +54,7 @@ class Cells:
 
     @staticmethod
     def joined(parts: Sequence[Cells]) -> Cells:
+        """All cells of the parts, in their order."""
         if not parts:
             return EMPTY
         columns = zip(*(part.columns() for part in parts), strict=True)
@@ -57,31 +62,32 @@ class Cells:
 
 
 EMPTY = Cells(
-    np.zeros(0, np.uint64),
-    np.zeros(0, np.uint64),
-    np.zeros(0, np.uint16),
-    np.zeros(0, np.uint16),
-    np.zeros(0, np.uint8),
-    np.zeros(0, np.uint16),
-    np.zeros(0, np.int64),
+    hi=np.zeros(0, np.uint64),
+    lo=np.zeros(0, np.uint64),
+    period=np.zeros(0, np.uint16),
+    attribute=np.zeros(0, np.uint16),
+    code=np.zeros(0, np.uint8),
+    partition=np.zeros(0, np.uint16),
+    offset=np.zeros(0, np.int64),
 )
 
 
 class WaitingCells:
-    """Cells of periods that are not closed, by partition, in the order of their offsets.
+    """Cells of periods that are still open, by partition, in the order of their offsets.
 
-    Repeated cells are merged when those that wait have doubled, so that repeats use no memory.
-    That happens at the same cell however a partition was cut into batches.
+    Repeated cells of a partition are merged whenever its cells have doubled since the last merge,
+    so memory stays bounded. The merge happens at the same cell however the partition was read in
+    batches, so the state does not depend on the batches.
     """
 
     def __init__(self) -> None:
         self._parts: dict[int, list[Cells]] = {}
-        self._held: dict[int, int] = {}  # cells that wait
-        self._merged: dict[int, int] = {}  # how many they were after the last merge
+        self._counts: dict[int, int] = {}  # cells by partition
+        self._merged: dict[int, int] = {}  # cells by partition after its last merge
 
     @classmethod
     def of(cls, cells: Cells) -> WaitingCells:
-        """What `all` gave."""
+        """Waiting cells from those that `all` returned."""
         self = cls()
         for partition in np.unique(cells.partition).tolist():
             part = cells.take(cells.partition == partition)
@@ -89,45 +95,52 @@ class WaitingCells:
         return self
 
     def _set(self, partition: int, parts: list[Cells], count: int) -> None:
-        self._parts[partition], self._held[partition] = parts, count
+        self._parts[partition], self._counts[partition] = parts, count
         self._merged[partition] = count
 
     def all(self) -> Cells:
+        """Every waiting cell, by partition and offset."""
         return Cells.joined([part for key in sorted(self._parts) for part in self._parts[key]])
 
-    def hold(self, cells: Cells) -> int:
-        """Let more cells wait; how many of those waiting a later one has superseded."""
+    def count(self, period: int) -> int:
+        """How many cells wait for a period, repeated ones that are not merged yet among them."""
+        parts = (part for parts in self._parts.values() for part in parts)
+        return sum(int(np.count_nonzero(part.period == period)) for part in parts)
+
+    def add(self, cells: Cells) -> int:
+        """Add cells. Returns how many waiting cells were merged into later ones."""
         partitions = np.unique(cells.partition).tolist()
         superseded = 0
         for partition in partitions:
             part = cells if len(partitions) == 1 else cells.take(cells.partition == partition)
-            # A batch may hold its odd reports last: order is by offset, not by place.
+            # The decoder puts irregular reports last in a batch: restore the order of offsets.
             if (np.diff(part.offset) < 0).any():
                 part = part.take(np.argsort(part.offset, kind="stable"))
-            superseded += self._hold(partition, part)
+            superseded += self._add(partition, part)
         return superseded
 
-    def _hold(self, partition: int, cells: Cells) -> int:
+    def _add(self, partition: int, cells: Cells) -> int:
+        """Add cells of one partition, merging wherever its limit is reached."""
         parts, superseded = self._parts.setdefault(partition, []), 0
         while len(cells):
             limit = 2 * self._merged.get(partition, 0) + _COMPACT
-            room = limit - self._held.get(partition, 0)
+            room = limit - self._counts.get(partition, 0)
             if len(cells) < room:
                 parts.append(cells)
-                self._held[partition] = self._held.get(partition, 0) + len(cells)
-                # Small batches are joined in pairs, so that a trickle is not many tiny arrays.
+                self._counts[partition] = self._counts.get(partition, 0) + len(cells)
+                # Join small parts in pairs, so that many small batches are not many small arrays.
                 while len(parts) > 1 and len(parts[-2]) <= len(parts[-1]) < _PART:
                     parts[-2:] = [Cells.joined(parts[-2:])]
                 break
             rows = np.arange(len(cells))
-            kept = latest_cells(Cells.joined([*parts, cells.take(rows[:room])]))
-            superseded += limit - len(kept)
-            self._set(partition, [kept], len(kept))
+            merged = latest_cells(Cells.joined([*parts, cells.take(rows[:room])]))
+            superseded += limit - len(merged)
+            self._set(partition, [merged], len(merged))
             parts, cells = self._parts[partition], cells.take(rows[room:])
         return superseded
 
-    def due(self, period: int) -> Cells:
-        """Cells of a period, taken out, in order of partition and offset."""
+    def pop(self, period: int) -> Cells:
+        """Remove the cells of a period; returns them by partition and offset."""
         due = []
         for partition in sorted(self._parts):
             rest = []
@@ -142,11 +155,11 @@ class WaitingCells:
 
 
 def latest_cells(cells: Cells) -> Cells:
-    """The last of the cells of each (person, period, attribute), sorted by person.
+    """The last cell of each (person, period, attribute), sorted by the hash of the person.
 
-    The cells must stand in order of precedence.
+    cells: in order of precedence, the one that prevails last.
     """
-    # The usual case, one cell a person, needs no stable sort, and the unstable one is faster.
+    # One cell a person is the usual case; it needs no stable sort, and the unstable is faster.
     ordered = cells.take(np.argsort(cells.hi))
     if (ordered.hi[1:] != ordered.hi[:-1]).all():
         return ordered
@@ -154,7 +167,8 @@ def latest_cells(cells: Cells) -> Cells:
     ordered = cells.take(order)
     rest = ordered.attribute.astype(np.uint32) << np.uint32(16) | ordered.period
     same = ordered.hi[1:] == ordered.hi[:-1]
-    # Only people with several cells (or, hardly ever, half a hash in common) need a finer sort.
+    # A finer sort is needed where a person has cells of several attributes or periods, or where
+    # two people share half a hash.
     if (
         same.any()
         and (same & ((rest[1:] != rest[:-1]) | (ordered.lo[1:] != ordered.lo[:-1]))).any()

@@ -1,13 +1,13 @@
-"""The population: the confidential state per person, and the counts of a closed period.
+"""The population: the confidential state of each person, and the counts of a closed period.
 
-People are slots of dense arrays; an id finds its slot through a sorted array of keyed hashes.
-Cells wait in columns until their period closes. The state at a cut is a function of the input
-below it: cells merge by (partition, offset), newcomers enter in the order of their hashes, and
-nothing depends on how the partitions were interleaved.
+Each person has a slot in dense arrays, which is looked up by the keyed hash of the id in a sorted
+array. Cells wait in columns until their period closes. The state at a cut is a function of the
+input below it: cells merge by (partition, offset), newcomers are admitted in the order of their
+hashes, and nothing depends on how the partitions were interleaved.
 
-Where the study's relation makes the size public, all slots exist from the start; a slot that
-nobody has claimed is a person of whom nothing is known. Once all are claimed, newcomers are
-refused for good: so one person's coming or going swaps at most one other.
+Where the study's relation makes the size public, all slots exist from the start; a slot without a
+person counts as somebody who has not answered. Once all slots have persons, newcomers are refused
+permanently, so adding or removing one person swaps at most one other.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import io
 import zipfile
 from collections import Counter as Tally
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, BinaryIO
 
@@ -27,39 +27,21 @@ from numpy.typing import NDArray
 from stream_dp.errors import Inconsistent
 from stream_dp.study import CumulativeRelease, JointRelease, Release, Study, WindowRelease
 
+from .accounting import Accounting
 from .cells import CLEARED, Cells, WaitingCells, latest_cells
-from .reports import Reason, RejectedRecord
+from .rejected import Reason, RejectedRecord
 
-_VERSION = 2
-
-
-@dataclass
-class Accounting:
-    """Cells: received = accepted + superseded + rejected + pending. Confidential."""
-
-    received: int = 0
-    accepted: int = 0
-    superseded: int = 0
-    rejected: Tally[Reason] = field(default_factory=Tally)
-    pending: int = 0
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "received": self.received,
-            "accepted": self.accepted,
-            "superseded": self.superseded,
-            "rejected": dict(sorted(self.rejected.items())),
-            "pending": self.pending,
-        }
+_VERSION = 3
 
 
 @dataclass(frozen=True)
 class ClosedPeriod:
     """A closed period, confidential.
 
-    symbols: by attribute, a code for every slot; refused: by reason, the cells of people who
-    were not admitted, and those that contradict a fixed value; count: gives the counts, which
-    are not looked at before the noise is drawn.
+    symbols: by attribute, a code for every slot.
+    refused: by reason, the cells of people who were not admitted, and those that contradict a
+        fixed value.
+    count: computes the counts; it is called after the noise is drawn.
     """
 
     symbols: dict[str, NDArray[np.uint8]]
@@ -68,12 +50,12 @@ class ClosedPeriod:
 
     @cached_property
     def counts(self) -> dict[str, NDArray[np.int64]]:
-        """By release, what its mechanism takes."""
+        """By release, the counts that its mechanism measures."""
         return self.count()
 
 
 class Population:
-    """Everything known of everybody at a position of the input; changed in place."""
+    """The state of all people at a position of the input; its methods change it in place."""
 
     def __init__(self, study: Study) -> None:
         self._study = study
@@ -95,12 +77,21 @@ class Population:
             for name, attribute in study.attributes.items()
         }
         self._recent = {stream: self._unknown(stream, size) for stream in self._alphabets}
+        # By stream and the symbol of those who are not there: a bit for each of the last periods at
+        # which a person was there, the lowest for the last one.
+        self._reaches: dict[tuple[str, int], int] = {}
+        for release in study.releases:
+            symbol = study.presence(release)
+            if symbol is not None:
+                key = (release.stream, symbol)
+                self._reaches[key] = max(self._reaches.get(key, 0), 2 * _width(release) - 1)
+        self._present = {key: np.zeros(size, np.uint16) for key in self._reaches}
         self._counted = [r for r in study.releases if not isinstance(r, WindowRelease)]
         self._totals = {r.name: np.zeros(size, np.uint16) for r in self._counted}
         self._entered = {r.name: np.zeros(size, bool) for r in self._counted}
 
     def _unknown(self, stream: str, size: int) -> NDArray[np.uint32]:
-        """The recent symbols, as codes in base q, of `size` people of whom nothing is known."""
+        """The recent symbols, as codes in base q, of `size` people who have not answered."""
         first = {n: np.array([a.first_code]) for n, a in self._study.attributes.items()}
         (symbol,) = self._symbols(stream, first).tolist()
         q, code = len(self._alphabets[stream].values), 0
@@ -123,36 +114,52 @@ class Population:
 
     @property
     def size(self) -> int:
-        """Slots: the declared size, or the people admitted so far."""
+        """The number of slots: the declared size, or the people admitted so far."""
         return self._study.size or int(self._slot.shape[0])
 
+    @property
+    def open_cells(self) -> int:
+        """How many cells wait for the period that is open, repeated ones perhaps among them."""
+        return self._waiting.count(self.period + 1)
+
     def enrol(self, hi: NDArray[np.uint64], lo: NDArray[np.uint64]) -> None:
-        """Give people slots before the first period, whoever reports: members of groups."""
+        """Admit the members of groups before the first period, whether they report or not.
+
+        Raises ValueError once anybody is admitted or a period is closed.
+        """
         if self.period or self._hi.shape[0]:
             raise ValueError("people are enrolled before anything else")
         order = np.lexsort((lo, hi))
         self._admit(hi[order], lo[order])
 
     def slots(self, hi: NDArray[np.uint64], lo: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Where people are in the arrays of symbols; -1 for those without a place."""
+        """The slots of people, which index the arrays of symbols; -1 for those without one."""
         return self._find(hi, lo)
 
     def fold(self, cells: Cells, rejected: list[RejectedRecord]) -> None:
-        """Take in a decoded batch."""
-        for one in rejected:
-            self.accounting.rejected.update(one.cells)
+        """Add a decoded batch: its cells, and the records that were rejected."""
+        for record in rejected:
+            self.accounting.rejected.update(record.cells)
         self.accounting.received += len(cells) + sum(sum(r.cells.values()) for r in rejected)
         self.accounting.pending += len(cells)
-        self._supersede(self._waiting.hold(cells))
+        self._supersede(self._waiting.add(cells))
 
     def _supersede(self, count: int) -> None:
         self.accounting.superseded += count
         self.accounting.pending -= count
 
+    def answering(self) -> int:
+        """How many people have an answer for the next period, admitted or not."""
+        waiting = self._waiting.all()
+        final = latest_cells(waiting.take(waiting.period == self.period + 1))
+        final = final.take(final.code != CLEARED)
+        other = (final.hi[1:] != final.hi[:-1]) | (final.lo[1:] != final.lo[:-1])
+        return int(other.sum()) + (len(final) > 0)
+
     def close(self) -> ClosedPeriod:
-        """Close the next period: merge its cells, admit newcomers, count."""
+        """Close the next period: merge its cells, admit newcomers, update everybody's symbols."""
         period = self.period + 1
-        due = self._waiting.due(period)
+        due = self._waiting.pop(period)
         final = latest_cells(due)
         self._supersede(len(due) - len(final))
         slots = self._find(final.hi, final.lo)
@@ -162,15 +169,13 @@ class Population:
         coded = final.code != CLEARED
         refused: dict[Reason, Cells] = {"full": final.take((slots < 0) & coded)}
         coded &= slots >= 0
-        against = self._against(final, slots, coded)
-        refused["fixed"] = final.take(against)
-        coded &= ~against
-        turned = 0
+        contradicting = self._contradicting(final, slots, coded)
+        refused["fixed"] = final.take(contradicting)
+        coded &= ~contradicting
         for reason, cells in refused.items():
-            turned += len(cells)
             if len(cells):
                 self.accounting.rejected[reason] += len(cells)
-        self.accounting.accepted += len(final) - turned
+        self.accounting.accepted += len(final) - sum(map(len, refused.values()))
         self.accounting.pending -= len(final)
         symbols = {}
         for index, name in enumerate(self._study.attributes):
@@ -182,36 +187,40 @@ class Population:
             q = len(self._alphabets[stream].values)
             keep = np.uint32(q ** (self._widths[stream] - 1))
             self._recent[stream] = self._recent[stream] % keep * np.uint32(q) + now
+        for (stream, symbol), reach in self._reaches.items():
+            kept = self._present[stream, symbol] & np.uint16((1 << reach - 1) - 1)
+            here = streams[stream] != symbol
+            self._present[stream, symbol] = kept << np.uint16(1) | here.astype(np.uint16)
         counted = {r.name: self._rises(r, streams[r.stream]) for r in self._counted}
-        recent = dict(self._recent)
-        return ClosedPeriod(symbols, refused, lambda: self._count(recent, counted))
+        recent, present = dict(self._recent), dict(self._present)
+        return ClosedPeriod(symbols, refused, lambda: self._count(recent, present, counted))
 
-    def _against(
+    def _contradicting(
         self, cells: Cells, slots: NDArray[np.int64], coded: NDArray[np.bool_]
     ) -> NDArray[np.bool_]:
-        """Which cells say another value than the one that a fixed attribute has for good."""
-        against = np.zeros(len(cells), bool)
+        """Which cells contradict the value that a person already has of a fixed attribute."""
+        contradicting = np.zeros(len(cells), bool)
         for index, (name, attribute) in enumerate(self._study.attributes.items()):
             if attribute.fixed:
                 own = np.flatnonzero(coded & (cells.attribute == index))
                 fixed = self._last[name][slots[own]]
-                against[own] = (fixed != attribute.first_code) & (fixed != cells.code[own])
-        return against
+                contradicting[own] = (fixed != attribute.first_code) & (fixed != cells.code[own])
+        return contradicting
 
     def _find(self, hi: NDArray[np.uint64], lo: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Slots by hash, -1 where there is none. 64 bits to search, 64 to check."""
+        """Slots by hash, -1 where there is none: a search by `hi`, and a comparison of `lo`."""
         count = self._hi.shape[0]
         slots = np.full(hi.shape[0], -1, np.int64)
-        place = np.searchsorted(self._hi, hi)
-        open_ = np.flatnonzero(place < count)
-        while open_.size:
-            open_ = open_[self._hi[place[open_]] == hi[open_]]
-            hit = self._lo[place[open_]] == lo[open_]
-            slots[open_[hit]] = self._slot[place[open_[hit]]]
-            # Two people may share 64 bits: look at the next one.
-            open_ = open_[~hit]
-            place[open_] += 1
-            open_ = open_[place[open_] < count]
+        places = np.searchsorted(self._hi, hi)
+        rows = np.flatnonzero(places < count)
+        while rows.size:
+            rows = rows[self._hi[places[rows]] == hi[rows]]
+            same = self._lo[places[rows]] == lo[rows]
+            slots[rows[same]] = self._slot[places[rows[same]]]
+            # Several people may share `hi`: compare with the next one.
+            rows = rows[~same]
+            places[rows] += 1
+            rows = rows[places[rows] < count]
         return slots
 
     def _admit(self, hi: NDArray[np.uint64], lo: NDArray[np.uint64]) -> None:
@@ -234,12 +243,14 @@ class Population:
         self._slot = np.insert(self._slot, place, slots)
 
     def _grow(self, count: int) -> None:
-        """Slots for newcomers, of whom nothing is known."""
+        """Add slots for newcomers, who have not answered yet."""
         for name, attribute in self._study.attributes.items():
             fresh = np.full(count, attribute.first_code, np.uint8)
             self._last[name] = np.concatenate([self._last[name], fresh])
         for stream, recent in self._recent.items():
             self._recent[stream] = np.concatenate([recent, self._unknown(stream, count)])
+        for key, present in self._present.items():
+            self._present[key] = np.append(present, np.zeros(count, np.uint16))
         for name, totals in self._totals.items():
             self._totals[name] = np.append(totals, np.zeros(count, np.uint16))
             self._entered[name] = np.append(self._entered[name], np.zeros(count, bool))
@@ -247,7 +258,7 @@ class Population:
     def _advance(
         self, name: str, slots: NDArray[np.int64], codes: NDArray[np.uint8]
     ) -> NDArray[np.uint8]:
-        """Everybody's code of the period."""
+        """The code of an attribute for every slot, once cells with codes are applied."""
         attribute, last = self._study.attributes[name], self._last[name]
         if attribute.carries or attribute.fixed:
             symbols = last.copy()
@@ -260,10 +271,11 @@ class Population:
     def _rises(
         self, release: CumulativeRelease | JointRelease, symbols: NDArray[np.uint32]
     ) -> Callable[[], NDArray[np.int64]]:
-        """Count the event in a period of the release; what gives the counts, (T + 1,) int64.
+        """Update the totals of a release's event; returns a function that counts them.
 
-        They are the people whose total reached b, b = 1..T, and those who entered: who are
-        present for the first time.
+        The counts, (T + 1,) int64: how many people's total reached b in this period, b = 1..T, and
+        how many were present for the first time. They are the increments of the sums S_b of Bun et
+        al. 2024, Algorithm 2.
         """
         first, last = self._study.span(release)
         alphabet, horizon = self._alphabets[release.stream], last - first + 1
@@ -290,9 +302,14 @@ class Population:
     def _count(
         self,
         recent: dict[str, NDArray[np.uint32]],
+        present: dict[tuple[str, int], NDArray[np.uint16]],
         counted: dict[str, Callable[[], NDArray[np.int64]]],
     ) -> dict[str, NDArray[np.int64]]:
-        """What each release's mechanism takes: its patterns, its rises, or first one then both."""
+        """By release: patterns (window), rises (cumulative), or patterns, then rises (joint).
+
+        Where a release measures who is present, its patterns are followed by the people by when
+        they were present in the last 2k - 1 periods, (2^(2k - 1),).
+        """
         counts = {}
         for release in self._study.releases:
             parts = []
@@ -302,16 +319,22 @@ class Population:
                 if release.width < self._widths[release.stream]:
                     codes = codes % bins
                 parts.append(np.bincount(codes, minlength=bins).astype(np.int64))
+                symbol = self._study.presence(release)
+                if symbol is not None:
+                    kinds = 1 << 2 * release.width - 1
+                    when = present[release.stream, symbol] & np.uint16(kinds - 1)
+                    parts.append(np.bincount(when, minlength=kinds).astype(np.int64))
             if not isinstance(release, WindowRelease):
                 parts.append(counted[release.name]())
             counts[release.name] = np.concatenate(parts)
         return counts
 
     def save(self, file: BinaryIO) -> None:
-        """Write the whole state."""
+        """Write the state as a NumPy archive."""
         arrays: dict[str, NDArray[Any]] = {"hi": self._hi, "lo": self._lo, "slot": self._slot}
         arrays |= {f"last {k}": v for k, v in self._last.items()}
         arrays |= {f"recent {k}": v for k, v in self._recent.items()}
+        arrays |= {f"present {s} {k}": v for (k, s), v in self._present.items()}
         arrays |= {f"totals {k}": v for k, v in self._totals.items()}
         arrays |= {f"entered {k}": v for k, v in self._entered.items()}
         arrays |= {f"waiting {i}": c for i, c in enumerate(self._waiting.all().columns())}
@@ -326,7 +349,7 @@ class Population:
 
     @classmethod
     def load(cls, study: Study, data: bytes) -> Population:
-        """The state that `save` wrote. Raises Inconsistent."""
+        """The state that `save` wrote. Raises Inconsistent for another version or study."""
         try:
             arrays = np.load(io.BytesIO(data), allow_pickle=False)
             head = msgspec.json.decode(arrays["head"].tobytes())
@@ -342,11 +365,12 @@ class Population:
         self._waiting = WaitingCells.of(Cells(*(arrays[f"waiting {i}"] for i in range(7))))
         self._last = {name: arrays[f"last {name}"] for name in self._last}
         self._recent = {name: arrays[f"recent {name}"] for name in self._recent}
+        self._present = {(k, s): arrays[f"present {s} {k}"] for k, s in self._present}
         self._totals = {name: arrays[f"totals {name}"] for name in self._totals}
         self._entered = {name: arrays[f"entered {name}"] for name in self._entered}
         return self
 
 
 def _width(release: Release) -> int:
-    """Periods that the release looks back on."""
+    """How many periods of a person's history the release needs."""
     return 1 if isinstance(release, CumulativeRelease) else release.width

@@ -1,57 +1,66 @@
-"""Reports: what one person says for one period, decoded in batches into columns of cells.
+"""Reports: the answers of one person for one period, decoded in batches into columns of cells.
 
 A report is JSON, `{"person": "p1", "period": "2021-01", "values": {"poverty": 1}}`; `null` clears
-a value. What cannot be used is rejected with one of a few reasons; no message quotes it.
+a value. What cannot be used is rejected for one of a few reasons, which never quote the report.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter as Tally
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_dp.errors import Inconsistent
 from stream_dp.log.base import Stored, memory_bytes
 from stream_dp.study import Study
 
 from .cells import CLEARED, EMPTY, Cells
+from .rejected import Reason, RejectedRecord
 
-Reason = Literal["unreadable", "person", "period", "late", "attribute", "value", "full", "fixed"]
-
-REASONS: dict[Reason, str] = {
-    "unreadable": "not a JSON report with person, period and values, or over 64 kB, or with headers"
-    " that are not text",
-    "person": "the person's id is empty, too long or not text",
-    "period": "the period is not one of the study's",
-    "late": "the period is closed",
-    "attribute": "no such attribute is declared",
-    "value": "not one of the attribute's values",
-    "full": "no place in the population: its declared size, or the table of members, is full",
-    "fixed": "the person has another value of a fixed attribute, for good",
-}
-
-_NONE, _BAD = 255, 253
-LONGEST_ID = 256
-LARGEST_REPORT = (
-    64_000  # bytes of a report by `log.base.memory_bytes`: its key, its value and its headers
+CHANGED_INPUT = (
+    "run.input: it has changed since a period was closed that has to be read again, for its"
+    " snapshot is gone; restore the [run.input] of then, or the snapshot"
 )
 
+_NONE, _BAD = 255, 253  # codes: the attribute is not in the report; its value is not declared
+LONGEST_ID = 256  # characters
+LARGEST_REPORT = 64_000  # bytes of its key, value and headers, as `memory_bytes` counts them
 
-@dataclass(frozen=True)
-class RejectedRecord:
-    """A record of a batch, by its place in it, and how many of its cells fail for which reason."""
 
-    place: int
-    cells: dict[Reason, int]
+class SchemaUse(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A schema that reports of a period were read with.
+
+    sha256: of its JSON with sorted keys.
+    since: by partition, the first position from which on it was known, where it was asked for and
+        not known before; else it was known all along.
+    """
+
+    sha256: str
+    since: dict[int, int] = {}
+
+    def known_at(self, partition: int, offset: int) -> bool:
+        """Whether it was known when the record at that position was read."""
+        return offset >= self.since.get(partition, 0)
+
+
+class ReadAs(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How the records of a period were read, where they were not plain reports.
+
+    mapping: the hash of the mapping.
+    schemas: by schema id, those that something was read with.
+    """
+
+    mapping: str
+    schemas: dict[int, SchemaUse] = {}
 
 
 class Decoder:
-    """Decodes the reports of one study. key: secret, of the hash of ids."""
+    """Decodes the reports of one study. key: the secret key of the hashes of ids."""
 
     def __init__(self, study: Study, key: bytes) -> None:
         self._key = key
@@ -84,12 +93,12 @@ class Decoder:
         return persons if self._rule is None else [self._rule.normal(p) for p in persons]
 
     def hashes(self, ids: Sequence[str]) -> NDArray[np.uint64]:
-        """(n, 2): the high and low halves of the 128-bit keyed BLAKE2b hash of each id by `ids`."""
+        """The 128-bit keyed BLAKE2b hash of each id, as its two halves, (n, 2)."""
         start = hashlib.blake2b(key=self._key, digest_size=16).copy
         digests = []
-        for one in ids:
+        for person in ids:
             state = start()
-            state.update(one.encode())
+            state.update(person.encode())
             digests.append(state.digest())
         flat = np.frombuffer(b"".join(digests), ">u8").astype(np.uint64)
         return flat.reshape(-1, 2)
@@ -101,34 +110,46 @@ class Decoder:
         """
         reports: list[Any] = []
         places: list[int] = []
-        odd: list[int] = []
+        irregular: list[int] = []
         decode = self._decode
         for place, record in enumerate(records):
             value, headers = record.value, record.headers
             try:
-                # Where there is neither a key nor a header, the value is all of its size.
+                # Without a key and headers, the size of a record is that of its value.
                 if (headers != () or record.key or len(value) > LARGEST_REPORT) and (  # type: ignore[arg-type]
                     headers is None or memory_bytes(record.key, value, headers) > LARGEST_REPORT
                 ):
-                    odd.append(place)
+                    irregular.append(place)
                     continue
                 reports.append(decode(value))  # type: ignore[arg-type]
                 places.append(place)
             except (msgspec.DecodeError, TypeError, ValueError, RecursionError):
-                odd.append(place)
+                irregular.append(place)
         cells, rejected = self._typed(reports, places, records, closed)
         parts = [cells]
-        for place in odd:
-            usable, reasons = self._odd(records[place], closed)
+        for place in irregular:
+            usable, reasons = self._irregular(records[place], closed)
             parts.append(usable)
             if reasons:
                 rejected.append(RejectedRecord(place, dict(reasons)))
         return Cells.joined(parts), rejected
 
+    def close_period(self) -> ReadAs | None:
+        """How records were read since the last close; None for plain reports."""
+        return None
+
+    def repeat(self, read_as: ReadAs | None) -> None:
+        """Decode from now on as a closed period was decoded. Raises Inconsistent."""
+        if read_as is not None:
+            raise Inconsistent(CHANGED_INPUT)
+
+    def go_on(self, periods: Sequence[ReadAs | None]) -> None:
+        """Decode from now on what follows these closed periods. Raises Inconsistent."""
+
     def _typed(
         self, reports: list[Any], places: list[int], records: Sequence[Stored], closed: int
     ) -> tuple[Cells, list[RejectedRecord]]:
-        """Reports with only known attributes and plain values, column by column."""
+        """The cells of reports with declared attributes and plain values, column by column."""
         count = len(reports)
         persons = self.ids(
             [r.person if r.person.__class__ is str else plain_text(r.person) or "" for r in reports]
@@ -147,28 +168,39 @@ class Decoder:
         good = usable & (code != _BAD) & present
         rejected = []
         for row in np.flatnonzero(~usable | ((code == _BAD).any(axis=0))):
-            reasons = self._why(
-                bool(sound[row]), int(period[row]), closed, int(present[:, row].sum()),
-                int((code[:, row] == _BAD).sum()),
-            )  # fmt: skip
+            reasons = self._reasons(
+                sound=bool(sound[row]),
+                period=int(period[row]),
+                closed=closed,
+                present=int(present[:, row].sum()),
+                bad=int((code[:, row] == _BAD).sum()),
+            )
             rejected.append(RejectedRecord(places[row], dict(reasons)))
         hashes = self.hashes(persons)
         partition = np.fromiter((records[p].partition for p in places), np.uint16, count)
         offset = np.fromiter((records[p].offset for p in places), np.int64, count)
         attribute, row_of = np.nonzero(good)
         cells = Cells(
-            hashes[row_of, 0],
-            hashes[row_of, 1],
-            period[row_of].astype(np.uint16),
-            attribute.astype(np.uint16),
-            code[attribute, row_of],
-            partition[row_of],
-            offset[row_of],
+            hi=hashes[row_of, 0],
+            lo=hashes[row_of, 1],
+            period=period[row_of].astype(np.uint16),
+            attribute=attribute.astype(np.uint16),
+            code=code[attribute, row_of],
+            partition=partition[row_of],
+            offset=offset[row_of],
         )
         return cells, rejected
 
     @staticmethod
-    def _why(sound: bool, period: int, closed: int, present: int, bad: int) -> Tally[Reason]:
+    def _reasons(*, sound: bool, period: int, closed: int, present: int, bad: int) -> Tally[Reason]:
+        """By reason, the rejected cells of a report.
+
+        sound: whether its id is neither empty nor too long.
+        period: its number, 0 where it is none of the study's.
+        closed: the last closed period.
+        present: how many cells it has.
+        bad: how many of them have a value that is not declared.
+        """
         if not sound:
             return Tally({"person": max(present, 1)})
         if present == 0:
@@ -179,8 +211,8 @@ class Decoder:
             return Tally({"late": present})
         return Tally({"value": bad})
 
-    def _odd(self, record: Stored, closed: int) -> tuple[Cells, Tally[Reason]]:
-        """One report that is not of the plain form: cell by cell, as far as it can be read."""
+    def _irregular(self, record: Stored, closed: int) -> tuple[Cells, Tally[Reason]]:
+        """The usable cells of a report that the typed decoder refuses, and what is rejected."""
         if (
             record.headers is None
             or memory_bytes(record.key, record.value, record.headers) > LARGEST_REPORT
@@ -215,20 +247,23 @@ class Decoder:
         if not codes:
             return EMPTY, reasons
         n = len(codes)
-        hashed = np.repeat(self.hashes([name]), n, axis=0)
+        hashes = np.repeat(self.hashes([name]), n, axis=0)
         return Cells(
-            hashed[:, 0],
-            hashed[:, 1],
-            np.full(n, number, np.uint16),
-            np.array([a for a, _ in codes], np.uint16),
-            np.array([c for _, c in codes], np.uint8),
-            np.full(n, record.partition, np.uint16),
-            np.full(n, record.offset, np.int64),
+            hi=hashes[:, 0],
+            lo=hashes[:, 1],
+            period=np.full(n, number, np.uint16),
+            attribute=np.array([a for a, _ in codes], np.uint16),
+            code=np.array([c for _, c in codes], np.uint8),
+            partition=np.full(n, record.partition, np.uint16),
+            offset=np.full(n, record.offset, np.int64),
         ), reasons
 
 
+DecoderMaker = Callable[[Study, bytes], Decoder]
+
+
 def plain_text(value: object) -> str | None:
-    """Ids, periods and values are text or whole numbers, nothing else."""
+    """An id, period or value as text; None unless it is text or an integer of 64 bits."""
     if isinstance(value, str):
         return value
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63:

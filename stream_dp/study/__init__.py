@@ -1,8 +1,10 @@
-"""What a study declares: who is protected, for how long, at what budget; public, and no data."""
+"""Declarations of studies: who is protected, for how long and at what budget. Public; no data."""
 
 from .alphabet import Alphabet
 from .groups import BatchRelease, Groups
+from .intake import Input
 from .model import (
+    MOST_PRESENCE_WIDTH,
     Attribute,
     Carry,
     CounterName,
@@ -20,6 +22,7 @@ from .model import (
 from .periods import Periods, Schedule
 
 __all__ = [
+    "MOST_PRESENCE_WIDTH",
     "Alphabet",
     "Attribute",
     "BatchRelease",
@@ -28,6 +31,7 @@ __all__ = [
     "CumulativeRelease",
     "DeclaredPopulation",
     "Groups",
+    "Input",
     "JointRelease",
     "Neighbours",
     "Periods",

@@ -13,14 +13,14 @@ SymbolName = int | str
 
 @dataclass(frozen=True)
 class Alphabet:
-    """What a person can be in one period, as a release sees it.
+    """The symbols that a person can have in one period of a release.
 
-    attributes: their names
-    parts: each one's symbols, ABSENT last where it is one of them
-    outside: whether people may be outside the release's stratum, which counts as absent
+    attributes: the names of the release's attributes.
+    parts: the symbols of each attribute, ABSENT last where it is one of them.
+    outside: whether people may be outside the release's stratum, which counts as absent.
 
-    The code of a product is a number in mixed radix, the last attribute lowest. A person of whom
-    every attribute is absent, or who is outside, has the last code.
+    The code of a combination is a number in mixed radix whose lowest digit is the last attribute.
+    A person whose attributes are all absent, or who is outside, has the last code.
 
     >>> Alphabet(("poverty",), ((0, 1),)).values
     (0, 1)
@@ -41,29 +41,30 @@ class Alphabet:
     def values(self) -> tuple[SymbolName, ...]:
         """The name of every symbol: a value, or `poverty=1&job=yes`, or 'absent'."""
         if len(self.parts) == 1:
-            named: tuple[SymbolName, ...] = self.parts[0]
+            names: tuple[SymbolName, ...] = self.parts[0]
         else:
-            named = tuple(
-                ABSENT if all(v == ABSENT for v in values) else self._named(values)
+            names = tuple(
+                ABSENT if all(v == ABSENT for v in values) else self._product_name(values)
                 for values in product(*self.parts)
             )
-        return named if named[-1] == ABSENT or not self.outside else (*named, ABSENT)
+        return names if names[-1] == ABSENT or not self.outside else (*names, ABSENT)
 
     @property
     def absent(self) -> int | None:
-        """The code of a person who is not there at all, where that can be."""
+        """The code of a person who is absent, or None where nobody can be."""
         return len(self.values) - 1 if self.values[-1] == ABSENT else None
 
     @property
     def name(self) -> str:
+        """The attribute's name, or those of a product joined by '&'."""
         return "&".join(self.attributes)
 
-    def _named(self, values: Sequence[SymbolName]) -> str:
+    def _product_name(self, values: Sequence[SymbolName]) -> str:
         return "&".join(f"{a}={v}" for a, v in zip(self.attributes, values, strict=True))
 
 
 def matching_codes(word: str, values: Sequence[SymbolName]) -> list[int]:
-    """Codes of the symbols that a word means: a symbol's name, or a part of products' names.
+    """Codes of the symbols that a word names: one symbol, or all products that have a part.
 
     `job=yes` and `job=yes&poverty=1` are parts of `poverty=1&job=yes`.
     """

@@ -1,11 +1,11 @@
-"""What differs between two declarations, in the words of the study file."""
+"""Which keys of a study file differ between two declarations."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-_MOST = 8
+_MOST = 8  # keys that are listed by name
 _LISTS = ("releases", "batches")
 _SECTIONS = ("attributes", "groups", *_LISTS)
 
@@ -15,15 +15,15 @@ def changed_keys(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
 
     before, after: as `Study.canonical` writes them.
     """
-    keys = list(_differing(_laid_out(before), _laid_out(after), ""))
+    keys = list(_differing_keys(_as_in_file(before), _as_in_file(after), ""))
     if not keys:
         return "the order of its releases"
     more = f" and {len(keys) - _MOST} more" if len(keys) > _MOST else ""
     return ", ".join(keys[:_MOST]) + more
 
 
-def _laid_out(declared: Mapping[str, Any]) -> dict[str, Any]:
-    """The declaration as a study file has it, releases by their names."""
+def _as_in_file(declared: Mapping[str, Any]) -> dict[str, Any]:
+    """The declaration in the sections of a study file, releases by their names."""
     head = {key: value for key, value in declared.items() if key not in _SECTIONS}
     periods = head.get("periods")
     if isinstance(periods, dict) and isinstance(periods.get("close"), dict):
@@ -37,13 +37,13 @@ def _laid_out(declared: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _differing(before: Any, after: Any, place: str) -> Iterator[str]:
-    """Each key that differs; of what one of them lacks, the outermost."""
+def _differing_keys(before: Any, after: Any, place: str) -> Iterator[str]:
+    """The keys whose values differ; of a table that one side lacks, the table's own key."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key in {**before, **after}:
             where = f"{place}.{key}" if place else key
             if key in before and key in after:
-                yield from _differing(before[key], after[key], where)
+                yield from _differing_keys(before[key], after[key], where)
             else:
                 yield where
     elif before != after:

@@ -1,5 +1,7 @@
-"""What the sections of a study file must be to each other: faults between releases, attributes,
-periods and population, looked for in whatever sections are sound."""
+"""Faults between the sections of a study file: its releases, attributes, periods and population.
+
+Each section is checked against those that are sound by themselves.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,9 @@ from .alphabet import ABSENT, Alphabet, matching_codes
 from .groups import BatchRelease
 from .model import (
     MOST_BINS,
+    MOST_PRESENCE_WIDTH,
     MOST_SYMBOLS,
     MOST_TOTALS,
-    NO_CONTRASTS,
     Attribute,
     CumulativeRelease,
     JointRelease,
@@ -31,11 +33,13 @@ _PADDED = ".padded: with rows declared nothing is padded; leave it out"
 
 def section_faults(
     sections: Sections,
-    unfit: Callable[[BatchRelease, Sections], Iterator[str]] = lambda batch, sections: iter(()),
+    fit_faults: Callable[[BatchRelease, Sections], Iterator[str]] = lambda batch, sections: iter(
+        ()
+    ),
 ) -> list[str]:
     """Every fault between sections, one line each.
 
-    unfit: further faults of a batch release, those of fitting it.
+    fit_faults: the reasons why a batch release cannot be fitted.
     """
     problems: list[str] = []
     attributes = sections.attributes
@@ -43,7 +47,7 @@ def section_faults(
         problems += attribute.problems(f"attributes.{name}")
     releases = sections.releases
     used_names: set[str] = set()
-    for number, release in sections.listed:
+    for number, release in sections.numbered_releases:
         if release is None:
             continue
         where = f"releases[{number}]"
@@ -51,43 +55,44 @@ def section_faults(
             problems.append(f"{where}.name: '{release.name}' stands there twice")
         used_names.add(release.name)
         if isinstance(release, BatchRelease):
-            more = [*group_faults.batch_faults(release, sections), *unfit(release, sections)]
+            more = [*group_faults.batch_faults(release, sections), *fit_faults(release, sections)]
             problems += [f"{where}{fault}" for fault in more]
             continue
-        problems += _unknown(release, sections, where)
+        problems += _unknown_attributes(release, sections, where)
         names = (*release.attributes, *(release.where or {}))
         sound = [attributes[name] for name in names if name in attributes]
         if len(sound) == len(names) and not any(a.problems("") for a in sound):
-            problems += [f"{where}{fault}" for fault in _against(release, sections)]
+            problems += [f"{where}{fault}" for fault in _cross_faults(release, sections)]
     total = sections.rho
     costs = {b.name: group_faults.batch_cost(b, sections.periods) for b in sections.batches}
-    cost = composed_cost(_cells(releases), {r.name: r.rho for r in releases} | costs)
+    cost = composed_cost(_strata(releases), {r.name: r.rho for r in releases} | costs)
     if total is not None and cost > total:
         problems.append(
             f"releases: their rhos add up to {float(cost):g}, more than study.rho = "
             f"{float(total):g}; lower them or raise the total"
         )
-    return [*problems, *group_faults.groups_faults(sections), *_size(sections)]
+    return [*problems, *group_faults.groups_faults(sections), *_size_faults(sections)]
 
 
 def contradictions(study: Study) -> list[str]:
-    """Every fault between the sections of a study that somebody else declared, one line each."""
+    """Every fault between the sections of a published study, one line each."""
     return section_faults(Sections.of(study))
 
 
-def _cells(releases: list[Release]) -> dict[str, tuple[str, str]]:
+def _strata(releases: list[Release]) -> dict[str, tuple[str, str]]:
+    """By release, the attribute and value of its stratum, where it has one."""
     return {r.name: (k, str(v)) for r in releases for k, v in (r.where or {}).items()}
 
 
-def _unknown(release: Release, sections: Sections, where: str) -> Iterator[str]:
+def _unknown_attributes(release: Release, sections: Sections, where: str) -> Iterator[str]:
     for key, names in (("attribute", release.attributes), ("where", tuple(release.where or {}))):
         for name in names:
             if name not in sections.attribute_names:
                 yield f"{where}.{key}: no attribute '{name}' is declared"
 
 
-def _against(release: Release, sections: Sections) -> Iterator[str]:
-    """Faults of a release whose attributes are sound."""
+def _cross_faults(release: Release, sections: Sections) -> Iterator[str]:
+    """Faults of a release, whose attributes are sound, against other sections."""
     attributes = sections.attributes
     symbols = tuple(attributes[name].symbols for name in release.attributes)
     together = math.prod(map(len, symbols))
@@ -106,7 +111,7 @@ def _against(release: Release, sections: Sections) -> Iterator[str]:
             yield f".where: {value!r} is no value of {name}; it has {_listed(attributes[name])}"
         if name in release.attributes:
             yield f".attribute: '{name}' is the same for all of a stratum of it; leave it out"
-    yield from _periods(release, sections.periods, len(alphabet.values))
+    yield from _period_faults(release, sections.periods, len(alphabet.values))
     if not isinstance(release, WindowRelease):
         for word in release.event:
             if not matching_codes(str(word), alphabet.values):
@@ -114,7 +119,7 @@ def _against(release: Release, sections: Sections) -> Iterator[str]:
             elif alphabet.absent in matching_codes(str(word), alphabet.values):
                 yield ".event: 'absent' cannot be the event"
     if sections.neighbours is not None:
-        yield from _rows(release, alphabet, sections.neighbours == "add_remove")
+        yield from _row_faults(release, alphabet, sections.neighbours == "add_remove")
 
 
 def _listed(attribute: Attribute) -> str:
@@ -122,7 +127,7 @@ def _listed(attribute: Attribute) -> str:
 
 
 def _known(alphabet: Alphabet) -> str:
-    """How an event's values are written."""
+    """How to write an event's values, with examples."""
     if len(alphabet.attributes) == 1:
         return f"it has {_short([str(v) for v in alphabet.parts[0] if v != ABSENT])}"
     each = [f"{n}={part[0]}" for n, part in zip(alphabet.attributes, alphabet.parts, strict=True)]
@@ -133,7 +138,7 @@ def _short(words: list[str]) -> str:
     return ", ".join([*words[:20], *(["..."] if len(words) > 20 else [])])
 
 
-def _periods(release: Release, periods: Periods | None, q: int) -> Iterator[str]:
+def _period_faults(release: Release, periods: Periods | None, q: int) -> Iterator[str]:
     if periods is None:
         return
     labels = periods.labels
@@ -156,14 +161,18 @@ def _periods(release: Release, periods: Periods | None, q: int) -> Iterator[str]
             yield f".width: {bins} patterns to count; at most {MOST_BINS} are supported"
 
 
-def _rows(release: Release, alphabet: Alphabet, private: bool) -> Iterator[str]:
-    """What must be declared of the number of rows, and what must not."""
+def _row_faults(release: Release, alphabet: Alphabet, private: bool) -> Iterator[str]:
+    """Faults of `rows`, `size_share` and whatever depends on the number of rows.
+
+    private: whether the number of people is private.
+    """
     share = release.size_share if isinstance(release, CumulativeRelease) else None
     if release.where is not None:
         if release.rows is None:
             yield ".rows: is required: the size of a stratum is private; declare a bound on it"
         if isinstance(release, WindowRelease) and release.padded:
             yield _PADDED
+        yield from _strategy_faults(release)
         return
     if not private:
         if release.rows is not None or share is not None:
@@ -182,14 +191,23 @@ def _rows(release: Release, alphabet: Alphabet, private: bool) -> Iterator[str]:
         )
     elif release.rows is not None and isinstance(release, WindowRelease) and release.padded:
         yield _PADDED
-    by_contrasts = not isinstance(release, CumulativeRelease) and release.strategy == "contrasts"
-    if by_contrasts and release.rows is None:
-        yield f".strategy: {NO_CONTRASTS}"
+    yield from _strategy_faults(release)
     if isinstance(release, JointRelease) and alphabet.absent is not None and release.rows is None:
         yield ".rows: is required with 'absent': declare a bound on the people"
 
 
-def _size(sections: Sections) -> list[str]:
+def _strategy_faults(release: Release) -> Iterator[str]:
+    """Faults of a release whose people may come and go, or enter late."""
+    if isinstance(release, CumulativeRelease) or release.strategy != "residuals":
+        return
+    if release.width > MOST_PRESENCE_WIDTH:
+        yield (
+            ".strategy: where people come and go or enter late, 'residuals' are made for a width"
+            f" of at most {MOST_PRESENCE_WIDTH}; declare 'histogram'"
+        )
+
+
+def _size_faults(sections: Sections) -> list[str]:
     population = sections.population
     if population is None:
         return []

@@ -1,4 +1,4 @@
-"""What batch releases need of the rest of a study file, and what they cannot have."""
+"""Faults of batch releases and of groups, against the other sections of a study file."""
 
 from __future__ import annotations
 
@@ -43,9 +43,13 @@ def batch_faults(batch: BatchRelease, sections: Sections) -> Iterator[str]:
 
 
 def groups_faults(sections: Sections) -> Iterator[str]:
-    """Faults of the study as a whole, each with its place."""
+    """Faults of `[groups]` and of the study's unit and relation, each with its place."""
     batches = sections.batches
-    if sections.has_groups and not batches and all(r is not None for _, r in sections.listed):
+    if (
+        sections.has_groups
+        and not batches
+        and all(r is not None for _, r in sections.numbered_releases)
+    ):
         yield "groups: no release uses it: declare a batch release, or remove it"
     groups = sections.groups
     if groups is not None:
@@ -63,7 +67,7 @@ def groups_faults(sections: Sections) -> Iterator[str]:
 
 
 def role_column_faults(groups: Groups, attributes: Collection[str]) -> Iterator[str]:
-    """Faults of who is who, against all attributes: a release may take any of them."""
+    """Faults of the roles' column, against every attribute: a release may use any of them."""
     roles = groups.roles
     if roles is None:
         return
@@ -78,7 +82,7 @@ def role_column_faults(groups: Groups, attributes: Collection[str]) -> Iterator[
 
 
 def batch_cost(batch: BatchRelease, periods: Periods | None) -> Fraction:
-    """What all data sets of a batch release cost together, as far as that is known."""
+    """The rho of all data sets of a batch release together; of one where periods have a fault."""
     if batch.at is not None:
         return batch.rho * len(batch.at)
     return batch.rho * (periods.count // (batch.every or 1) if periods is not None else 1)

@@ -1,4 +1,4 @@
-"""Groups of people, and batch releases of groups with their members: what a study declares.
+"""Declarations of groups of people, and of batch releases of groups with their members.
 
 Who belongs to which group, the groups' sizes and attributes come from a table of their own, once,
 before the study begins, and never from anybody's report.
@@ -16,11 +16,9 @@ from .numbers import Declaration, Name, Rho, Symbol
 
 BatchKind = Literal["independent", "mwem", "hpd-fixed", "hpd-gen"]
 BATCH_KINDS: tuple[str, ...] = get_args(BatchKind)
-KEY_COLUMN, SIZE_COLUMN = (
-    "group",
-    "size",
-)  # reserved: the column that ties people to groups, a group's size
-BATCH_RELATION = "replace_in_place"  # the one under which what batch releases cost is proved
+# Reserved names of columns: a person's group, and a group's size.
+KEY_COLUMN, SIZE_COLUMN = "group", "size"
+BATCH_RELATION = "replace_in_place"  # the only one with a proved cost of batch releases
 _Count = Annotated[int, Field(ge=1, le=10**6, strict=True)]
 
 
@@ -28,18 +26,19 @@ class GroupAttribute(Declaration):
     """A public property of a group, such as its region, and its possible values."""
 
     values: Annotated[tuple[Symbol, ...], Field(min_length=1, max_length=1 << 15)]
-    """Its possible values, whole numbers or text."""
+    """Its possible values, integers or text."""
 
 
 class RoleColumn(Declaration):
-    """Who is who in a group, in a column of the table of members: it stays, as membership does.
+    """The column of the table of members that says who is head, spouse or child of a group.
 
-    Every group has exactly one head, at most one spouse, of the head, and at most `children`, of
-    both; others are related to nobody.
+    Roles stay the same over all periods, as membership does. Every group has exactly one head, at
+    most one spouse of the head, and at most `children` children of both; others are related to
+    nobody.
     """
 
     column: Name
-    """The column of the table of members that says who is who."""
+    """The column's name."""
     head: Symbol
     """Its value for a head; every group has exactly one."""
     spouse: Symbol
@@ -70,15 +69,15 @@ class Groups(Declaration):
 
 
 class BatchRelease(Declaration):
-    """A synthetic data set of groups with their members, made anew at some periods' closes."""
+    """A synthetic data set of groups with their members, drawn anew when certain periods close."""
 
     name: Name
     """The release's name; each stands once in a study."""
     kind: BatchKind
-    """The method that makes the data set."""
+    """The synthesizer."""
     attributes: Annotated[tuple[str, ...], Field(min_length=1, max_length=64)]
-    """Of people, from their reports: each person has the symbol that the attribute's missing rule
-    gives at the close."""
+    """The attributes of people, from their reports. A person without an answer in the period has
+    the symbol that the attribute's `missing` rule gives."""
     rho: Rho
     """The cost of each of its data sets, charged at the close that begins it."""
     every: Annotated[int, Field(ge=1, strict=True)] | None = None
@@ -94,11 +93,11 @@ class BatchRelease(Declaration):
     ways: Annotated[int, Field(ge=1, le=8, strict=True)] = 3
     """How many attributes a query is about."""
     candidates: Literal["marginals", "queries"] = "marginals"
-    """What a round picks from: whole marginals, or single cells."""
+    """What a round picks from: marginals, or single cells of them."""
 
 
 def check_relation(neighbours: str) -> None:
-    """Raises UserError unless costs of batch releases are proved under the study's relation."""
+    """Raises UserError unless the cost of batch releases is proved under the study's relation."""
     if neighbours != BATCH_RELATION:
         raise UserError(
             f"neighbours: what releases of groups and members cost under '{neighbours}' is not"

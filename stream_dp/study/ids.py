@@ -1,4 +1,4 @@
-"""How ids are compared: a declared rule by which several spellings are one person."""
+"""How ids are compared: the declared rule under which several spellings are one person."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 
 from .numbers import Declaration, Flag
 
-_ROUNDS = 8
+_ROUNDS = 8  # of normalization at most; ids that still change after them keep the last form
 
 
 class Ids(Declaration):
@@ -23,15 +23,16 @@ class Ids(Declaration):
     characters."""
 
     def normal(self, text: str) -> str:
-        """The id that stands for all spellings of it; its own normal form."""
-        # Folding may undo a normal form and a normal form may bring blanks to an end.
+        """The normal form that all spellings of an id share; the normal form of itself."""
+        # Case folding can undo a normal form, and a normal form can end in blanks: repeat.
         for _ in range(_ROUNDS):
-            before, text = text, self._once(text)
+            before, text = text, self._rewritten(text)
             if text == before or (self.unicode is None and self.case is None):
                 break
         return text
 
-    def _once(self, text: str) -> str:
+    def _rewritten(self, text: str) -> str:
+        """The text after each part of the rule, once."""
         if self.unicode is not None and not text.isascii():
             text = unicodedata.normalize(self.unicode, text)
         if self.case is not None:

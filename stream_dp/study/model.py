@@ -1,8 +1,8 @@
 """The study: everything that is declared before the first report is read, all of it public.
 
-Numbers are exact: rho is the fraction that was written. The hash covers all but `[run]`; once
+Numbers are exact: rho is the fraction that was written. The hash covers all but `[run]`. Once
 releases have begun, only the description may change, and the first one stays published.
-Study files are read, and their faults told, in `studyfile.py`.
+`stream_dp.studyfile` reads study files and reports their faults.
 """
 
 from __future__ import annotations
@@ -13,19 +13,20 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from stream_dp.errors import UserError
 
 from .alphabet import ABSENT, Alphabet, matching_codes
 from .groups import BatchRelease, Groups
 from .ids import Ids
+from .intake import Input
 from .numbers import Declaration, Flag, Name, Probability, Rho, Symbol
 from .periods import Periods
 
 MOST_BINS = 1 << 20
-MOST_SYMBOLS = 250  # of an alphabet: a panel's code is a byte
-MOST_TOTALS = 500  # periods of a cumulative release: its state and its plan grow with their square
+MOST_SYMBOLS = 250  # of an alphabet; a code of a panel is a byte
+MOST_TOTALS = 500  # periods of a cumulative release, whose state and plan grow with their square
 
 Neighbours = Literal["add_remove", "replace_one", "replace_in_place"]
 
@@ -43,7 +44,7 @@ class Attribute(Declaration):
     """One question: its possible values, and what stands for a missing answer."""
 
     values: Annotated[tuple[Symbol, ...], Field(min_length=1, max_length=MOST_SYMBOLS)]
-    """The possible answers, whole numbers or text. Any other answer is rejected."""
+    """The possible answers, integers or text. Any other answer is rejected."""
     missing: Symbol | Carry
     """What a person counts as who gives no answer in a period: one of the values; `"absent"`, one
     symbol more; or `{ carry = true, first = VALUE }`, the last answer again."""
@@ -53,26 +54,28 @@ class Attribute(Declaration):
 
     @cached_property
     def symbols(self) -> tuple[Symbol, ...]:
-        """The alphabet, in code order: the values, then 'absent' where that is the rule."""
+        """The symbols in code order: the values, then 'absent' where that is the missing rule."""
         return (*self.values, ABSENT) if self.missing == ABSENT else self.values
 
     @cached_property
     def codes(self) -> dict[Symbol, int]:
-        """Code by symbol and by the symbol's text: what is written 1 may be reported as '1'."""
+        """The code of each symbol and of its text: a declared 1 may be reported as '1'."""
         codes: dict[Symbol, int] = {s: i for i, s in enumerate(self.symbols)}
         return codes | {str(s): i for i, s in enumerate(self.symbols)}
 
     @property
     def first_code(self) -> int:
-        """The code of a person of whom nothing is known."""
+        """The code of a person who has not answered yet."""
         rule = self.missing
         return self.codes[rule.first if isinstance(rule, Carry) else rule]
 
     @property
     def carries(self) -> bool:
+        """Whether a missing answer repeats the last one."""
         return isinstance(self.missing, Carry)
 
     def problems(self, where: str) -> list[str]:
+        """The attribute's faults, a line each, after its place in the file."""
         texts = [str(v) for v in self.values]
         if len(set(texts)) < len(texts):
             return [f"{where}.values: a value stands there twice"]
@@ -88,22 +91,29 @@ class Attribute(Declaration):
         return []
 
 
-Strategy = Literal["histogram", "contrasts"]
-NO_CONTRASTS = (
-    "'contrasts' would be wrong by everybody who first reports after the first release, which"
-    " add_remove allows: leave strategy out, or declare missing = 'absent' and rows"
-)
+Strategy = Literal["residuals", "histogram"]
+NO_CONTRASTS = "'contrasts' is replaced by 'residuals', which is more precise at the same cost"
+
+
+def _known(strategy: object) -> object:
+    if strategy == "contrasts":
+        raise ValueError(NO_CONTRASTS)
+    return strategy
+
+
+DeclaredStrategy = Annotated[Strategy | None, BeforeValidator(_known)]
+MOST_PRESENCE_WIDTH = 6  # of windows whose residuals also tell who is present
 CounterName = Literal["tree", "honaker", "sqrt", "normalised", "gamma2", "unbounded"]
 RowBound = Annotated[int, Field(ge=1, le=10**8, strict=True)]
 
 
 class _Release(Declaration):
-    """What every release declares."""
+    """The keys of every release of a panel."""
 
     name: Name
     """The release's name, which analysts use; each stands once in a study."""
     attribute: str | Annotated[tuple[str, ...], Field(min_length=2, max_length=8)]
-    """The attribute that it is about, or a list of 2 to 8 of them for their product."""
+    """The attribute that is released, or a list of 2 to 8 attributes for their product."""
     rho: Rho
     """Its part of the budget, for all its periods together."""
     failure: Probability = Fraction(1, 20)
@@ -125,28 +135,31 @@ class _Release(Declaration):
 
     @property
     def stream(self) -> str:
-        """Releases of one stream look at the same symbols of the same people."""
+        """The name of the symbols and people that the release counts; several may share one."""
         where = "".join(f" where {a}={v}" for a, v in (self.where or {}).items())
         return "&".join(self.attributes) + where
 
 
 class WindowRelease(_Release):
-    """A fixed-window release: every pattern of the last `width` periods."""
+    """A fixed-window release: every pattern of the last `width` periods (Bun et al. 2024,
+    Algorithm 1)."""
 
     kind: Literal["window"]
     """Which kind of release this is."""
     width: Annotated[int, Field(ge=1, strict=True)]
     """How many periods a pattern has."""
-    strategy: Strategy | None = None
-    """What is measured in later periods: the whole histogram again, or only the contrasts of how
-    each past goes on. Chosen from theory where it is not declared."""
+    strategy: DeclaredStrategy = None
+    """What is measured of every window: `"residuals"`, each interaction of its periods once, or
+    `"histogram"`, all patterns again and again (Bun et al. 2024, Algorithm 1). Residuals where it
+    is not declared; histograms where people come and go or enter late and `width` is over 6."""
     padded: bool | None = None
     """`true`: rows are added to every pattern, so that no noisy count falls below 0; `false`:
     noisy counts are projected onto what is possible. Chosen where it is not declared."""
 
 
 class CumulativeRelease(_Release):
-    """A cumulative release: how many people have had the event in at least b periods."""
+    """A cumulative release: how many people have had the event in at least b periods (Bun et al.
+    2024, Algorithm 2)."""
 
     kind: Literal["cumulative"]
     """Which kind of release this is."""
@@ -172,7 +185,7 @@ class JointRelease(_Release):
     window_share: Probability | None = None
     """The part of `rho` that goes to the patterns; the rest goes to the totals. 11/20 where it is
     not declared."""
-    strategy: Strategy | None = None
+    strategy: DeclaredStrategy = None
     """How the patterns are measured, as in a window release."""
     counter: CounterName | None = None
     """The stream counter of the totals, as in a cumulative release."""
@@ -207,9 +220,14 @@ class Run(Declaration):
     """HOST:PORT of the confidential listener: `/healthz`, `/readyz` and `/metrics`."""
     listen_public: str | None = None
     """HOST:PORT of the public listener: `/metrics` alone, an allow-list."""
+    input: Input = Input()
+    """`[run.input]`: how records of another shape than plain reports are read."""
     worker: bool | None = None
     """Whether `run` starts a worker of its own for data sets of groups; by default where the log is
     a file, and not on Kafka."""
+    rejects: Annotated[float, Field(ge=0, le=1)] | None = None
+    """The largest share of rejected cells with which `close` goes on when nobody can be asked: it
+    stops with exit code 2 where more are rejected, unless `--yes`. By default any share."""
 
 
 class DeclaredPopulation(Declaration):
@@ -230,22 +248,22 @@ class StudyKeys(Declaration):
     unit: Annotated[str, Field(min_length=1)]
     """Who is protected: one of these, with everything it reports in all periods."""
     neighbours: Neighbours
-    """What may differ between two inputs that nobody can tell apart: a unit's whole history is
-    there or not (`add_remove`), or is another one (`replace_one`), or its own answers are others
-    and its group stays (`replace_in_place`). There is no default."""
+    """How two inputs may differ that nobody can tell apart: the history of one unit is present in
+    only one of them (`add_remove`), is replaced by any other (`replace_one`), or has other answers
+    while its group stays the same (`replace_in_place`). There is no default."""
     rho: Rho
-    """The whole budget (zCDP); the releases must fit in it. A number, or a fraction as text."""
+    """The total budget (zCDP); the releases must fit in it. A number, or a fraction as text."""
     delta: Probability
     """For stating rho as (epsilon, delta)."""
 
 
 def _some(ids: Ids | None) -> Ids | None:
-    """A rule that says nothing is not another declaration than none."""
+    """None for an empty rule: both are the same declaration, with the same hash."""
     return None if ids == Ids() else ids
 
 
 class Study(StudyKeys):
-    """A whole declaration. `studyfile.parse_study` checks one; the public log holds it as JSON."""
+    """A complete declaration. `parse_study` checks one; the public log begins with it as JSON."""
 
     periods: Periods
     """`[study.periods]`: the horizon, and when each period closes."""
@@ -265,6 +283,7 @@ class Study(StudyKeys):
 
     @property
     def size(self) -> int | None:
+        """The declared number of units; None where it is private."""
         return self.population.size
 
     def release(self, name: str) -> Release:
@@ -280,11 +299,11 @@ class Study(StudyKeys):
         raise UserError(f"release '{name}': the study has no such release; it has {names}")
 
     def batch(self, name: str) -> BatchRelease | None:
-        """The batch release of that name."""
+        """The batch release of that name, or None."""
         return next((b for b in self.batches or () if b.name == name), None)
 
     def due(self, number: int) -> tuple[BatchRelease, ...]:
-        """The batch releases that a period's close begins."""
+        """The batch releases that begin when period `number` closes."""
         label = self.periods.labels[number - 1]
         return tuple(
             b
@@ -293,11 +312,12 @@ class Study(StudyKeys):
         )
 
     def alphabet(self, release: Release) -> Alphabet:
-        """The symbols that a release is about."""
+        """The symbols that a release counts."""
         parts = tuple(self.attributes[name].symbols for name in release.attributes)
         return Alphabet(release.attributes, parts, release.where is not None)
 
     def event_codes(self, release: CumulativeRelease | JointRelease) -> tuple[int, ...]:
+        """The codes that count as the release's event, in increasing order."""
         values = self.alphabet(release).values
         codes = {code for word in release.event for code in matching_codes(str(word), values)}
         return tuple(sorted(codes))
@@ -309,21 +329,50 @@ class Study(StudyKeys):
         return first, self.periods.count if release.last is None else numbers[release.last]
 
     def time(self, release: Release, number: int) -> int | None:
-        """A period as the release's own, from 1; None where it is none of them."""
+        """The number of a study's period within the release, from 1; None outside its span."""
         first, last = self.span(release)
         return number - first + 1 if first <= number <= last else None
 
-    def grows(self, release: Release) -> bool:
-        """Whether people may enter late whom no earlier histogram of the release counts.
+    def admits_late_entry(self, release: Release) -> bool:
+        """Whether people may enter after the first histogram of the release, uncounted by it.
 
-        Where their number is public, everybody is there from the start; under a cap (`rows`)
-        whoever has not entered is absent, and nothing is concluded from the absent.
+        Where the number of people is public, all are counted from the start. Under a bound (`rows`)
+        those who have not entered yet are counted as absent.
         """
         return self.neighbours == "add_remove" and release.rows is None
 
+    def blank(self, release: Release) -> int:
+        """The code of the symbol that stands for a person who has not answered yet."""
+        alphabet = self.alphabet(release)
+        if release.where is not None:
+            return len(alphabet.values) - 1
+        code = 0
+        for name, part in zip(alphabet.attributes, alphabet.parts, strict=True):
+            code = code * len(part) + self.attributes[name].first_code
+        return code
+
+    def strategy(self, release: WindowRelease | JointRelease) -> Strategy:
+        """What is measured of every window, where that is not declared the best that there is."""
+        if release.strategy is not None:
+            return release.strategy
+        closed = release.rows is None and not self.admits_late_entry(release)
+        return "residuals" if closed or release.width <= MOST_PRESENCE_WIDTH else "histogram"
+
+    def presence(self, release: Release) -> int | None:
+        """The code of the symbol that says that a person is not there, or not yet.
+
+        Only where the release measures who is present in the last 2k - 1 periods: residuals where
+        people come and go or enter late. None otherwise.
+        """
+        if isinstance(release, CumulativeRelease) or self.strategy(release) == "histogram":
+            return None
+        if release.rows is not None:
+            return self.alphabet(release).absent
+        return self.blank(release) if self.admits_late_entry(release) else None
+
     @cached_property
     def strata(self) -> dict[str, tuple[str, str]]:
-        """By release, the fixed attribute and value of those that are of a stratum only."""
+        """By release of a stratum, its fixed attribute and value."""
         return {
             release.name: (name, str(value))
             for release in self.releases
@@ -331,22 +380,23 @@ class Study(StudyKeys):
         }
 
     def canonical(self) -> bytes:
-        """The declaration as JSON with sorted keys, the same for the same study."""
+        """The declaration as JSON with sorted keys: equal studies have equal bytes."""
         return json.dumps(
             self.model_dump(mode="json", exclude_none=True), sort_keys=True, separators=(",", ":")
         ).encode()
 
     @cached_property
     def hash(self) -> str:
+        """SHA-256 of the canonical declaration, in hexadecimal."""
         return hashlib.sha256(self.canonical()).hexdigest()
 
     @cached_property
     def terms_hash(self) -> str:
-        """The hash of all that may not change: of everything but the description."""
+        """The hash of all that may not change: of the study without its description."""
         return self.described("").hash
 
     def described(self, description: str) -> Study:
-        """The same study under another description."""
+        """The same study with another description."""
         if description == self.description:
             return self
         return Study.model_validate({**json.loads(self.canonical()), "description": description})

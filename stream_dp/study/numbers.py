@@ -1,4 +1,4 @@
-"""What declarations are made of: exact numbers, names, symbols."""
+"""The field types of declarations: exact numbers, names and symbols."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _probability(value: object) -> Fraction:
 
 
 def _flag(value: object) -> object:
-    """true, or nothing: false is not another declaration than none."""
+    """True or None: false and a missing key are the same declaration, with the same hash."""
     if value is False or value is None:
         return None
     if value is not True:
@@ -63,6 +63,8 @@ Symbol = (
 
 
 class Declaration(BaseModel):
+    """A frozen section of a study file, without unknown keys."""
+
     model_config = ConfigDict(
         frozen=True, extra="forbid", hide_input_in_errors=True, arbitrary_types_allowed=True
     )

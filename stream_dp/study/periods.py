@@ -57,7 +57,7 @@ class Schedule(BaseModel):
     at: time = time(0)
     """The local time of day, on the day after the period's last."""
     grace: str = "0s"
-    """How long after that reports may still come: `3d`, `12h`, `30m`, `10s`."""
+    """How long after `at` reports are still accepted: `3d`, `12h`, `30m`, `10s`."""
     delay: str = "1h"
     """From the close to publication. It must be longer than closing ever takes, or the moment of
     publication follows the volume of reports."""
@@ -73,11 +73,11 @@ class Schedule(BaseModel):
 
     @field_validator("at", mode="before")
     @classmethod
-    def _time_of_day(cls, given: object) -> object:
-        if isinstance(given, str) and re.fullmatch(r"\d{2}:\d{2}(:\d{2})?", given):
-            return given
-        if isinstance(given, time) and given.tzinfo is None:
-            return given
+    def _time_of_day(cls, at: object) -> object:
+        if isinstance(at, str) and re.fullmatch(r"\d{2}:\d{2}(:\d{2})?", at):
+            return at
+        if isinstance(at, time) and at.tzinfo is None:
+            return at
         raise ValueError("write a time of day such as 06:00:00; the zone stands in 'zone'")
 
     @field_validator("grace", "delay")
@@ -101,13 +101,13 @@ class Periods(BaseModel):
     or a number with `every = "step"`."""
     close: Annotated[
         Annotated[Literal["marker"], Tag("word")] | Annotated[Schedule, Tag("table")],
-        Discriminator(lambda given: "word" if isinstance(given, str) else "table"),
+        Discriminator(lambda close: "word" if isinstance(close, str) else "table"),
     ] = "marker"
     """`"marker"`: an operator closes a period with `stream-dp close`. `"schedule"`: the calendar
     does, by the keys `zone`, `at`, `grace` and `delay` beside this one."""
     delay: str | None = None
     """From a marker to publication, such as `"1h"`: longer than closing ever takes. Without it a
-    release goes out once all is read, so the moment follows the volume of reports."""
+    release goes out once all reports are read, so the moment follows their volume."""
 
     @field_validator("first", mode="before")
     @classmethod
@@ -145,6 +145,7 @@ class Periods(BaseModel):
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
+        """The periods in order, as ISO writes them, or as numbers."""
         return tuple(self._label(i) for i in range(self.count))
 
     @cached_property
@@ -167,9 +168,9 @@ class Periods(BaseModel):
         published. None for steps.
         """
         if isinstance(self.close, Schedule):
-            closed = self.close_time(number)
-            assert closed is not None
-            return closed + duration_seconds(self.close.delay)
+            close_time = self.close_time(number)
+            assert close_time is not None
+            return close_time + duration_seconds(self.close.delay)
         if self.every == "step":
             return None
         return datetime.combine(self._start(number), time(0), ZoneInfo("UTC")).timestamp()
@@ -180,7 +181,15 @@ class Periods(BaseModel):
     def _label(self, offset: int) -> str:
         if self.every == "step":
             return str(int(self.first) + offset)
-        day = self._start(offset)
+        return self.label_of(self._start(offset))
+
+    def label_of(self, day: date) -> str:
+        """The label of the calendar period that has this day, inside the horizon or not.
+
+        Raises ValueError for steps, which have no calendar.
+        """
+        if self.every == "step":
+            raise ValueError("step")
         if self.every == "week":
             year, week, _ = day.isocalendar()
             return f"{year:04d}-W{week:02d}"

@@ -1,4 +1,4 @@
-"""The sections of a study file that are sound, for looking for faults between them."""
+"""The sections of a study file that are sound by themselves, to be checked against each other."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from .periods import Periods
 
 @dataclass(frozen=True)
 class Sections:
-    """What a study declares, as far as each section is sound by itself; None where it is not.
+    """The sections of a study; None for one that is missing or has faults of its own.
 
-    attributes: those that are sound.
-    attribute_names: the names of all.
+    attributes: the sound ones.
+    attribute_names: the names of all attributes, sound or not.
     has_groups: whether groups are declared, sound or not.
-    listed: the releases, each with its number in the file.
+    numbered_releases: the releases, each with its number in the file, from 1.
     """
 
     attributes: Mapping[str, Attribute]
     attribute_names: Collection[str]
     has_groups: bool
     groups: Groups | None
-    listed: tuple[tuple[int, Release | BatchRelease | None], ...]
+    numbered_releases: tuple[tuple[int, Release | BatchRelease | None], ...]
     periods: Periods | None
     population: DeclaredPopulation | None
     unit: str | None
@@ -37,14 +37,16 @@ class Sections:
         """The sound releases of panels."""
         return [
             release
-            for _, release in self.listed
+            for _, release in self.numbered_releases
             if release is not None and not isinstance(release, BatchRelease)
         ]
 
     @property
     def batches(self) -> list[BatchRelease]:
         """The sound batch releases."""
-        return [release for _, release in self.listed if isinstance(release, BatchRelease)]
+        return [
+            release for _, release in self.numbered_releases if isinstance(release, BatchRelease)
+        ]
 
     @classmethod
     def of(cls, study: Study) -> Sections:
@@ -54,7 +56,7 @@ class Sections:
             attribute_names=study.attributes.keys(),
             has_groups=study.groups is not None,
             groups=study.groups,
-            listed=tuple(enumerate((*study.releases, *(study.batches or ())), 1)),
+            numbered_releases=tuple(enumerate((*study.releases, *(study.batches or ())), 1)),
             periods=study.periods,
             population=study.population,
             unit=study.unit,

@@ -1,4 +1,4 @@
-"""Whether a batch release can be fitted: its domain, and what its synthesizer needs of it."""
+"""Faults of a batch release's domain: the reasons why its synthesizer could not fit it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def domain_faults(batch: BatchRelease, sections: Sections) -> Iterator[str]:
     if groups is None or not all(name in sections.attributes for name in batch.attributes):
         return
     if any(role_column_faults(groups, sections.attribute_names)):
-        groups = groups.model_copy(update={"roles": None})  # their faults are told once
+        groups = groups.model_copy(update={"roles": None})  # section_faults reports them
     try:
         columns = declared_domain(groups, sections.attributes, batch)
         if batch.kind == "mwem":

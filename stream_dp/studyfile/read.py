@@ -1,10 +1,11 @@
-"""Study files: TOML in, a `Study` and its `Run` out, every fault of the file told at once."""
+"""Study files: TOML to a `Study` and its `Run`, or to all faults of the file at once."""
 
 from __future__ import annotations
 
 import os
 import re
 import tomllib
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -58,7 +59,7 @@ _KINDS: dict[str, type[WindowRelease] | type[CumulativeRelease] | type[JointRele
 
 
 def parse_study(raw: dict[str, Any]) -> Study:
-    """The study in a table that is laid out as a study file is. Raises UserError."""
+    """The study in a table with the sections of a study file. Raises UserError with every fault."""
     declared, sections, problems = _sections(raw)
     problems += section_faults(sections, domains.domain_faults)
     if problems:
@@ -68,7 +69,7 @@ def parse_study(raw: dict[str, Any]) -> Study:
 
 
 def load_study(path: Path) -> tuple[Study, Run]:
-    """Read a study file. Raises UserError with every fault found, one line each."""
+    """The study in a file and where it runs. Raises UserError with every fault, a line each."""
     try:
         raw = tomllib.loads(path.read_text("utf-8"), parse_float=Decimal)
     except FileNotFoundError:
@@ -79,19 +80,21 @@ def load_study(path: Path) -> tuple[Study, Run]:
         raise UserError(f"{path}: not a TOML file: {error}") from None
     run_raw = raw.pop("run", {})
     if isinstance(run_raw, dict):
-        run_raw = {**_files(raw), **run_raw}
+        run_raw = {**_default_logs(raw), **run_raw}
     lines: list[str] = []
     run = _section(Run, run_raw, "run", lines) if isinstance(run_raw, dict) else None
     if run is None and not lines:
         lines.append("run: must be a table")
     try:
         study = parse_study(raw)
+        if run is not None:
+            lines += [f"run.input.{line}" for line in run.input.faults(study.attributes)]
     except UserError as error:
         lines = [*error.lines, *lines]
     if lines:
         raise UserError(f"{path}: {line}" for line in lines)
     assert run is not None
-    plain = Run.model_fields.keys() - {"kafka", "kafka_public"}
+    plain = Run.model_fields.keys() - {"kafka", "kafka_public", "input"}
     overrides = {f: v for f in plain if (v := os.environ.get(f"STREAM_DP_{f.upper()}"))}
     checked = _section(Run, {**run.model_dump(), **overrides}, "environment STREAM_DP_*", lines)
     if checked is None:
@@ -99,8 +102,8 @@ def load_study(path: Path) -> tuple[Study, Run]:
     return study, checked
 
 
-def _files(raw: dict[str, Any]) -> dict[str, str]:
-    """Where a study runs that does not say so: studies side by side do not share files."""
+def _default_logs(raw: dict[str, Any]) -> dict[str, str]:
+    """The default logs, named after the study, so that studies side by side share no files."""
     head = raw.get("study")
     name = head.get("name") if isinstance(head, dict) else None
     return {"log": f"sqlite:{name}.db", "public": f"sqlite:{name}-public.db"}
@@ -110,7 +113,7 @@ _M = TypeVar("_M", bound=BaseModel)
 
 
 def _section(model: type[_M], raw: object, where: str, problems: list[str]) -> _M | None:
-    """One section of a file as its model; None, with lines added to `problems`, if it is wrong."""
+    """One section of a file as its model; None if it is wrong, with its faults in `problems`."""
     try:
         return model.model_validate(raw)
     except ValidationError as error:
@@ -119,9 +122,10 @@ def _section(model: type[_M], raw: object, where: str, problems: list[str]) -> _
 
 
 def _lines(error: ValidationError, where: str, model: type[BaseModel]) -> list[str]:
+    """The faults that pydantic reports for a section, in our words, one line a key."""
     texts: dict[str, str] = {}
     for item in error.errors(include_input=False, include_url=False):
-        # The members of a union leave their own names in the path: keep field names and indices.
+        # pydantic adds the names of a union's members to the path: keep fields and indices.
         place = [str(p) for p in item["loc"] if isinstance(p, int) or str(p).isidentifier()]
         place = [p for p in place if p not in {"int", "str", "Carry", "word", "table"}]
         shape = _SHAPES.get(place[0]) if where.startswith("releases") and place else None
@@ -151,7 +155,7 @@ def _lines(error: ValidationError, where: str, model: type[BaseModel]) -> list[s
             texts[key] = shape
             continue
         texts[key] = f"{texts[key]}, or {text[:1].lower()}{text[1:]}" if key in texts else text
-    # What is wrong inside a list also leaves it short: the inner fault says more.
+    # A fault inside a list makes the list too short as well: report only the inner one.
     inner = {key.rpartition(".")[0] for key in texts}
     return [f"{place}: {text}" for place, text in texts.items() if place not in inner]
 
@@ -159,7 +163,7 @@ def _lines(error: ValidationError, where: str, model: type[BaseModel]) -> list[s
 def _sections(raw: dict[str, Any]) -> tuple[dict[str, Any], Sections, list[str]]:
     """The fields of a `Study`, the sections that are sound, and the faults of those that are not.
 
-    The fields make a study only where nothing has a fault.
+    The fields make a study only where there are no faults.
     """
     problems: list[str] = []
     fields: dict[str, Any] = {}
@@ -185,7 +189,7 @@ def _sections(raw: dict[str, Any]) -> tuple[dict[str, Any], Sections, list[str]]
     fields["attributes"] = {
         name: attribute
         for name, sub in attributes.items()
-        if _named(name, problems)
+        if _is_name(name, problems)
         and (attribute := _section(Attribute, sub, f"attributes.{name}", problems)) is not None
     }
     if "groups" in raw:
@@ -199,20 +203,21 @@ def _sections(raw: dict[str, Any]) -> tuple[dict[str, Any], Sections, list[str]]
         attribute_names=attributes.keys(),
         has_groups="groups" in raw,
         groups=fields.get("groups"),
-        listed=(),
+        numbered_releases=(),
         periods=fields.get("periods"),
         population=fields.get("population"),
         unit=fields.get("unit"),
         neighbours=fields.get("neighbours"),
         rho=fields.get("rho"),
     )
-    numbered = [
-        each
+    expanded = [
+        (number, release)
         for number, declaration in enumerate(releases, 1)
-        for each in _each(declaration, number, sections, problems)
+        for release in _expanded(declaration, number, sections, problems)
     ]
     sections = replace(
-        sections, listed=tuple((i, _release(each, i, problems)) for i, each in numbered)
+        sections,
+        numbered_releases=tuple((i, _release(release, i, problems)) for i, release in expanded),
     )
     fields["releases"] = tuple(sections.releases)
     if sections.batches:
@@ -220,25 +225,24 @@ def _sections(raw: dict[str, Any]) -> tuple[dict[str, Any], Sections, list[str]]
     return fields, sections, problems
 
 
-def _each(
+def _expanded(
     raw: object, number: int, sections: Sections, problems: list[str]
-) -> list[tuple[int, object]]:
-    """What one declaration stands for, each with its number in the file."""
+) -> Sequence[object]:
+    """The releases that one declaration stands for. number: its place in the file, from 1."""
     if not isinstance(raw, dict) or not set(EXPANDED_KEYS) & raw.keys():
-        return [(number, raw)]
+        return [raw]
     where, waves = f"releases[{number}]", None
     if "waves" in raw:
         waves = _section(Waves, raw["waves"], f"{where}.waves", problems)
         if waves is None:
             return []
-    declarations, lines = expanded_releases(
-        raw, waves, sections.attributes, sections.attribute_names, sections.periods
-    )
+    declarations, lines = expanded_releases(raw, waves, sections)
     problems += [f"{where}{line}" for line in lines]
-    return [(number, one) for one in declarations]
+    return declarations
 
 
-def _named(name: str, problems: list[str]) -> bool:
+def _is_name(name: str, problems: list[str]) -> bool:
+    """Whether an attribute may have the name; if not, with a line in `problems`."""
     if re.fullmatch(NAME_PATTERN, name):
         return True
     problems.append(f"attributes.{name}: {_NAMES}")
@@ -246,7 +250,7 @@ def _named(name: str, problems: list[str]) -> bool:
 
 
 def _nest_schedule(periods: dict[str, Any]) -> dict[str, Any]:
-    """`close = "schedule"` with zone, at, grace, delay beside it becomes a Schedule."""
+    """The table with the keys of a schedule moved into `close`, where that is "schedule"."""
     if periods.get("close") != "schedule":
         return periods
     inner = {k: v for k, v in periods.items() if k in {"zone", "at", "grace", "delay"}}
@@ -281,6 +285,7 @@ def _fields(head: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
 
 
 def _release(raw: object, number: int, problems: list[str]) -> Release | BatchRelease | None:
+    """One release; None if it is wrong, with its faults in `problems`."""
     kind = raw.get("kind") if isinstance(raw, dict) else None
     where = f"releases[{number}]"
     if isinstance(kind, str) and kind in BATCH_KINDS:

@@ -1,50 +1,47 @@
-"""`strata` and `waves`: one declaration in a study file that stands for a release of each value.
+"""`strata` and `waves`: one declaration in a study file for a release of each value.
 
-strata = "region" stands for a release NAME-VALUE with where = { region = VALUE } for each value;
-waves = { by = "wave", every = 6, length = 12 } gives them periods of their own too: the i-th wave
-begins i * every periods after the first and lasts `length`.
+`strata = "region"` declares a release NAME-VALUE with `where = { region = VALUE }` for each value.
+`waves = { by = "wave", every = 6, length = 12 }` also gives each its own periods: the i-th wave,
+counted from 0, begins i * every periods after the first and lasts `length`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from stream_dp.study import Attribute
 from stream_dp.study.numbers import NAME_PATTERN
-from stream_dp.study.periods import Periods
+from stream_dp.study.sections import Sections
 
 EXPANDED_KEYS = ("strata", "waves")
 
 
 class Waves(BaseModel):
-    """One declaration for a release of each value of a fixed attribute, each with its periods."""
+    """The key `waves`: a release of each value of a fixed attribute, each with its own periods."""
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
     by: Annotated[str, Field(strict=True)]
     """The fixed attribute whose values are the waves."""
     every: Annotated[int, Field(ge=1, strict=True)]
-    """How many periods after one wave the next begins."""
+    """The number of periods from the beginning of one wave to that of the next."""
     length: Annotated[int, Field(ge=1, strict=True)]
     """How many periods a wave lasts."""
 
 
 def expanded_releases(
-    raw: Mapping[str, Any],
-    waves: Waves | None,
-    attributes: Mapping[str, Attribute],
-    declared: Collection[str],
-    periods: Periods | None,
+    raw: Mapping[str, Any], waves: Waves | None, sections: Sections
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """The releases that one declaration stands for, and its faults, to be put after its place.
 
-    raw: with `strata`, or with `waves`, which are given as checked; attributes: those that are
-    sound; declared: the names of all.
+    raw: the declaration, with the key `strata` or `waves`.
+    waves: the checked value of `waves`, where it has that key.
+    sections: the other sections of the file.
     """
+    attributes, periods = sections.attributes, sections.periods
     rest = {key: value for key, value in raw.items() if key not in EXPANDED_KEYS}
     key, by = ("waves.by", waves.by) if waves is not None else ("strata", raw.get("strata"))
     fixed = [name for name, attribute in attributes.items() if attribute.fixed]
@@ -55,9 +52,9 @@ def expanded_releases(
         return [], [".waves: each wave gets first and last of its own: leave these out"]
     if not isinstance(by, str):
         return [], [f".{key}: must be the name of one attribute, such as 'region'"]
-    if by in declared and by not in attributes:
-        return [], []  # its own faults are told
-    if by not in declared:
+    if by in sections.attribute_names and by not in attributes:
+        return [], []  # its own faults are reported already
+    if by not in sections.attribute_names:
         known = f"; fixed are {', '.join(fixed)}" if fixed else ""
         return [], [f".{key}: no attribute '{by}' is declared{known}"]
     if by not in fixed:
@@ -75,13 +72,13 @@ def expanded_releases(
         releases.append({**rest, "name": name, "where": {by: value}})
     if waves is None or periods is None:
         return releases, []
-    return _in_turn(releases, waves, periods.labels)
+    return _with_spans(releases, waves, periods.labels)
 
 
-def _in_turn(
+def _with_spans(
     releases: list[dict[str, Any]], waves: Waves, labels: tuple[str, ...]
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """The same releases, each with its wave's periods."""
+    """The releases with `first` and `last` of their waves, and what is wrong with these."""
     starts = [place * waves.every for place in range(len(releases))]
     over = starts[-1] + waves.length - len(labels)
     if over > 0:
@@ -91,4 +88,4 @@ def _in_turn(
             f" {len(labels) + over}, or make waves shorter or closer"
         ]
     spans = [{"first": labels[i], "last": labels[i + waves.length - 1]} for i in starts]
-    return [one | span for one, span in zip(releases, spans, strict=True)], []
+    return [release | span for release, span in zip(releases, spans, strict=True)], []

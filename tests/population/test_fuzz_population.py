@@ -60,9 +60,9 @@ class Model:
         self.period += 1
         final = {}
         for cell in [cell for cell in self.waiting if cell[1] == self.period]:
-            found = self.waiting.pop(cell)
-            self.accounting["superseded"] += len(found) - 1
-            final[cell] = max(found, key=lambda x: x[0])[1]
+            waiting = self.waiting.pop(cell)
+            self.accounting["superseded"] += len(waiting) - 1
+            final[cell] = max(waiting, key=lambda x: x[0])[1]
         known = {person for (person, _, _), value in final.items() if value is not None}
         new = sorted(known - set(self.slots), key=self.order)
         room = None if self.study.size is None else self.study.size - len(self.slots)
@@ -104,6 +104,13 @@ class Model:
                 for i in range(self.period - release.width, self.period):
                     code = code * q + (past[slot][i] if i >= 0 else attribute.first_code)
                 counts[code] += 1
+            absent = self.study.presence(release)
+            if absent is not None:
+                kinds = [0] * 2 ** (2 * release.width - 1)
+                for slot in range(people):
+                    here = [code != absent for code in past[slot][::-1][: 2 * release.width - 1]]
+                    kinds[sum(bit << g for g, bit in enumerate(here))] += 1
+                counts += kinds
             return counts
         event = set(self.study.event_codes(release))
         gone = attribute.symbols.index("absent") if "absent" in attribute.symbols else None
@@ -181,14 +188,14 @@ def check_against_model(study, decoder, stream, data, *, saving=True, merging=Fa
         closed = population.close()
         assert {k: v.tolist() for k, v in closed.symbols.items()} == symbols
         assert {k: v.tolist() for k, v in closed.counts.items()} == counts
-        found = population.accounting
-        check_balance(found)
-        assert found.received == model.accounting["received"]
-        assert found.accepted == model.accounting["accepted"]
-        assert +found.rejected == +model.rejected
+        accounting = population.accounting
+        check_balance(accounting)
+        assert accounting.received == model.accounting["received"]
+        assert accounting.accepted == model.accounting["accepted"]
+        assert +accounting.rejected == +model.rejected
         if not merging:
-            assert found.superseded == model.accounting["superseded"]
-            assert found.pending == model.pending
+            assert accounting.superseded == model.accounting["superseded"]
+            assert accounting.pending == model.pending
         assert population.size == (study.size or len(model.slots))
     assert population.accounting.pending == 0
     assert population.accounting.superseded == model.accounting["superseded"]
@@ -216,9 +223,9 @@ class Colliding(Decoder):
     kinds = 1
 
     def hashes(self, persons):
-        found = super().hashes(persons)
-        found[:, 0] %= self.kinds
-        return found
+        hashed = super().hashes(persons)
+        hashed[:, 0] %= self.kinds
+        return hashed
 
 
 @pytest.mark.parametrize("study", [OPEN, BOUNDED], ids=["open", "bounded"])
@@ -236,8 +243,8 @@ def test_half_a_hash_in_common_neither_merges_nor_loses(
 
 def test_half_a_hash_in_common_and_one_question_only():
     decoder, population = Colliding(OPEN, KEY), Population(OPEN)
-    told = [("p1", 1), ("p2", 2), ("p1", 0), ("p2", 1), ("p3", 2)]
-    batch = [stored(report_bytes(person, a=value), i) for i, (person, value) in enumerate(told)]
+    answers = [("p1", 1), ("p2", 2), ("p1", 0), ("p2", 1), ("p3", 2)]
+    batch = [stored(report_bytes(person, a=value), i) for i, (person, value) in enumerate(answers)]
     population.fold(*decoder.decode(batch, 0))
     assert sorted(population.close().symbols["a"].tolist()) == [0, 1, 2]
     assert population.accounting.superseded == 2
@@ -261,10 +268,10 @@ def test_interleaving_and_batches_change_nothing(stream, data):
             file = io.BytesIO()
             population.save(file)
             states.append(file.getvalue())
-        held = [np.load(io.BytesIO(state)) for state in states]
-        assert held[0].files == held[1].files
-        for name in held[0].files:
-            assert np.array_equal(held[0][name], held[1][name]), name
+        arrays = [np.load(io.BytesIO(state)) for state in states]
+        assert arrays[0].files == arrays[1].files
+        for name in arrays[0].files:
+            assert np.array_equal(arrays[0][name], arrays[1][name]), name
 
 
 def test_who_is_refused_once_is_refused_for_good():

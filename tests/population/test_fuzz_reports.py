@@ -6,10 +6,11 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit.arrivals import KEY, OPEN, raw, reports, rows, stored
+from kit.studies import attribute, small_study, window
 
 from stream_dp.population.cells import CLEARED
-from stream_dp.population.reports import REASONS, Decoder
-from stream_dp.studyfile import parse_study
+from stream_dp.population.rejected import REASONS
+from stream_dp.population.reports import Decoder
 
 # The decoder.
 
@@ -38,7 +39,7 @@ def test_a_record_does_not_change_what_its_neighbours_give(batch, closed):
     alone = [decoder.decode([record], closed) for record in records]
     assert rows(cells) == sorted(row for one, _ in alone for row in rows(one))
     reasons = {one.place: one.cells for one in rejected}
-    assert reasons == {i: told[0].cells for i, (_, told) in enumerate(alone) if told}
+    assert reasons == {i: rejected[0].cells for i, (_, rejected) in enumerate(alone) if rejected}
 
 
 @settings(max_examples=400)
@@ -52,30 +53,22 @@ def test_both_paths_of_the_decoder_agree(report, closed):
     odd, why_odd = decoder.decode([stored(json.dumps(longer).encode())], closed)
     assert rows(plain) == rows(odd)
     reasons = Counter(why[0].cells if why else {})
-    whole = next((r for r in reasons if r in {"person", "period", "late"}), "attribute")
-    assert reasons + Counter({whole: 1}) == Counter(why_odd[0].cells)
+    reason = next((r for r in reasons if r in {"person", "period", "late"}), "attribute")
+    assert reasons + Counter({reason: 1}) == Counter(why_odd[0].cells)
 
 
 def test_the_same_number_of_a_year_is_the_same_period_on_both_paths():
-    early = {
-        "study": {
-            "name": "early",
-            "unit": "person",
-            "neighbours": "replace_one",
-            "rho": 1,
-            "delta": "1/10",
-            "periods": {"first": "0999", "every": "year", "count": 2},
-            "population": {"size": 1},
-        },
-        "attributes": {"a": {"values": [0, 1], "missing": 0}},
-        "releases": [{"name": "w", "kind": "window", "attribute": "a", "width": 1, "rho": 1}],
-    }
-    decoder = Decoder(parse_study(early), KEY)
+    early = small_study(
+        periods={"first": "0999", "every": "year", "count": 2},
+        attributes={"a": attribute([0, 1], missing=0)},
+        releases=[window("w", "a", width=1, rho=1)],
+    )
+    decoder = Decoder(early, KEY)
     for period in (999, "0999", 1000, "1000", "999"):
         plain = {"person": "p", "period": period, "values": {"a": 1}}
         odd = {"person": "p", "period": period, "values": {"a": 1, "z": 1}}
-        found = [len(decoder.decode([stored(json.dumps(x).encode())], 0)[0]) for x in (plain, odd)]
-        assert found[0] == found[1], period
+        sizes = [len(decoder.decode([stored(json.dumps(x).encode())], 0)[0]) for x in (plain, odd)]
+        assert sizes[0] == sizes[1], period
 
 
 def test_of_an_attribute_that_is_there_twice_the_last_value_counts():

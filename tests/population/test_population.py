@@ -5,48 +5,33 @@ import json
 
 import numpy as np
 import pytest
+from kit.studies import attribute, cumulative, small_study, window
 
 from stream_dp.errors import Inconsistent
 from stream_dp.panel import window_codes
 from stream_dp.population import Population
 from stream_dp.population.cells import CLEARED, Cells
-from stream_dp.studyfile import parse_study
 
 
 def make(size=None, count=6, values=5, width=4, carry=False):
-    releases = [
-        {"name": "w", "kind": "window", "attribute": "a", "width": width, "rho": 1},
-        {"name": "narrow", "kind": "window", "attribute": "a", "width": 1, "rho": 1},
-        {
-            "name": "c",
-            "kind": "cumulative",
-            "attribute": "a",
-            "event": [1, 2][: values - 1],
-            "rho": 1,
+    rows = {"rows": 1000} if size is None else {}
+    return small_study(
+        name="many",
+        neighbours="replace_one" if size else "add_remove",
+        rho=3,
+        periods={"first": 1, "every": "step", "count": count},
+        size=size,
+        attributes={
+            "a": attribute(
+                list(range(values)), missing={"carry": True, "first": 2} if carry else 0
+            ),
+            "unused": attribute(["x", "y"], missing="absent"),
         },
-    ]
-    if size is None:
-        releases[2]["rows"] = 1000
-    return parse_study(
-        {
-            "study": {
-                "name": "many",
-                "unit": "person",
-                "neighbours": "replace_one" if size else "add_remove",
-                "rho": 3,
-                "delta": "1/10",
-                "periods": {"first": 1, "every": "step", "count": count},
-                "population": {"size": size} if size else {},
-            },
-            "attributes": {
-                "a": {
-                    "values": list(range(values)),
-                    "missing": {"carry": True, "first": 2} if carry else 0,
-                },
-                "unused": {"values": ["x", "y"], "missing": "absent"},
-            },
-            "releases": releases,
-        }
+        releases=[
+            window("w", "a", width=width, rho=1),
+            window("narrow", "a", width=1, rho=1),
+            cumulative("c", "a", event=[1, 2][: values - 1], rho=1, **rows),
+        ],
     )
 
 
@@ -55,20 +40,20 @@ def cells(people, period, codes, start=0, attribute=0):
     n = len(people)
     hashes = people.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     return Cells(
-        hashes,
-        people.astype(np.uint64),
-        np.full(n, period, np.uint16),
-        np.full(n, attribute, np.uint16),
-        np.asarray(codes, np.uint8),
-        np.zeros(n, np.uint16),
-        np.arange(start, start + n, dtype=np.int64),
+        hi=hashes,
+        lo=people.astype(np.uint64),
+        period=np.full(n, period, np.uint16),
+        attribute=np.full(n, attribute, np.uint16),
+        code=np.asarray(codes, np.uint8),
+        partition=np.zeros(n, np.uint16),
+        offset=np.arange(start, start + n, dtype=np.int64),
     )
 
 
 def by_person(population, symbols, people):
     """Symbols in the order of the people, not of their slots."""
-    found = cells(people, 1, np.zeros(len(people)))
-    return symbols[population._find(found.hi, found.lo)]
+    keys = cells(people, 1, np.zeros(len(people)))
+    return symbols[population._find(keys.hi, keys.lo)]
 
 
 @pytest.mark.parametrize("size", [None, 20_000])
@@ -80,20 +65,26 @@ def test_twenty_thousand_people(size, carry):
     truth = np.zeros((20_000, 0), np.uint8)
     for period in range(1, 7):
         before = truth[:, -1] if truth.shape[1] else np.full(20_000, first)
-        told = rng.random(20_000) < 0.7 if period > 1 else np.ones(20_000, bool)
+        answered = rng.random(20_000) < 0.7 if period > 1 else np.ones(20_000, bool)
         new = rng.integers(0, 5, 20_000)
-        order = rng.permutation(np.flatnonzero(told))
+        order = rng.permutation(np.flatnonzero(answered))
         for start in range(0, order.size, 3000):
             some = order[start : start + 3000]
             population.fold(cells(people[some], period, new[some], start), [])
-        symbols = np.where(told, new, before if carry else 0).astype(np.uint8)
+        symbols = np.where(answered, new, before if carry else 0).astype(np.uint8)
         truth = np.column_stack([truth, symbols])
         closed = population.close()
         assert np.array_equal(by_person(population, closed.symbols["a"], people), symbols)
         padded = np.column_stack([np.full((20_000, 3), first, np.uint8), truth])
         expected = np.bincount(window_codes(padded[:, -4:], 5), minlength=625)
-        assert np.array_equal(closed.counts["w"], expected)
-        assert np.array_equal(closed.counts["narrow"], np.bincount(symbols, minlength=5))
+        assert np.array_equal(closed.counts["w"][:625], expected)
+        assert np.array_equal(closed.counts["narrow"][:5], np.bincount(symbols, minlength=5))
+        if size is None:
+            there = np.column_stack([np.zeros((20_000, 6), bool), truth != first])[:, -7:]
+            when = np.bincount(there @ (1 << np.arange(7)[::-1]), minlength=128)
+            assert np.array_equal(closed.counts["w"][625:], when)
+            now = symbols != first
+            assert closed.counts["narrow"][5:].tolist() == [(~now).sum(), now.sum()]
         event = np.isin(truth, (1, 2))
         totals = event.sum(axis=1)[event[:, -1]]
         rises = np.append(np.bincount(totals, minlength=7)[1:], 20_000 if period == 1 else 0)
@@ -107,7 +98,7 @@ def test_nobody_ever_reports(size):
     population = Population(make(size))
     for period in range(1, 7):
         closed = population.close()
-        assert closed.counts["w"].tolist() == [size or 0] + [0] * 624
+        assert closed.counts["w"][:625].tolist() == [size or 0] + [0] * 624
         assert closed.counts["c"].tolist() == [0] * 6 + [(size or 0) * (period == 1)]
     assert population.size == (size or 0)
 
@@ -123,10 +114,10 @@ def test_one_person_more_changes_nobody_elses_symbols():
         closed = population.close()
         populations.append((population, closed))
     others = people[people != 17]
-    found = [by_person(p, c.symbols["a"], others).tolist() for p, c in populations]
-    assert found[0] == found[1] == codes[others].tolist()
+    symbols = [by_person(p, c.symbols["a"], others).tolist() for p, c in populations]
+    assert symbols[0] == symbols[1] == codes[others].tolist()
     with_, without = (c.counts["narrow"] for _, c in populations)
-    assert (with_ - without).tolist() == [0, 0, 1, 0, 0]
+    assert (with_ - without).tolist() == [0, 0, 1, 0, 0, 0, 1]
 
 
 def test_the_last_word_counts_and_null_takes_it_back():
@@ -154,7 +145,7 @@ def test_the_widest_window_and_the_largest_alphabet():
     for period, codes in ((1, people), (2, people[::-1])):
         population.fold(cells(people, period, codes), [])
         closed = population.close()
-    window = closed.counts["w"].reshape(250, 250)
+    window = closed.counts["w"][: 250**2].reshape(250, 250)
     assert window.sum() == 250
     assert (window[people, people[::-1]] == 1).all()
     study = make(values=2, width=20, count=25)
@@ -206,11 +197,11 @@ def test_snapshots_of_another_study_or_version_are_refused():
     study, population = make(), Population(make())
     with pytest.raises(Inconsistent, match="of another version or study"):
         Population.load(make(count=7), saved(population))
-    held = dict(np.load(io.BytesIO(saved(population))))
-    head = json.loads(held["head"].tobytes())
+    arrays = dict(np.load(io.BytesIO(saved(population))))
+    head = json.loads(arrays["head"].tobytes())
     head["version"] += 1
-    held["head"] = np.frombuffer(json.dumps(head).encode(), np.uint8)
+    arrays["head"] = np.frombuffer(json.dumps(head).encode(), np.uint8)
     file = io.BytesIO()
-    np.savez(file, **held)
+    np.savez(file, **arrays)
     with pytest.raises(Inconsistent, match="of another version or study"):
         Population.load(study, file.getvalue())

@@ -4,29 +4,22 @@ import json
 
 import numpy as np
 import pytest
+from kit.studies import small_study, window
 
 from stream_dp.log.base import Stored
 from stream_dp.population.cells import CLEARED, EMPTY, Cells
-from stream_dp.population.reports import REASONS, Decoder
-from stream_dp.studyfile import parse_study
+from stream_dp.population.rejected import REASONS
+from stream_dp.population.reports import Decoder
 
 
 def make(periods, attributes):
     first = next(iter(attributes))
-    return parse_study(
-        {
-            "study": {
-                "name": "told",
-                "unit": "person",
-                "neighbours": "replace_one",
-                "rho": 1,
-                "delta": "1/10",
-                "periods": periods,
-                "population": {"size": 10},
-            },
-            "attributes": attributes,
-            "releases": [{"name": "w", "kind": "window", "attribute": first, "width": 1, "rho": 1}],
-        }
+    return small_study(
+        name="reports",
+        periods=periods,
+        size=10,
+        attributes=attributes,
+        releases=[window("w", first, width=1, rho=1)],
     )
 
 
@@ -44,14 +37,17 @@ DECODER = Decoder(STUDY, bytes(32))
 def decode(*reports, closed=0, decoder=DECODER):
     """Cells as (attribute, code), and what was rejected, of reports as text or as values."""
     texts = [r if isinstance(r, (bytes, type(None))) else json.dumps(r).encode() for r in reports]
-    records = [Stored(3, 10 + i, 0, None, text, ()) for i, text in enumerate(texts)]
+    records = [
+        Stored(partition=3, offset=10 + i, time=0, key=None, value=text, headers=())
+        for i, text in enumerate(texts)
+    ]
     return decoder.decode(records, closed)
 
 
-def told(values, person="ann", period="2021-02", closed=0):
+def outcome(values, person="ann", period="2021-02", closed=0):
     cells, rejected = decode({"person": person, "period": period, "values": values}, closed=closed)
-    found = sorted(zip(cells.attribute.tolist(), cells.code.tolist(), strict=True))
-    return found, rejected[0].cells if rejected else {}
+    codes = sorted(zip(cells.attribute.tolist(), cells.code.tolist(), strict=True))
+    return codes, rejected[0].cells if rejected else {}
 
 
 @pytest.mark.parametrize(
@@ -85,39 +81,39 @@ def told(values, person="ann", period="2021-02", closed=0):
     ],
 )
 def test_values(values, cells, reasons):
-    assert told(values) == (cells, reasons)
+    assert outcome(values) == (cells, reasons)
 
 
 @pytest.mark.parametrize("person", ["", "n" * 257, None, True, 1.5, [], {}, 2**63, -(2**63)])
 def test_persons_who_cannot_be(person):
     for values, count in (({"poverty": 1}, 1), ({"poverty": 1, "work": 9.5, "income": 2}, 3)):
-        assert told(values, person=person) == ([], {"person": count})
+        assert outcome(values, person=person) == ([], {"person": count})
 
 
 @pytest.mark.parametrize("person", ["n" * 256, " ", "0", 0, -7, 2**63 - 1, "ünï\u0000", "null"])
 def test_persons_who_can_be(person):
-    assert told({"poverty": 1}, person=person) == ([(0, 1)], {})
+    assert outcome({"poverty": 1}, person=person) == ([(0, 1)], {})
 
 
 @pytest.mark.parametrize(
     "period", ["2020-12", "2021-05", "2021", "2021-1", "", "2021-02 ", 2021, None, True, 1.0, []]
 )
 def test_periods_that_are_not_the_studys(period):
-    assert told({"poverty": 1, "work": "no"}, period=period) == ([], {"period": 2})
+    assert outcome({"poverty": 1, "work": "no"}, period=period) == ([], {"period": 2})
 
 
 @pytest.mark.parametrize("closed", range(5))
 def test_closed_periods_are_late(closed):
     for number in range(1, 5):
-        found = told({"poverty": 1, "work": "no"}, period=f"2021-0{number}", closed=closed)
+        result = outcome({"poverty": 1, "work": "no"}, period=f"2021-0{number}", closed=closed)
         late = ([], {"late": 2})
-        assert found == (late if number <= closed else ([(0, 1), (1, 0)], {}))
+        assert result == (late if number <= closed else ([(0, 1), (1, 0)], {}))
 
 
 def test_a_fault_of_the_person_goes_before_one_of_the_period_and_that_before_the_values():
-    assert told({"poverty": 9}, person="", period="x") == ([], {"person": 1})
-    assert told({"poverty": 9}, period="x") == ([], {"period": 1})
-    assert told({"poverty": 9}, closed=4) == ([], {"late": 1})
+    assert outcome({"poverty": 9}, person="", period="x") == ([], {"person": 1})
+    assert outcome({"poverty": 9}, period="x") == ([], {"period": 1})
+    assert outcome({"poverty": 9}, closed=4) == ([], {"late": 1})
 
 
 @pytest.mark.parametrize(
@@ -166,10 +162,10 @@ def test_no_records_give_no_cells():
 
 def test_hashes_are_stable():
     # A change of these would make a new person of everybody in a study that runs.
-    found = Decoder(STUDY, bytes(range(32))).hashes(["ann", "7", "ünï"])
+    hashes = Decoder(STUDY, bytes(range(32))).hashes(["ann", "7", "ünï"])
     again = Decoder(STUDY, bytes(range(32))).hashes(["ünï", "ann"])
-    assert np.array_equal(found[[2, 0]], again)
-    assert [f"{hi:016x}{lo:016x}" for hi, lo in found.tolist()] == [
+    assert np.array_equal(hashes[[2, 0]], again)
+    assert [f"{hi:016x}{lo:016x}" for hi, lo in hashes.tolist()] == [
         "87ed6be2beaffedf03ac4604ba903bf0",
         "63c47b3459dceea0f2b1069197899362",
         "65fde842d43efffe776127780db1ef6c",
@@ -177,9 +173,9 @@ def test_hashes_are_stable():
 
 
 def test_many_hashes_differ_in_both_halves():
-    found = DECODER.hashes([str(i) for i in range(20_000)])
-    assert len(set(found[:, 0].tolist())) == len(set(found[:, 1].tolist())) == 20_000
-    assert abs((found[:, 0] >> np.uint64(63)).mean() - 0.5) < 0.02
+    hashes = DECODER.hashes([str(i) for i in range(20_000)])
+    assert len(set(hashes[:, 0].tolist())) == len(set(hashes[:, 1].tolist())) == 20_000
+    assert abs((hashes[:, 0] >> np.uint64(63)).mean() - 0.5) < 0.02
 
 
 def test_every_reason_has_words():

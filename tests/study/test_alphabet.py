@@ -39,7 +39,7 @@ def test_every_code_has_a_name_and_every_name_means_that_code(alphabet):
 @given(alphabets)
 def test_codes_are_numbers_in_mixed_radix_and_absence_is_the_last(alphabet):
     combined = list(itertools.product(*alphabet.parts))
-    gone = [all(v == ABSENT for v in one) for one in combined]
+    gone = [all(v == ABSENT for v in symbols) for symbols in combined]
     assert len(alphabet.values) == len(combined) + (alphabet.outside and not gone[-1])
     for code, one in enumerate(combined):
         radix = 0
@@ -90,17 +90,17 @@ def bins(mask, q):
 
 def test_queries_over_products():
     q, poor, idle = 6, {3, 4, 5}, {1, 4}
-    found = parse_query("pattern poverty=1 job=no", BOTH.name, BOTH.values)
-    assert bins(found.mask, q) == set(itertools.product(poor, idle))
-    found = parse_query("pattern poverty=1&job=no|job=absent ?", BOTH.name, BOTH.values)
-    assert bins(found.mask, q) == set(itertools.product({4, 2, 5}, range(q)))
-    found = parse_query("at-least 1 of last 2 job=no", BOTH.name, BOTH.values)
+    query = parse_query("pattern poverty=1 job=no", BOTH.name, BOTH.values)
+    assert bins(query.mask, q) == set(itertools.product(poor, idle))
+    query = parse_query("pattern poverty=1&job=no|job=absent ?", BOTH.name, BOTH.values)
+    assert bins(query.mask, q) == set(itertools.product({4, 2, 5}, range(q)))
+    query = parse_query("at-least 1 of last 2 job=no", BOTH.name, BOTH.values)
     every = set(itertools.product(range(q), repeat=2))
-    assert bins(found.mask, q) == {w for w in every if set(w) & idle}
-    found = parse_query("consecutive 2 of last 2 job=no&poverty=1", BOTH.name, BOTH.values)
-    assert bins(found.mask, q) == {(4, 4)}
-    found = parse_query("pattern absent poverty=absent", GONE.name, GONE.values)
-    assert bins(found.mask, q) == {(5, 4)}
+    assert bins(query.mask, q) == {w for w in every if set(w) & idle}
+    query = parse_query("consecutive 2 of last 2 job=no&poverty=1", BOTH.name, BOTH.values)
+    assert bins(query.mask, q) == {(4, 4)}
+    query = parse_query("pattern absent poverty=absent", GONE.name, GONE.values)
+    assert bins(query.mask, q) == {(5, 4)}
 
 
 @pytest.mark.parametrize("word", ["poverty=2", "work=no", "no", "poverty", "1"])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kit.studies import small_study, window
 
 from stream_dp.errors import UserError
 from stream_dp.log.base import Stored
@@ -16,7 +17,6 @@ from stream_dp.population import Population
 from stream_dp.population.reports import Decoder
 from stream_dp.study import Study
 from stream_dp.study.ids import Ids
-from stream_dp.studyfile import parse_study
 
 ALL = {"trim": True, "case": "fold", "unicode": "NFC"}
 RULES = [
@@ -32,23 +32,16 @@ CHANGED = [
 
 
 def declared(**head):
-    return {
-        "study": {
-            "name": "ids",
-            "unit": "person",
-            "neighbours": "replace_one",
-            "rho": 1,
-            "delta": "1/1000000",
-            "periods": {"first": "2021-01", "every": "month", "count": 2},
-            "population": {"size": 10},
-            **head,
-        },
-        "attributes": {"poverty": {"values": [0, 1], "missing": 0}},
-        "releases": [{"name": "w", "kind": "window", "attribute": "poverty", "width": 1, "rho": 1}],
-    }
+    return small_study(
+        name="ids",
+        size=10,
+        periods={"first": "2021-01", "every": "month", "count": 2},
+        releases=[window("w", "poverty", width=1, rho=1)],
+        **head,
+    )
 
 
-PLAIN = parse_study(declared())
+PLAIN = declared()
 # The same person, as one table, another one and a producer of its own may write her.
 ANA = [
     "Ána ",
@@ -75,7 +68,7 @@ def folded(study, persons, odd=False):
 
 @pytest.mark.parametrize("odd", [False, True])
 def test_spellings_of_an_id_are_one_person(odd):
-    population, closed = folded(parse_study(declared(ids=ALL)), [*ANA, "bea"], odd)
+    population, closed = folded(declared(ids=ALL), [*ANA, "bea"], odd)
     assert closed.symbols["poverty"].sum() == 2
     assert population.accounting.superseded == len(ANA) - 1
     _, closed = folded(PLAIN, [*ANA, "bea"], odd)
@@ -94,7 +87,7 @@ def test_spellings_of_an_id_are_one_person(odd):
 def test_each_part_of_the_rule_alone(rule, same, other):
     normal = Ids(**rule).normal
     assert normal(same[0]) == normal(same[1]) != normal(other)
-    decoder = Decoder(parse_study(declared(ids=rule)), bytes(32))
+    decoder = Decoder(declared(ids=rule), bytes(32))
     one, two, three = decoder.hashes(decoder.ids([*same, other])).tolist()
     assert one == two != three
 
@@ -107,9 +100,9 @@ def test_leading_zeros_and_numbers_stay():
 @pytest.mark.parametrize("person", [" ", "\u00a0\n", "x" * 257, ""])
 def test_an_id_that_is_empty_or_too_long_by_the_rule_is_rejected(person):
     for odd in (False, True):
-        population, _ = folded(parse_study(declared(ids=ALL)), [person], odd)
+        population, _ = folded(declared(ids=ALL), [person], odd)
         assert set(population.accounting.rejected) == {"person"}
-    population, _ = folded(parse_study(declared(ids=ALL)), ["x" * 256 + " "])
+    population, _ = folded(declared(ids=ALL), ["x" * 256 + " "])
     assert not population.accounting.rejected
 
 
@@ -144,8 +137,8 @@ def test_a_study_without_a_rule_has_the_hash_that_it_always_had():
     assert b'"ids":' not in PLAIN.canonical()
     assert PLAIN.hash == "da036a71459599d7b2965fa82650dd4536b14485c68cff2e0d944c1c0d0ea373"
     for nothing in ({}, {"trim": False}):
-        assert parse_study(declared(ids=nothing)).hash == PLAIN.hash
-    ruled = [parse_study(declared(ids=rule)) for rule in (ALL, {"trim": True}, {"unicode": "NFKC"})]
+        assert declared(ids=nothing).hash == PLAIN.hash
+    ruled = [declared(ids=rule) for rule in (ALL, {"trim": True}, {"unicode": "NFKC"})]
     assert len({PLAIN.hash, *(study.hash for study in ruled)}) == 4
     for study in ruled:
         assert Study.model_validate(json.loads(study.canonical())) == study
@@ -161,7 +154,7 @@ def test_a_study_without_a_rule_has_the_hash_that_it_always_had():
         ({"lower": True}, "study.ids.lower: unknown key; known here are trim, case, unicode"),
     ],
 )
-def test_wrong_rules_are_told(rule, line):
+def test_wrong_rules_are_reported(rule, line):
     with pytest.raises(UserError) as fault:
-        parse_study(declared(ids=rule))
-    assert [told.lower() for told in fault.value.lines] == [line.lower()]
+        declared(ids=rule)
+    assert [refusal.lower() for refusal in fault.value.lines] == [line.lower()]

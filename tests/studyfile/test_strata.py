@@ -1,9 +1,10 @@
-"""Strata and waves: what one declaration stands for, and every fault told where the file has it."""
+"""Strata and waves: what one declaration stands for, and every fault with its place in the file."""
 
 import json
 from fractions import Fraction
 
 import pytest
+from kit.studies import study_tables
 
 from stream_dp.errors import UserError
 from stream_dp.plan import plan_study
@@ -14,24 +15,21 @@ ABSENT = {"missing": "absent"}
 
 
 def raw(*releases, neighbours="replace_one", rho=1, count=12):
-    return {
-        "study": {
-            "name": "layers",
-            "unit": "person",
-            "neighbours": neighbours,
-            "rho": rho,
-            "delta": "1/1000000",
-            "periods": {"first": "2026-01", "every": "month", "count": count},
-            "population": {} if neighbours == "add_remove" else {"size": 50},
-        },
-        "attributes": {
+    return study_tables(
+        name="layers",
+        neighbours=neighbours,
+        rho=rho,
+        delta="1/1000000",
+        periods={"first": "2026-01", "every": "month", "count": count},
+        size=None if neighbours == "add_remove" else 50,
+        attributes={
             "poverty": {"values": [0, 1], **ABSENT},
             "job": {"values": ["yes", "no"], "missing": "no"},
             "region": {"values": ["north", "south"], "fixed": True, **ABSENT},
             "wave": {"values": [1, 2, 3], "fixed": True, **ABSENT},
         },
-        "releases": list(releases),
-    }
+        releases=releases,
+    )
 
 
 WINDOW = {"name": "w", "kind": "window", "attribute": "poverty", "width": 2, "rho": "1/10"}
@@ -74,10 +72,10 @@ def test_waves_are_a_release_of_each_value_with_periods_of_its_own():
 
 
 def test_the_published_declaration_of_strata_gives_the_same_study():
-    made = study({**LAYER, "strata": "region"}, {**JOINT, "rows": 9, "waves": WAVES})
-    again = Study.model_validate(json.loads(made.canonical()))
-    assert again == made
-    assert again.hash == made.hash
+    declared = study({**LAYER, "strata": "region"}, {**JOINT, "rows": 9, "waves": WAVES})
+    again = Study.model_validate(json.loads(declared.canonical()))
+    assert again == declared
+    assert again.hash == declared.hash
 
 
 def test_fixed_false_is_not_said_at_all():
@@ -94,17 +92,17 @@ def test_fixed_false_is_not_said_at_all():
 def test_strata_cost_the_largest_and_the_rest_adds_up(neighbours):
     layers = {**LAYER, "strata": "region"}, {**TOTAL, "rows": 30, "waves": WAVES}
     total = Fraction(3, 10)
-    made = plan_study(study(WINDOW, *layers, neighbours=neighbours, rho=total))
-    assert made.total == total
+    plan = plan_study(study(WINDOW, *layers, neighbours=neighbours, rho=total))
+    assert plan.total == total
     assert len(lines(WINDOW, *layers, neighbours=neighbours, rho=total - Fraction(1, 100))) == 1
-    for planned in made.releases:
-        first, last = made.study.span(planned.release)
+    for planned in plan.releases:
+        first, last = plan.study.span(planned.release)
         inside = planned.charges[first - 1 : last]
         assert sum(inside) == sum(planned.charges) == Fraction(1, 10)
 
 
 @pytest.mark.parametrize(
-    ("release", "told"),
+    ("release", "fault"),
     [
         (
             {"strata": "regoin"},
@@ -156,13 +154,13 @@ def test_strata_cost_the_largest_and_the_rest_adds_up(neighbours):
         ({"attribute": ["job", "poverty", "wave"], "width": 5}, ".width: 7962624 patterns to"),
     ],
 )
-def test_faults_are_one_line_with_the_number_in_the_file(release, told):
+def test_faults_are_one_line_with_the_number_in_the_file(release, fault):
     """In the second place of the file, after one that stands for several."""
     start = {} if release.keys() <= {"attribute", "width", "first", "last"} else {"rows": 30}
     table = {k: v for k, v in {**WINDOW, **start, **release}.items() if v is not None}
-    found = lines({**LAYER, "name": "before", "strata": "region"}, table)
-    assert len(found) == 1, found
-    assert found[0].startswith(f"releases[2]{told}")
+    faults = lines({**LAYER, "name": "before", "strata": "region"}, table)
+    assert len(faults) == 1, faults
+    assert faults[0].startswith(f"releases[2]{fault}")
 
 
 def test_the_numbers_of_rows_and_of_people():
@@ -191,9 +189,9 @@ def test_the_numbers_of_rows_and_of_people():
 
 def test_events_of_products():
     pair = {**TOTAL, "attribute": ["poverty", "job"]}
-    made = study({**pair, "event": ["poverty=1&job=no", "poverty=0"]})
-    assert made.event_codes(made.releases[0]) == (0, 1, 3)
-    assert made.alphabet(made.releases[0]).absent is None
+    declared = study({**pair, "event": ["poverty=1&job=no", "poverty=0"]})
+    assert declared.event_codes(declared.releases[0]) == (0, 1, 3)
+    assert declared.alphabet(declared.releases[0]).absent is None
     for event in (1, "poverty=2", "poverty = 1", "poverty"):
         (line,) = lines({**pair, "event": [event]})
         assert line == (
@@ -216,7 +214,7 @@ def test_products_are_counted_before_they_are_made():
     assert line == f"releases[1].attribute: {101**8} values together; at most 250"
 
 
-def test_an_attribute_with_a_fault_is_told_once():
+def test_an_attribute_with_a_fault_is_reported_once():
     table = raw({**LAYER, "strata": "wave"}, {**LAYER, "name": "v", "where": {"wave": 1}})
     del table["attributes"]["wave"]["missing"]
     with pytest.raises(UserError) as refused:

@@ -1,0 +1,36 @@
+"""Why a report, or a cell of it, is rejected: it comes too late, says what is not declared, ...
+
+A reason never quotes the report. Which reason it is decides `reports.py`, for each report by
+itself, or `population.py` at the close.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Reason = Literal["unreadable", "person", "period", "late", "attribute", "value", "full", "fixed"]
+
+REASONS: dict[Reason, str] = {
+    "unreadable": "not a JSON report with person, period and values, or over 64 kB, or with headers"
+    " that are not text",
+    "person": "the person's id is empty, too long or not text",
+    "period": "the period is not one of the study's",
+    "late": "the period is closed",
+    "attribute": "no such attribute is declared",
+    "value": "not one of the attribute's values",
+    "full": "no place in the population: its declared size, or the table of members, is full",
+    "fixed": "the person has another value of a fixed attribute, for good",
+}
+
+
+@dataclass(frozen=True)
+class RejectedRecord:
+    """A record that is rejected, at least in part.
+
+    place: its index in the batch.
+    cells: by reason, how many of its cells are rejected.
+    """
+
+    place: int
+    cells: dict[Reason, int]

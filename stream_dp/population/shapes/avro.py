@@ -1,0 +1,119 @@
+"""Avro: values by the schema that they were written with. Needs fastavro."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from types import ModuleType
+from typing import Any
+
+import msgspec
+
+from stream_dp.errors import UserError
+
+MOST_SCHEMA = 1_000_000  # bytes
+_DEEPEST = 64  # levels of a schema
+_MOST_NODES = 10_000  # of a schema whose named types stand wherever they are used
+_WIDTHS = {"null": 0, "boolean": 1, "int": 1, "long": 1, "string": 1, "bytes": 1}
+_WIDTHS |= {"float": 4, "double": 8}
+
+
+def fastavro() -> ModuleType:
+    """The package, or a UserError that names the extra."""
+    try:
+        import fastavro as package
+    except ImportError:
+        raise UserError(
+            "run.input: format = 'avro' needs fastavro: pip install 'stream-dp[avro]'"
+        ) from None
+    module: ModuleType = package
+    return module
+
+
+class AvroSchema:
+    """A writer's schema. Logical types are read as what they are stored as.
+
+    Raises ValueError for a text that is no schema, and for a schema by which a few bytes could
+    become any number of values: one that contains itself, or has arrays of what takes no bytes.
+    """
+
+    def __init__(self, text: str) -> None:
+        try:
+            declared = msgspec.json.decode(text)
+        except (msgspec.DecodeError, RecursionError):
+            raise ValueError("not JSON") from None
+        self.sha256 = hashlib.sha256(json.dumps(declared, sort_keys=True).encode()).hexdigest()
+        self._package = fastavro()
+        named: dict[str, Any] = {}
+        plain = _stored(declared, 0)
+        try:
+            self._parsed = self._package.parse_schema(plain, named_schemas=named)
+        except Exception:  # whatever it says of what others wrote, it is no schema
+            raise ValueError("no Avro schema") from None
+        _Walk(named).width(self._parsed, ())
+
+    def read(self, data: bytes) -> Any:
+        """The value of some bytes, all of them. Raises ValueError."""
+        stream = io.BytesIO(data)
+        try:
+            value = self._package.schemaless_reader(stream, self._parsed, None)
+        except Exception:  # of any class, for bytes that do not fit
+            raise ValueError("not a value of the schema") from None
+        if stream.read(1):
+            raise ValueError("bytes behind the value")
+        return value
+
+
+def _stored(schema: Any, depth: int) -> Any:
+    """The schema without its logical types. Raises ValueError for one that is too deep."""
+    if depth > _DEEPEST:
+        raise ValueError("too deep")
+    if isinstance(schema, list):
+        return [_stored(part, depth + 1) for part in schema]
+    if isinstance(schema, dict):
+        return {k: _stored(v, depth + 1) for k, v in schema.items() if k != "logicalType"}
+    return schema
+
+
+class _Walk:
+    """The fewest bytes of values, over a schema with its named types put in their places."""
+
+    def __init__(self, named: dict[str, Any]) -> None:
+        self._named, self._nodes = named, 0
+
+    def width(self, schema: Any, within: tuple[str, ...]) -> int:
+        """The fewest bytes of a value.
+
+        within: the names of the types around it.
+        """
+        self._nodes += 1
+        if self._nodes > _MOST_NODES:
+            raise ValueError("too large")
+        if isinstance(schema, list):
+            for part in schema:
+                self.width(part, within)
+            return 1
+        if isinstance(schema, str):
+            if schema in _WIDTHS:
+                return _WIDTHS[schema]
+            if schema in within or schema not in self._named:
+                raise ValueError("a type that contains itself")
+            return self.width(self._named[schema], within)
+        match schema["type"]:
+            case "record" | "error":
+                inner = (*within, schema["name"])
+                return sum(self.width(field["type"], inner) for field in schema["fields"])
+            case "array":
+                if self.width(schema["items"], within) == 0:
+                    raise ValueError("an array of nothing")
+                return 1
+            case "map":
+                self.width(schema["values"], within)
+                return 1
+            case "enum":
+                return 1
+            case "fixed":
+                return int(schema["size"])
+            case other:
+                return self.width(other, within)

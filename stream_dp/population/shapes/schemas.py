@@ -1,0 +1,127 @@
+"""The schemas of Avro reports: each is asked for once, and a closed period has its own for good.
+
+A record is read by the schema that its id names. An id that the source does not know makes its
+record unreadable; a source that does not answer makes none so, but raises. Which schemas a closed
+period was read with, and from which position on, is part of its journal entry: whoever reads it
+again uses the same, whatever the source says by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from stream_dp.errors import Inconsistent, UserError
+from stream_dp.log.base import Stored
+from stream_dp.population.reports import SchemaUse
+
+from . import envelopes
+from .avro import AvroSchema
+
+MOST_SCHEMAS = 1000  # that the reports of one period are read with
+
+# Gives the text of a schema by its id; None where there is none. Raises Unavailable.
+SchemaSource = Callable[[int], str | None]
+
+
+class Schemas:
+    """The schemas that reports name."""
+
+    def __init__(self, source: SchemaSource) -> None:
+        self._source = source
+        # By id: None for a text that cannot be used.
+        self._known: dict[int, AvroSchema | None] = {}
+        self._decided: dict[int, str] = {}  # SHA-256 by id, as closed periods have them
+        self._repeated: Mapping[int, SchemaUse] | None = None
+        self._used: set[int] = set()
+        self._missed: set[int] = set()
+        self._since: dict[int, dict[int, int]] = {}
+        self._ends: dict[int, int] = {}  # by partition, the position after what was read
+
+    def look_up(self, records: Iterable[Stored]) -> None:
+        """Ask for the schemas that records name, once each. Raises Unavailable, Inconsistent."""
+        ends, ids = dict(self._ends), set[int]()
+        for record in records:
+            ends[record.partition] = record.offset + 1
+            try:
+                ids.add(envelopes.schema_id(record.value))
+            except ValueError:
+                continue
+        for number in sorted(ids - self._known.keys()):
+            if self._repeated is None or number in self._repeated:
+                self._ask(number)
+        self._ends = ends
+
+    def _ask(self, number: int) -> None:
+        text = self._source(number)
+        if text is None:
+            if self._repeated is not None:
+                raise Inconsistent(_gone(number))
+            self._missed.add(number)
+            return
+        try:
+            schema = AvroSchema(text)
+        except ValueError:
+            schema = None
+        decided = self._decided.get(number)
+        if decided is not None and (schema is None or schema.sha256 != decided):
+            raise Inconsistent(_gone(number))
+        self._known[number] = schema
+        if number in self._missed:
+            self._since[number] = dict(self._ends)
+
+    def read(self, record: Stored) -> Any:
+        """The value of a record. Raises ValueError where it cannot be read."""
+        number = envelopes.schema_id(record.value)
+        schema = self._known.get(number)
+        if self._repeated is not None:
+            use = self._repeated.get(number)
+            if use is None or not use.known_at(record.partition, record.offset):
+                raise ValueError("not known then")
+        if schema is None:
+            raise ValueError("no schema of that id")
+        value = schema.read(envelopes.after_id(record.value or b""))
+        self._used.add(number)
+        return value
+
+    def close_period(self) -> dict[int, SchemaUse]:
+        """The schemas that something was read with since the last close."""
+        if len(self._used) > MOST_SCHEMAS:
+            raise UserError(
+                f"reports: those of one period have more than {MOST_SCHEMAS} schemas; let their"
+                " writers register fewer"
+            )
+        uses = {}
+        for number in sorted(self._used):
+            schema = self._known[number]
+            assert schema is not None
+            uses[number] = SchemaUse(schema.sha256, self._since.get(number, {}))
+        self._begin()
+        return uses
+
+    def repeat(self, uses: Mapping[int, SchemaUse]) -> None:
+        """Use these schemas and no others, as a closed period did. Raises Inconsistent."""
+        self._begin()
+        self._repeated = uses
+        for number, use in uses.items():
+            schema = self._known.get(number)
+            if schema is not None and schema.sha256 != use.sha256:
+                raise Inconsistent(_gone(number))
+            self._decided[number] = use.sha256
+
+    def go_on(self, decided: Mapping[int, str]) -> None:
+        """Use whatever the source has. decided: SHA-256 by id, as closed periods used them."""
+        self._begin()
+        self._repeated = None
+        self._decided = dict(decided)
+
+    def _begin(self) -> None:
+        """Begin a period."""
+        self._used, self._missed, self._since = set(), set(), {}
+
+
+def _gone(number: int) -> str:
+    return (
+        f"schema {number}: not the one that closed periods were read with; bring back the registry"
+        " or the folder of schemas that had it: an id never changes its schema"
+    )

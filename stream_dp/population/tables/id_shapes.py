@@ -1,0 +1,123 @@
+"""Shapes of ids, by which ids that have lost their zeros are seen before they are sent.
+
+The shape of an id is its text with every run of digits as 9 and every run of letters as a: `p0007`
+has the shape `a9`. Of ids that are digits alone the length counts too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+DIGITS = "9"
+MOST_SHAPES = 8  # ids of more shapes than these follow no rule
+_ZERO = "0"
+
+
+@dataclass
+class IdShapes:
+    """How many cells are of ids of which shape, and where each shape came first.
+
+    counts: by shape; of digits alone, (first digit is 0, length) stands after it.
+    first: the row of the first id of each.
+    """
+
+    counts: Counter[tuple[str, bool, int]] = field(default_factory=Counter)
+    first: dict[tuple[str, bool, int], int] = field(default_factory=dict)
+
+    def add(self, ids: pa.Array, rows: NDArray[np.int64], cells: NDArray[np.int64]) -> None:
+        """Counts the cells of ids, of which none is null or empty.
+
+        rows: the row of each id.
+        cells: how many cells that row has.
+        """
+        if len(ids) == 0 or len(self.counts) > 100 * MOST_SHAPES:
+            return
+        shapes = pc.replace_substring_regex(ids, "[0-9]+", DIGITS)
+        shapes = pc.replace_substring_regex(shapes, r"\pL+", "a").dictionary_encode()
+        names = shapes.dictionary.to_pylist()
+        codes = shapes.indices.to_numpy().astype(np.int64)
+        digits = np.array([name == DIGITS for name in names])[codes]
+        lengths = np.where(digits, pc.utf8_length(ids).to_numpy(), 0).astype(np.int64)
+        zero = digits & (lengths > 1) & pc.starts_with(ids, _ZERO).to_numpy(zero_copy_only=False)
+        coded, place, inverse = np.unique(
+            (codes * 2 + zero) * 1024 + np.minimum(lengths, 1023),
+            return_index=True,
+            return_inverse=True,
+        )
+        counts = np.bincount(inverse, cells).astype(np.int64)
+        for code, at, count in zip(coded.tolist(), place.tolist(), counts.tolist(), strict=True):
+            shape = (names[code // 2048], bool(code // 1024 % 2), code % 1024)
+            self.counts[shape] += count
+            self.first.setdefault(shape, int(rows[at]))
+
+    @classmethod
+    def of(cls, ids: Iterable[str]) -> IdShapes:
+        """The shapes of ids that were sent before."""
+        shapes = cls()
+        texts = pa.array([text for text in ids if text], pa.string())
+        shapes.add(texts, np.zeros(len(texts), np.int64), np.ones(len(texts), np.int64))
+        return shapes
+
+    def merge(self, other: IdShapes) -> None:
+        """Adds the ids of another file."""
+        self.counts += other.counts
+        for shape, row in other.first.items():
+            self.first.setdefault(shape, row)
+
+    @property
+    def width(self) -> int | None:
+        """The length of the longest id of digits that has zeros in front; None without one."""
+        return max((length for _, zero, length in self.counts if zero), default=None)
+
+    def _names(self) -> set[str]:
+        return {name for name, _, _ in self.counts}
+
+    def faults(self, known: IdShapes) -> list[ShapeFault]:
+        """The ids of another shape than those known, or than others of the same file."""
+        faults = []
+        both = IdShapes(self.counts + known.counts)
+        width = both.width
+        if width is not None:
+            short = [s for s in self.counts if s[0] == DIGITS and not s[1] and s[2] < width]
+            others = "ids beside them have zeros in front"
+            shorter = any(s[0] == DIGITS and s[2] < width for s in known.counts)
+            if shorter and known.width is None:
+                # The ids sent before had no zeros: those with zeros are the strange ones.
+                short, width = [s for s in self.counts if s[1]], None
+                others = "ids that were sent before have no zeros in front"
+            if short:
+                faults.append(self._fault(short, others, width))
+        if known.counts and len(known._names()) <= MOST_SHAPES:
+            strange = [s for s in self.counts if s[0] not in known._names()]
+            if strange:
+                faults.append(self._fault(strange, "ids that were sent before look otherwise"))
+        return faults
+
+    def _fault(
+        self, shapes: list[tuple[str, bool, int]], why: str, width: int | None = None
+    ) -> ShapeFault:
+        count = sum(self.counts[shape] for shape in shapes)
+        return ShapeFault(count, min(self.first[shape] for shape in shapes), why, width)
+
+
+@dataclass(frozen=True)
+class ShapeFault:
+    """Ids of a strange shape.
+
+    count: how many cells are theirs.
+    first_row: the first of them.
+    why: what they differ from, in words.
+    width: of ids that have lost their zeros, the length that they had.
+    """
+
+    count: int
+    first_row: int
+    why: str
+    width: int | None

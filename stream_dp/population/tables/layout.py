@@ -1,0 +1,198 @@
+"""The meaning of a table's columns: which are ids, periods and attributes, by name or pattern."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+
+from stream_dp.errors import UserError
+from stream_dp.study import Study
+
+from .files import FileForm
+from .period_texts import PeriodTexts
+
+IN_ORDER = "..."  # what a pattern of columns stands for: the study's periods, in order
+_ANY = "{}"
+_MOST_NAMES = 12  # in an error
+_ALIKE = 0.7  # from 0 to 1, of a column's name and an attribute's that may be meant
+
+
+@dataclass(frozen=True)
+class TableLayout:
+    """The meaning of a table's columns.
+
+    A long table has a column for each attribute, a wide one a column for each period.
+
+    person: the column of ids.
+    period: the column of periods, of a long table.
+    attribute: the attribute of all cells of a wide table; None for a long one.
+    columns: the study's name by the file's, where they differ. `{}` in the file's name stands for
+        any text, which `{}` in the study's repeats; `...` in the place of a period names the
+        study's periods in order, and `2021-04...` those from that one on.
+    values: by attribute, the declared value that a text of the file stands for; an empty one makes
+        an empty cell of it.
+    dates: the format of dates that are not written as ISO 8601 does, as `strptime` reads it.
+    id_width: ids of fewer digits get zeros in front.
+    form: how the file is written.
+    """
+
+    person: str = "person"
+    period: str = "period"
+    attribute: str | None = None
+    columns: Mapping[str, str] | None = None
+    values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    dates: str | None = None
+    id_width: int | None = None
+    form: FileForm = field(default_factory=FileForm)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns that every file must have."""
+        return (self.person,) if self.attribute is not None else (self.person, self.period)
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a file's columns are.
+
+    sources: by column of the file, its period and attribute; the period is empty in a long table.
+    left_out: columns that are no part of any report.
+    faults: columns that look as if they should be one, a line each with the way to mend it.
+    """
+
+    sources: Mapping[str, tuple[str, str]]
+    left_out: tuple[str, ...]
+    faults: tuple[str, ...]
+
+
+def read_header(
+    path: Path, names: Sequence[str], study: Study, layout: TableLayout, texts: PeriodTexts
+) -> Header:
+    """The columns of a table. Raises UserError, with every fault, where it cannot be read."""
+    renamed, problems = _renamed(path, names, study, layout, texts)
+    if layout.person not in names:
+        problems.append(
+            f"{path}: no column '{layout.person}'; name the ids' with --person: there are"
+            f" {_several(names)}"
+        )
+    unknown = [name for name in layout.values if name not in study.attributes]
+    problems += [f"--map: attribute '{name}' is not declared" for name in unknown]
+    if layout.attribute is not None:
+        if layout.attribute not in study.attributes:
+            known = ", ".join(study.attributes)
+            problems.append(f"attribute '{layout.attribute}': not declared; there are {known}")
+        labels = {n: texts.label(meant) for n, meant in renamed.items() if n != layout.person}
+        known_periods = study.periods.numbers
+        sources = {n: (p, layout.attribute) for n, p in labels.items() if p in known_periods}
+        hint = "a column for each period, or --columns NAME=PERIOD,..."
+    else:
+        if layout.period not in names:
+            problems.append(f"{path}: no column '{layout.period}'; name it with --period")
+        sources = {n: ("", a) for n, a in renamed.items() if a in study.attributes}
+        hint = f"a column for an attribute ({', '.join(study.attributes)}), or --attribute (wide)"
+    used = Counter(sources[n][0] if layout.attribute else renamed[n] for n in names if n in sources)
+    used += Counter(n for n in names if n in set(layout.keys) - used.keys())
+    problems += [f"{path}: '{n}' is there in {c} columns" for n, c in used.items() if c > 1]
+    rest = {n: renamed[n] for n in names if n not in sources and n not in layout.keys}
+    faults = [] if problems else _doubtful(path, rest, study, layout, texts, sources)
+    if not sources and not problems:
+        problems = [f"{path}: nothing to send: give {hint}", *faults]
+    if problems:
+        raise UserError(problems)
+    return Header(sources, tuple(n for n in rest if n), tuple(faults))
+
+
+def _doubtful(
+    path: Path,
+    rest: Mapping[str, str],
+    study: Study,
+    layout: TableLayout,
+    texts: PeriodTexts,
+    sources: Mapping[str, tuple[str, str]],
+) -> list[str]:
+    """Columns that would be left out and look like a period or an attribute, a line each."""
+    if layout.attribute is not None:
+        labels = study.periods.labels
+        beyond = [name for name, meant in rest.items() if meant and texts.is_period(meant)]
+        leave = ",".join(f"{name}=" for name in beyond[:_MOST_NAMES])
+        return [
+            f"{path}: {_several(beyond)}: no periods of the study, {labels[0]} to {labels[-1]};"
+            f" to leave them out: --columns '{leave}'"
+        ] * bool(beyond)
+    absent = {a.casefold(): a for a in study.attributes if ("", a) not in sources.values()}
+    lines = []
+    for name, meant in rest.items():
+        for folded in get_close_matches(meant.strip().casefold(), absent, 1, _ALIKE):
+            lines.append(
+                f"{path}: column '{name}' is not declared; if it is {absent[folded]}:"
+                f" --columns '{name}={absent[folded]}'; to leave it out: --columns '{name}='"
+            )
+    return lines
+
+
+def _renamed(
+    path: Path, names: Sequence[str], study: Study, layout: TableLayout, texts: PeriodTexts
+) -> tuple[dict[str, str], list[str]]:
+    """The study's name of each column, and what is wrong with the names that are given.
+
+    A pattern is for columns that have no name of the study's yet and are not named by themselves.
+    """
+    columns, problems = layout.columns or {}, []
+    renamed = {name: columns.get(name, name) for name in names}
+    own = study.attributes if layout.attribute is None else study.periods.numbers
+    named = {n for n in names if (n if layout.attribute is None else texts.label(n)) in own}
+    free = [n for n in names if n not in named.union(columns, layout.keys)]
+    for source, meant in columns.items():
+        if source in names:
+            continue
+        parts = _matches(source, free)
+        if not parts:
+            problems.append(f"{path}: no column '{source}' to rename")
+        elif meant.endswith(IN_ORDER):
+            try:
+                renamed |= _in_order(parts, meant.removesuffix(IN_ORDER), study)
+            except UserError as error:
+                problems += [f"{path}: --columns '{source}={meant}': {x}" for x in error.lines]
+        else:
+            renamed |= {name: meant.replace(_ANY, part) for name, part in parts.items()}
+    return renamed, problems
+
+
+def _matches(pattern: str, names: Sequence[str]) -> dict[str, str]:
+    """By column that fits the pattern, the text in the place of `{}`."""
+    before, any_text, after = pattern.partition(_ANY)
+    if not any_text:
+        return {}
+    found = re.compile(re.escape(before) + "(.*)" + re.escape(after), re.DOTALL).fullmatch
+    return {name: match[1] for name in names if (match := found(name))}
+
+
+def _in_order(parts: Mapping[str, str], start: str, study: Study) -> dict[str, str]:
+    """The study's periods from `start` on, for columns in the order of the file.
+
+    Raises UserError where there are more columns than periods, or their numbers are no sequence.
+    """
+    labels = study.periods.labels
+    if start and start not in labels:
+        raise UserError(f"'{start}' is no period of the study")
+    labels = labels[labels.index(start) if start else 0 :]
+    if len(parts) > len(labels):
+        raise UserError(f"{len(parts)} columns fit, and there are {len(labels)} periods")
+    texts = list(parts.values())
+    if any(text.isdecimal() for text in texts):
+        numbers = [int(text) if text.isdecimal() and len(text) < 10 else -1 for text in texts]
+        if numbers != list(range(numbers[0], numbers[0] + len(numbers))):
+            raise UserError(
+                f"the columns {_several(list(parts))} do not stand in the order of their numbers,"
+                " or one is missing"
+            )
+    return dict(zip(parts, labels, strict=False))
+
+
+def _several(names: Sequence[str]) -> str:
+    """The first names of a list."""
+    return ", ".join(names[:_MOST_NAMES]) + (", ..." if len(names) > _MOST_NAMES else "")

@@ -1,0 +1,117 @@
+"""Sheets of .xlsx files as batches of text, each cell by itself."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator
+from datetime import date, datetime, time
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from stream_dp.errors import UserError
+
+_MOST_DIGITS = 15  # that a spreadsheet keeps of a number
+
+
+def sheet_batches(path: Path, sheet: str | None, ids: str, count: int) -> Iterator[pa.RecordBatch]:
+    """The rows of a sheet, every cell as text, after a batch without rows for the header.
+
+    sheet: its name; the only sheet where None.
+    ids: the column of ids: a number that is shown with zeros in front, by a format such as
+        '00000', keeps them, and one that has lost digits is refused.
+    count: rows of a batch.
+
+    Raises UserError.
+    """
+    try:
+        import openpyxl
+    except ImportError:
+        raise UserError(f"{path}: needs openpyxl: pip install 'stream-dp[tables]'") from None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+            try:
+                yield from _batches(path, _chosen(path, book, sheet), ids, count)
+            finally:
+                book.close()
+    except (UserError, GeneratorExit):
+        raise
+    except Exception:  # a damaged file raises whatever its reader stumbles over
+        raise UserError(f"{path}: cannot be read as a spreadsheet; save it as .xlsx anew") from None
+
+
+def _chosen(path: Path, book: Any, name: str | None) -> Any:
+    """The sheet of that name, or the only one. Raises UserError."""
+    if name is None and len(book.worksheets) == 1:
+        return book.worksheets[0]
+    names = [sheet.title for sheet in book.worksheets]
+    if name in names:
+        return book.worksheets[names.index(name)]
+    why = "there are several sheets" if name is None else f"no sheet '{name}'"
+    raise UserError(f"{path}: {why}; name one with --sheet: {', '.join(names[:12])}")
+
+
+def _batches(path: Path, sheet: Any, ids: str, count: int) -> Iterator[pa.RecordBatch]:
+    rows = sheet.iter_rows()
+    header = next((row for row in rows if any(c.value is not None for c in row)), ())
+    names = [_text(cell.value) or "" for cell in header]
+    while names and not names[-1]:
+        names.pop()
+    if not names:
+        raise UserError(f"{path}: the sheet is empty")
+    place = names.index(ids) if ids in names else None
+    schema = pa.schema([(name, pa.string()) for name in names])
+    yield pa.RecordBatch.from_arrays([pa.array([], pa.string()) for _ in names], schema=schema)
+    number = 0
+    while several := list(islice(rows, count)):
+        table: list[list[str | None]] = []
+        for row in several:
+            number += 1
+            cells = [_text(cell.value) for cell in row[: len(names)]]
+            cells += [None] * (len(names) - len(cells))
+            if any(cell.value is not None for cell in row[len(names) :]):
+                raise UserError(
+                    f"{path}: row {number} below the header has cells beyond the header's"
+                    f" {len(names)} columns"
+                )
+            if place is not None and len(row) > place:
+                cells[place] = _id_text(path, number, row[place], cells[place])
+            table.append(cells)
+        columns = [pa.array(column, pa.string()) for column in zip(*table, strict=True)]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _text(value: Any) -> str | None:
+    """A cell as text: whole numbers without a fraction, dates as ISO 8601 writes them."""
+    if value is None or value == "":
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return str(int(value))
+    if isinstance(value, datetime) and value.time() == time(0):
+        return value.date().isoformat()
+    return value.isoformat(" ") if isinstance(value, datetime) else _plain(value)
+
+
+def _plain(value: Any) -> str:
+    return value.isoformat() if isinstance(value, date) else str(value)
+
+
+def _id_text(path: Path, number: int, cell: Any, text: str | None) -> str | None:
+    """An id as the sheet shows it. Raises UserError for a number that is not whole."""
+    if isinstance(cell.value, (int, float)) and not isinstance(cell.value, bool) and text:
+        if not text.isdigit() or len(text) > _MOST_DIGITS:
+            raise UserError(
+                f"{path}: row {number} below the header: its id is a number that is not whole, or"
+                f" has more digits than the {_MOST_DIGITS} that a spreadsheet keeps; format the"
+                " column as text and enter the ids again"
+            )
+        if re.fullmatch(r"0+", str(cell.number_format)):
+            return text.zfill(len(str(cell.number_format)))
+    return text

@@ -1,0 +1,290 @@
+"""Files of tables: separators, encodings, packed files, Arrow, spreadsheets, ragged rows."""
+
+import contextlib
+import datetime
+import gzip
+import zipfile
+
+import openpyxl
+import pyarrow as pa
+import pyarrow.feather
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from kit.studies import attribute, small_study, window
+
+from stream_dp.errors import UserError
+from stream_dp.population.tables import FileForm, TableLayout, read_reports
+
+STUDY = small_study(
+    name="files",
+    size=10,
+    attributes={"work": attribute(["no", "ja"], missing="absent")},
+    releases=[window("w", "work", width=1, rho=1)],
+)
+ROWS = [("Ändu", "2021-01", {"work": "ja"}), ("007", "2021-02", {"work": "no"})]
+TEXT = "person;period;work\nÄndu;2021-01;ja\n007;2021-02;no\n"
+
+
+@pytest.fixture
+def read(tmp_path):
+    def read(content, name="table.csv", *, form=None, **layout):
+        path = tmp_path / name
+        if content is not None:
+            path.write_bytes(content.encode() if isinstance(content, str) else content)
+        layout = TableLayout(**layout, form=form or FileForm())
+        return [row for batch in read_reports(path, STUDY, layout) for row in batch]
+
+    return read
+
+
+def refused(read, *words, **layout):
+    with pytest.raises(UserError) as error:
+        read(*words, **layout)
+    (line,) = error.value.lines
+    assert "\n" not in line
+    return line
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("name", ["table.csv", "table.tsv", "table.txt", "TABLE.CSV"])
+def test_separators_are_found_in_the_header(read, separator, name):
+    assert read(TEXT.replace(";", separator), name) == ROWS
+
+
+def test_a_separator_is_the_one_that_gives_the_columns_of_ids_and_periods(read):
+    text = "person;period;work;a,b,c,d,e\nÄndu;2021-01;ja;1,2\n007;2021-02;no;\n"
+    assert read(text) == ROWS
+    assert read("\ufeff\n\n" + text) == ROWS
+    assert read('"person";"period";"work"\nÄndu;2021-01;ja\n007;2021-02;no\n') == ROWS
+
+
+def test_a_declared_separator(read):
+    text = TEXT.replace(";", "#")
+    assert "no column 'person'" in str(refused_all(read, text))
+    assert read(text, form=FileForm(separator="#")) == ROWS
+
+
+def refused_all(read, *words, **layout):
+    with pytest.raises(UserError) as error:
+        read(*words, **layout)
+    return error.value.lines
+
+
+@pytest.mark.parametrize(
+    ("encoding", "declared"),
+    [
+        ("utf-8", None),
+        ("utf-8-sig", None),
+        ("utf-8-sig", "utf-8"),
+        ("utf-16", None),
+        ("utf-16-le", "utf-16-le"),
+        ("utf-16-be", "utf-16-be"),
+        ("latin-1", "latin-1"),
+        ("cp1252", "CP1252"),
+    ],
+)
+def test_encodings(read, encoding, declared):
+    assert read(TEXT.encode(encoding), form=FileForm(encoding=declared)) == ROWS
+
+
+def test_a_byte_order_mark_of_big_endian(read):
+    assert read("\ufeff".encode("utf-16-be") + TEXT.encode("utf-16-be")) == ROWS
+
+
+def test_an_encoding_is_never_guessed_from_a_row(read):
+    rows = "".join(f"p{i};2021-01;ja\n" for i in range(200_000))
+    line = refused(read, b"person;period;work\n" + rows.encode() + b"\xc4ndu;2021-01;ja\n")
+    assert "line 200002 is not UTF-8" in line
+    assert "--encoding cp1252" in line
+    line = refused(read, TEXT.encode("utf-16-le"))
+    assert "--encoding utf-16-le" in line
+    line = refused(read, TEXT.encode("utf-16")[:-1])
+    assert "is not UTF-16" in line
+
+
+@pytest.mark.parametrize(
+    "form", [{"encoding": "rot13"}, {"encoding": "none"}, {"encoding": "zip"}, {"encoding": ""}]
+)
+def test_encodings_of_no_text_are_refused(form):
+    with pytest.raises(UserError, match="--encoding: no encoding of text"):
+        FileForm(**form)
+
+
+@pytest.mark.parametrize("separator", ["", ";;", '"', "\n", "ä"])
+def test_separators_that_are_none_are_refused(separator):
+    with pytest.raises(UserError, match="--separator: write one character"):
+        FileForm(separator=separator)
+
+
+def test_packed_text(read, tmp_path):
+    packed = gzip.compress(TEXT.encode())
+    assert read(packed, "table.csv.gz") == ROWS
+    assert read(packed[: len(packed) // 2] + packed[len(packed) // 2 :], "table.tsv.gz") == ROWS
+    with zipfile.ZipFile(tmp_path / "table.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("__MACOSX/._table.csv", "x")
+        archive.writestr("export/table of 2021.csv", TEXT)
+    assert read(None, "table.zip") == ROWS
+
+
+def test_packed_files_that_are_damaged_or_several(read, tmp_path):
+    packed = gzip.compress(TEXT.encode() * 1000)
+    assert "cannot be read as a table" in refused(read, packed[:-9], "cut.csv.gz")
+    assert "cannot be read as a table" in refused(read, packed[:40] + b"x" * 9, "bad.csv.gz")
+    assert "cannot be read as a table" in refused(read, TEXT, "plain.csv.gz")
+    assert "cannot be read as a table" in refused(read, TEXT, "plain.zip")
+    assert "write tables as" in refused(read, packed, "table.gz")
+    with zipfile.ZipFile(tmp_path / "two.zip", "w") as archive:
+        archive.writestr("a.csv", TEXT)
+        archive.writestr("b.csv", TEXT)
+    assert "holds 2 files; unpack it" in refused(read, None, "two.zip")
+    with zipfile.ZipFile(tmp_path / "none.zip", "w"):
+        pass
+    assert "holds 0 files; unpack it" in refused(read, None, "none.zip")
+
+
+@pytest.mark.parametrize("blank", ["", "\n\n"])
+def test_a_ragged_row_is_told_with_its_line(read, blank):
+    text = f'person,period,work,note\na,2021-01,ja,"1\n2"\n{blank}b,2021-01\n'
+    line = refused(read, text)
+    assert "row 2 below the header has 2 cells, and the header has 4" in line
+    assert f"(line {4 + len(blank)})" in line
+
+
+TABLE = pa.table(
+    {
+        "person": ["Ändu", "007"],
+        "period": pa.array([datetime.date(2021, 1, 31), datetime.date(2021, 2, 28)]),
+        "work": pa.array(["ja", "no"]).dictionary_encode(),
+    }
+)
+
+
+@pytest.mark.parametrize("name", ["table.arrow", "table.ipc", "table.feather"])
+@pytest.mark.parametrize("compression", ["uncompressed", "lz4", "zstd"])
+def test_arrow_files(read, tmp_path, name, compression):
+    pa.feather.write_feather(TABLE, tmp_path / name, compression)
+    assert read(None, name) == ROWS
+
+
+def test_an_arrow_stream(read, tmp_path):
+    with pa.OSFile(str(tmp_path / "table.arrow"), "wb") as sink:
+        with pa.ipc.new_stream(sink, TABLE.schema) as writer:
+            writer.write_table(TABLE)
+    assert read(None, "table.arrow") == ROWS
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_a_damaged_arrow_file_is_read_or_refused(read, tmp_path, data):
+    pa.feather.write_feather(TABLE, tmp_path / "sound.arrow", "uncompressed")
+    content = bytearray((tmp_path / "sound.arrow").read_bytes())
+    for _ in range(data.draw(st.integers(1, 4))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    with contextlib.suppress(UserError):
+        read(bytes(content), "table.arrow")
+
+
+def sheet(path, rows, *, formats=(), more=()):
+    book = openpyxl.Workbook()
+    book.active.title = "answers"
+    for row in rows:
+        book.active.append(row)
+    for cell, number_format in formats:
+        book.active[cell].number_format = number_format
+    for name in more:
+        book.create_sheet(name)
+    book.save(path)
+
+
+HEAD = ["person", "period", "work"]
+
+
+def test_spreadsheets(read, tmp_path):
+    rows = [
+        HEAD,
+        ["Ändu", datetime.datetime(2021, 1, 31), "ja"],
+        ["007", datetime.date(2021, 2, 28), "no"],
+        [12.0, "2021-03", "no"],
+        ["b", datetime.datetime(2021, 3, 31, 12, 30), None],
+    ]
+    sheet(tmp_path / "table.xlsx", rows)
+    assert read(None, "table.xlsx") == [*ROWS, ("12", "2021-03", {"work": "no"})]
+
+
+def test_ids_of_a_spreadsheet_are_as_it_shows_them(read, tmp_path):
+    rows = [HEAD, [7, "2021-01", "ja"], [12345, "2021-01", "ja"]]
+    sheet(tmp_path / "table.xlsx", rows, formats=[("A2", "0000"), ("A3", "0000")])
+    assert [person for person, _, _ in read(None, "table.xlsx")] == ["0007", "12345"]
+
+
+@pytest.mark.parametrize("number", [0.5, 1234567890123456, 1e20, -1])
+def test_ids_that_a_spreadsheet_has_changed_are_refused(read, tmp_path, number):
+    sheet(tmp_path / "table.xlsx", [HEAD, ["a", "2021-01", "ja"], [number, "2021-01", "ja"]])
+    line = refused(read, None, "table.xlsx")
+    assert "row 2 below the header: its id is a number that is not whole" in line
+    assert str(number) not in line
+
+
+def test_a_sheet_is_named_where_there_are_several(read, tmp_path):
+    sheet(tmp_path / "table.xlsx", [HEAD, ["a", "2021-01", "ja"]], more=["notes"])
+    line = refused(read, None, "table.xlsx")
+    assert "there are several sheets; name one with --sheet: answers, notes" in line
+    assert len(read(None, "table.xlsx", form=FileForm(sheet="answers"))) == 1
+    assert "the sheet is empty" in refused(read, None, "table.xlsx", form=FileForm(sheet="notes"))
+    assert "no sheet 'x'" in refused(read, None, "table.xlsx", form=FileForm(sheet="x"))
+
+
+def test_spreadsheets_that_are_none(read, tmp_path):
+    for content in (b"", b"PK\3\4 not really", TEXT.encode(), gzip.compress(TEXT.encode())):
+        assert "cannot be read as a spreadsheet" in refused(read, content, "table.xlsx")
+    sheet(tmp_path / "wide.xlsx", [HEAD, ["a", "2021-01", "ja", "more"]])
+    assert "row 1 below the header has cells beyond" in refused(read, None, "wide.xlsx")
+
+
+def test_spreadsheets_need_an_extra(read, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "openpyxl", None)
+    assert "pip install 'stream-dp[tables]'" in refused(read, b"x", "table.xlsx")
+
+
+WIDE = "id,m{},m{},m{}\na,ja,no,ja\n"
+
+
+def test_wide_columns_by_a_pattern(read):
+    expected = [("a", f"2021-0{m}", {"work": w}) for m, w in ((1, "ja"), (2, "no"), (3, "ja"))]
+    layout = {"person": "id", "attribute": "work"}
+    in_order = WIDE.format(1, 2, 3)
+    assert read(in_order, **layout, columns={"m{}": "..."}) == expected
+    assert read(WIDE.format(10, 11, 12), **layout, columns={"m{}": "2021-01..."}) == expected
+    assert read(WIDE.format("a", "b", "c"), **layout, columns={"{}": "..."}) == expected
+    dated = WIDE.format("202101", "2021-02-28", "2021M03")
+    assert read(dated, **layout, columns={"m{}": "{}"}) == expected
+    assert read(dated.replace("m2", "2"), **layout) == expected
+
+
+@pytest.mark.parametrize(
+    ("names", "columns", "told"),
+    [
+        ((1, 10, 2), {"m{}": "..."}, "do not stand in the order of their numbers"),
+        ((1, 2, 4), {"m{}": "..."}, "do not stand in the order of their numbers"),
+        ((1, 2, 3), {"m{}": "2021-02..."}, "3 columns fit, and there are 2 periods"),
+        ((1, 2, 3), {"m{}": "2022-01..."}, "'2022-01' is no period of the study"),
+        ((1, 2, 3), {"q{}": "..."}, "no column 'q{}' to rename"),
+        ((1, 2, 3), {"m{}": "2021-01"}, "'2021-01' is there in 3 columns"),
+    ],
+)
+def test_patterns_that_do_not_fit(read, names, columns, told):
+    layout = {"person": "id", "attribute": "work", "columns": columns}
+    assert any(told in line for line in refused_all(read, WIDE.format(*names), **layout))
+
+
+def test_texts_of_a_file_that_stand_for_values(read):
+    text = "person,period,work\na,2021-01,Yes\nb,2021-01,No\nc,2021-01,-9\nd,2021-01,ja\n"
+    values = {"work": {"Yes": "ja", "No": "no", "-9": ""}}
+    assert read(text, values=values) == [
+        ("a", "2021-01", {"work": "ja"}),
+        ("b", "2021-01", {"work": "no"}),
+        ("d", "2021-01", {"work": "ja"}),
+    ]
+    (line,) = refused_all(read, text, values={"age": {}})
+    assert "--map: attribute 'age' is not declared" in line

@@ -1,0 +1,83 @@
+"""`[run.input]`: its faults, and that it is no part of the study."""
+
+import pytest
+from kit.study_file import TEXT
+
+from stream_dp.studyfile import load_study
+
+
+def loaded(tmp_path, lines):
+    (tmp_path / "study.toml").write_text(f"{TEXT}\n[run.input]\n{lines}\n")
+    return load_study(tmp_path / "study.toml")
+
+
+@pytest.mark.parametrize(
+    ("lines", "fault"),
+    [
+        ('format = "xml"', "run.input.format"),
+        ('shape = "flat"', "run.input.shape: unknown key"),
+        ('format = "flat"\nrows = "report"', "run.input.rows"),
+        ('format = "connect"\nrows = "rows"', "run.input.rows"),
+        ('person = "id"', "run.input.person: is for rows of columns"),
+        ('format = "connect"\nrows = "report"\nvalues = { Yes = 1 }', "run.input.values"),
+        ('format = "flat"\nperson = ""', "run.input.person"),
+        ('format = "flat"\nperson = 5', "run.input.person"),
+        ('format = "flat"\nextra = "drop"', "run.input.extra"),
+        ('format = "flat"\nattributes = { income = "x" }', "run.input.attributes.income"),
+        ('format = "flat"\nattributes = {}', "run.input.attributes"),
+        ('format = "flat"\nvalues = { Yes = 7 }', "run.input.values.Yes: 7 is no value"),
+        ('format = "flat"\nvalues = { Yes = true }', "run.input.values.Yes"),
+        ('format = "flat"\nvalues = { work = { Y = 1 } }', "run.input.values.work.Y"),
+        ('format = "flat"\nvalues = { income = { Y = 1 } }', "run.input.values.income"),
+        (
+            'format = "flat"\nattributes = { work = "w" }\nvalues = { poverty = { Y = 1 } }',
+            "run.input.values.poverty",
+        ),
+        ('format = "avro"', "run.input.registry"),
+        ('format = "flat"\nschemas = "x"', "run.input.schemas"),
+        ('format = "json-registry"\nregistry = "http://r"', "run.input.registry"),
+        *(
+            (f'format = "avro"\nregistry = "{url}"', "run.input.registry: write a URL")
+            for url in (
+                "registry:8081",
+                "ftp://r",
+                "file:///etc/passwd",
+                "http://",
+                "http://me:secret@r",
+                "http://r:99999",
+                "http://r/?x=1",
+                "http://r/ x",
+                "http://[",
+            )
+        ),
+        ('format = "avro"\nregistry = "http://r"\nregistry_user = "me"', "run.input.registry_user"),
+        (
+            'format = "avro"\nregistry = "http://r"\nregistry_user = "me"\n'
+            'registry_password = "secret"',
+            "run.input.registry_password",
+        ),
+        (
+            'format = "avro"\nregistry = "http://r"\nregistry_user = "me"\n'
+            'registry_password = { file = "a", env = "b" }',
+            "run.input.registry_password: write",
+        ),
+    ],
+)
+def test_faults_have_their_place_and_no_secret(tmp_path, lines, fault):
+    with pytest.raises(Exception, match=r"study\.toml") as told:
+        loaded(tmp_path, lines)
+    (line,) = told.value.lines
+    assert line.startswith(f"{tmp_path / 'study.toml'}: {fault}")
+    assert "secret" not in line
+
+
+def test_it_is_no_part_of_the_study(tmp_path):
+    plain, _ = loaded(tmp_path, "")
+    study, run = loaded(
+        tmp_path,
+        'format = "flat"\nperson = "SSUID"\nattributes = { poverty = "THINC" }\n'
+        "values = { Yes = 1, No = 0, poverty = { Maybe = 1 } }",
+    )
+    assert study.hash == plain.hash
+    assert run.input.mapped_values("poverty") == {"Yes": 1, "No": 0, "Maybe": 1}
+    assert run.input.mapped_values("work") == {"Yes": 1, "No": 0}
