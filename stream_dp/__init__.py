@@ -1,7 +1,7 @@
 """stream-dp: continual release of differentially private synthetic data, from a stream.
 
-What a notebook or a script needs is here; each name is imported from its module when it is first
-used, so `import stream_dp` is quick.
+These are the names that notebooks and scripts need. Each is imported from its module when it is
+first used, so `import stream_dp` is quick.
 """
 
 from __future__ import annotations
@@ -10,12 +10,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .batch.base import FitContext as FitContext
     from .batch.base import MemoryTranscript as MemoryTranscript
     from .batch.data.domain import Column as Column
     from .batch.data.domain import Domain as Domain
     from .batch.data.domain import Hierarchy as Hierarchy
     from .batch.data.tables import from_tables as from_tables
     from .batch.data.tables import to_tables as to_tables
+    from .batch.fit_tables import FittedTables as FittedTables
+    from .batch.fit_tables import fit_tables as fit_tables
     from .batch.kinds import load_synthesizer as load_synthesizer
     from .client import PublicLog as PublicLog
     from .client import open as open
@@ -52,11 +55,12 @@ if TYPE_CHECKING:
 
     __version__: str
 
-# Where each public name is, by module; the imports above say the same to a type checker.
+# Public names by module; the imports above declare the same to type checkers.
 _MODULES = {
-    "batch.base": ("MemoryTranscript",),
+    "batch.base": ("FitContext", "MemoryTranscript"),
     "batch.data.domain": ("Column", "Domain", "Hierarchy"),
     "batch.data.tables": ("from_tables", "to_tables"),
+    "batch.fit_tables": ("FittedTables", "fit_tables"),
     "batch.kinds": ("load_synthesizer",),
     "client": ("PublicLog", "open"),
     "continual": ("Cumulative", "FixedWindow", "Joint", "mechanism"),
@@ -84,7 +88,7 @@ __all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, from its module."""
+    """A public name, imported from its module. Raises AttributeError for any other."""
     if name == "__version__":
         from importlib.metadata import version
 

@@ -1,6 +1,6 @@
-"""For analysts: releases, panels and estimates, from a public log and nothing else.
+"""For analysts: releases, panels and estimates, computed from a public log alone.
 
-Standard errors and intervals cover the privacy noise only, not the sampling of people.
+Standard errors and intervals measure the privacy noise only, not the sampling of people.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from .log.settings import settings_from_environment
 from .panel import Panel
 from .privacy.ledger import BudgetExceeded, Charge, Ledger
 from .release.data_sets import DataSet
-from .release.panels import TOPIC, read_panel
+from .release.overview import release_rows
+from .release.panels import read_panel
 from .release.published import (
     PublishedRelease,
     TableFilter,
@@ -38,6 +39,7 @@ from .release.published import (
 )
 from .study import CumulativeRelease, WindowRelease
 from .study.alphabet import ABSENT
+from .topics import RELEASES
 
 __all__ = ["LEVEL", "Estimate", "PublicLog", "PublishedRelease", "open"]
 
@@ -54,21 +56,24 @@ def open(address: str) -> PublicLog:
     ...
     stream_dp.errors.UserError: log 'poverty-public.db': write it as sqlite:FILE or kafka://host:port/prefix
     """
-    settings, insecure = settings_from_environment(Path())
-    with closing(
-        open_log(address, Path(), public=True, readonly=True, kafka=settings, insecure=insecure)
-    ) as log:
+    with closing(public_log(address)) as log:
         return PublicLog(log)
 
 
+def public_log(address: str) -> Log:
+    """The log that `open` reads. Raises UserError, LogError."""
+    settings, insecure = settings_from_environment(Path())
+    return open_log(address, Path(), public=True, readonly=True, kafka=settings, insecure=insecure)
+
+
 class PublicLog:
-    """What a public log holds, checked as it was read.
+    """The contents of a public log, read and checked.
 
     Raises UserError, Inconsistent, Damaged, Unavailable.
 
-    log: only read here, so that it can be closed afterwards.
+    log: read by the constructor only, so it can be closed afterwards
     keep: which tables of which releases stay in memory once they are checked; all of them by
-        default. An answer that needs another one raises ValueError.
+        default. A method that needs another table raises ValueError.
 
     >>> import pyarrow, stream_dp
     >>> study = stream_dp.parse_study({
@@ -88,13 +93,15 @@ class PublicLog:
     ['row', '2026-01', '2026-02']
     >>> public.estimates("now").column_names
     ['period', 'query', 'value', 'standard_error']
+    >>> public.release_table().select(["release", "period", "rows", "rho_spent"]).to_pylist()[-1]
+    {'release': 'now', 'period': '2026-02', 'rows': 2, 'rho_spent': 1.0}
     """
 
     def __init__(self, log: Log, keep: TableFilter = keep_all) -> None:
         self.published: list[PublishedRelease | DataSet] = []
         first: Message | None = None
         try:
-            for message in read_messages(log, TOPIC, "public log"):
+            for message in read_messages(log, RELEASES, "public log"):
                 if first is None:
                     first, self.study = message, declared_study(message)
                 else:
@@ -107,50 +114,69 @@ class PublicLog:
             raise UserError(f"public log: {error}") from None
         if first is None:
             raise UserError("public log: nothing is published yet; 'stream-dp run' begins it")
-        self.messages = [first, *(one.message for one in self.published)]
+        self.messages = [first, *(release.message for release in self.published)]
         self._panels: dict[str, Panel] = {}
         self._streams: dict[str, StreamMeasurements] = {}
 
     @property
     def head(self) -> str:
-        """The hash of the last message: keep it elsewhere to notice a restored log later."""
+        """The hash of the last message. Kept elsewhere, it shows later that a log was restored."""
         return self.messages[-1].hash
 
     @cached_property
     def releases(self) -> list[PublishedRelease]:
-        """Those of panels."""
+        """The releases of panels. `data_set` gives those of groups; `release_table` lists both."""
         return [r for r in self.published if isinstance(r, PublishedRelease)]
+
+    def release_table(self) -> pa.Table:
+        """A row for each release of panels or groups, in the order of publication.
+
+        release, kind, period, mechanism: from its certificate
+        number: of the period, from 1
+        time: the scheduled time, in UTC; null if periods are steps without dates
+        rows: of the panel, or the number of people of a data set
+        groups: of a data set; null for a panel
+        rho, rho_spent: its cost, and the cost of all releases up to this one
+        epsilon_spent: epsilon of rho_spent at the study's delta
+        hash: of its message
+
+        Costs are rounded to floats; certificates state them exactly.
+        """
+        return release_rows(self.study, self.published)
 
     def data_set(self, name: str, period: str | None = None) -> DataSet:
         """The data set of a batch release at a period, or the last one. Raises UserError."""
         every = [r for r in self.published if isinstance(r, DataSet)]
-        found = {d.certificate.period: d for d in every if d.certificate.release == name}
-        if not found:
+        by_period = {d.certificate.period: d for d in every if d.certificate.release == name}
+        if not by_period:
             raise UserError(f"release '{name}': nothing is published of it yet")
-        if period is not None and period not in found:
-            there = ", ".join(found)
+        if period is not None and period not in by_period:
+            there = ", ".join(by_period)
             raise UserError(f"release '{name}': none at period '{period}'; it has {there}")
         # A result may be late: the last is that of the latest period.
         numbers = self.study.periods.numbers
-        return found[period or max(found, key=lambda label: numbers[label])]
+        return by_period[period or max(by_period, key=lambda label: numbers[label])]
 
-    def of(self, name: str) -> list[PublishedRelease]:
+    def releases_of(self, name: str) -> list[PublishedRelease]:
         """The releases of that name so far. Raises UserError where there are none."""
         self.study.release(name)
-        found = [r for r in self.releases if r.certificate.release == name]
-        if not found:
+        releases = [r for r in self.releases if r.certificate.release == name]
+        if not releases:
             raise UserError(f"release '{name}': nothing is published of it yet")
-        return found
+        return releases
 
-    def at(self, name: str, period: str | None) -> PublishedRelease:
-        """The release at a period, or the last one."""
-        found = self.of(name)
+    def release_at(self, name: str, period: str | None) -> PublishedRelease:
+        """The release of that name at a period, or the last one where `period` is None.
+
+        Raises UserError where there is none.
+        """
+        releases = self.releases_of(name)
         if period is None:
-            return found[-1]
-        for release in found:
+            return releases[-1]
+        for release in releases:
             if release.certificate.period == period:
                 return release
-        first, last = found[0].certificate.period, found[-1].certificate.period
+        first, last = releases[0].certificate.period, releases[-1].certificate.period
         raise UserError(f"release '{name}': none at period '{period}'; it has {first} to {last}")
 
     def estimates(self, name: str) -> pa.Table:
@@ -160,7 +186,7 @@ class PublicLog:
         standard_error. Later measurements make `estimate` more certain. Raises UserError where
         there are none.
         """
-        return _by_period([(r.certificate.period, r.estimates) for r in self.of(name)])
+        return _by_period([(r.certificate.period, r.estimates) for r in self.releases_of(name)])
 
     def measurements(self, name: str) -> pa.Table:
         """The noisy answers that every release of that name was published with.
@@ -168,79 +194,86 @@ class PublicLog:
         A column `period`, and those of `PublishedRelease.measurements`: query, value, variance,
         standard_error. Raises UserError where there are none.
         """
-        return _by_period([(r.certificate.period, r.measurements) for r in self.of(name)])
+        return _by_period([(r.certificate.period, r.measurements) for r in self.releases_of(name)])
 
     def panel(self, name: str, period: str | None = None) -> Panel:
         """The synthetic panel up to a period, or up to the last one; `table()` is in Arrow."""
-        return self._panel(name, self.at(name, period).certificate.period)
+        return self._panel(name, self.release_at(name, period).certificate.period)
 
     def _panel(self, name: str, last: str) -> Panel:
-        """The panel up to a period that it has a column of, and no further where it is the first
-        that is asked for."""
+        """The panel of a release up to `last`, a period of one of its columns.
+
+        The first call reads the columns up to `last`; a later call for more reads all of them.
+        """
         known = self._panels.get(name)
         if known is None or last not in known.periods:
             self._panels[name] = self._joined(name, last if known is None else None)
         return self._panels[name].until(last)
 
     def _joined(self, name: str, last: str | None) -> Panel:
-        """The columns of all releases side by side, or of those up to a period's."""
+        """The columns of all releases side by side, or of those up to the period `last`."""
         releases = self._grown(name)
         if last is not None:
             end = next(i for i, r in enumerate(releases) if last in r.certificate.columns)
             releases = releases[: end + 1]
         periods = [label for r in releases for label in r.certificate.columns]
-        held = releases[-1].certificate
+        certificate = releases[-1].certificate
         # Column by column, as they are read and written.
-        symbols = np.empty((held.rows, len(periods)), np.uint8, order="F")
+        symbols = np.empty((certificate.rows, len(periods)), np.uint8, order="F")
         columns = (column for r in releases for column in read_panel(r.message.parts).columns)
         for i, column in enumerate(columns):
             start = 0
             for chunk in column.chunks:
                 symbols[start : start + len(chunk), i] = chunk
                 start += len(chunk)
-        return Panel(symbols, tuple(periods), held.values)
+        return Panel(symbols, tuple(periods), certificate.values)
 
     def _grown(self, name: str) -> list[PublishedRelease]:
-        """The releases of that name. Raises Inconsistent unless every one adds columns of its
-        next periods, and nothing else, to the rows of the one before."""
-        releases = self.of(name)
+        """The releases of that name, after a check that the panel only grows.
+
+        Raises Inconsistent unless each adds the columns of its next periods, and nothing else, to
+        the rows of the release before it.
+        """
+        releases = self.releases_of(name)
         first, _ = self.study.span(self.study.release(name))
         end = first - 1
-        for one in releases:
-            held = one.certificate
-            start, end = end, end + len(held.columns)
-            where = f"{name} at {held.period}"
+        for release in releases:
+            certificate = release.certificate
+            start, end = end, end + len(certificate.columns)
+            where = f"{name} at {certificate.period}"
             labels = self.study.periods.labels
-            if held.rows != releases[0].certificate.rows:
-                raise refusal(one.message, f"{where}: not the rows of the panel before it")
-            if set(labels[first - 1 : start]) & set(held.columns):
+            if certificate.rows != releases[0].certificate.rows:
+                raise refusal(release.message, f"{where}: not the rows of the panel before it")
+            if set(labels[first - 1 : start]) & set(certificate.columns):
                 raise refusal(
-                    one.message, f"{where}: a period of the panel cannot be released again"
+                    release.message, f"{where}: a period of the panel cannot be released again"
                 )
-            if (held.columns, held.number) != (labels[start:end], end):
-                raise refusal(one.message, f"{where}: not the columns of its periods")
+            if (certificate.columns, certificate.number) != (labels[start:end], end):
+                raise refusal(release.message, f"{where}: not the columns of its periods")
         return releases
 
     def verify(self) -> list[str]:
-        """What holds, one line each: hashes and contents were checked on reading.
+        """Check budgets and panels against the study; a line for each property that holds.
 
-        Raises Inconsistent.
+        Hashes and contents were checked on reading. Raises Inconsistent.
         """
         study = self.study
         ledger = Ledger(study.rho, study.strata)
         if self.messages[0].head.get("study_hash") != study.hash:
             raise refusal(self.messages[0], "the study's declaration does not have its hash")
-        for one in self.published:
-            held = one.certificate
-            where = f"{held.release} at {held.period}"
+        for release in self.published:
+            certificate = release.certificate
+            where = f"{certificate.release} at {certificate.period}"
             try:
-                ledger = ledger.charge(Charge(held.release, held.number, held.rho))
+                ledger = ledger.charge(
+                    Charge(certificate.release, certificate.number, certificate.rho)
+                )
             except (BudgetExceeded, ValueError):
-                raise refusal(one.message, f"{where}: over the budget") from None
-            if held.study_hash != study.hash:
-                raise refusal(one.message, f"{where}: of another study")
-            if ledger.spent != held.rho_spent:
-                raise refusal(one.message, f"{where}: its budget does not add up")
+                raise refusal(release.message, f"{where}: over the budget") from None
+            if certificate.study_hash != study.hash:
+                raise refusal(release.message, f"{where}: of another study")
+            if ledger.spent != certificate.rho_spent:
+                raise refusal(release.message, f"{where}: its budget does not add up")
         lines = [
             f"chain: {len(self.messages)} messages, every hash and part as its manifest says",
             f"budget: {ledger.spent} of {study.rho} spent, as the certificates say",
@@ -248,9 +281,7 @@ class PublicLog:
         for name in dict.fromkeys(r.certificate.release for r in self.releases):
             count = len(self._grown(name))
             lines.append(f"{name}: {count} releases, every panel a prefix of the next")
-        sets = Counter(
-            one.certificate.release for one in self.published if isinstance(one, DataSet)
-        )
+        sets = Counter(r.certificate.release for r in self.published if isinstance(r, DataSet))
         for name, count in sets.items():
             lines.append(f"{name}: {count} data sets, each as its certificate says")
         return lines
@@ -260,46 +291,51 @@ class PublicLog:
     ) -> Estimate:
         """The answer to a query in words (query.py) at a period, as a share or a count.
 
-        From everything that is published so far of the release's stream, later periods included:
-        they say something about earlier answers too, so an answer becomes more certain as the
-        study goes on. At every moment it is the same for everybody.
+        Uses everything that is published so far of the release's stream, later periods included,
+        so that an answer becomes more certain as the study goes on. All analysts who read the same
+        log get the same answer. Raises UserError.
         """
         declared = self.study.release(name)
         asked = release_query(self.study, declared, query)
-        held = self._asked(name, period, early=isinstance(asked, TotalQuery))
+        asked_period = self._queried_period(name, period, early=isinstance(asked, TotalQuery))
         stream = self._stream(declared.stream)
         (release,) = (r for r in stream.releases if r.declared is declared)
-        number = self.study.periods.numbers[held]
-        panel = self._panel(name, held)
-        return answer_query(stream, release, asked, number, panel, count=count)
+        number = self.study.periods.numbers[asked_period]
+        panel = self._panel(name, asked_period)
+        return answer_query(stream, release, asked, number=number, panel=panel, count=count)
 
-    def _asked(self, name: str, period: str | None, *, early: bool) -> str:
-        """The period that is meant; early: of all those that the panel has a column of."""
+    def _queried_period(self, name: str, period: str | None, *, early: bool) -> str:
+        """The period of a query, by default the last release's. Raises UserError.
+
+        early: any period of which the panel has a column, although it has no release
+        """
         if early and period is not None:
-            for release in self.of(name):
+            for release in self.releases_of(name):
                 if period in release.certificate.columns:
                     return period
-        return self.at(name, period).certificate.period
+        return self.release_at(name, period).certificate.period
 
     def _stream(self, stream: str) -> StreamMeasurements:
-        """Everything that is published of a stream; put together once."""
+        """All measurements of a stream that are published; computed once."""
         if stream not in self._streams:
             names = [r.name for r in self.study.releases if r.stream == stream]
             messages: dict[str, list[Measurements]] = {name: [] for name in names}
             published = {r.certificate.release for r in self.releases}
-            for one in (r for name in names if name in published for r in self._grown(name)):
-                held, table = one.certificate, one.measurements
+            releases = (r for name in names if name in published for r in self._grown(name))
+            for release in releases:
+                certificate, table = release.certificate, release.measurements
                 values, errors = (
                     table[column].to_numpy().astype(float) for column in ("value", "standard_error")
                 )
-                messages[held.release].append(Measurements(held.number, values, errors**2))
+                answers = Measurements(certificate.number, values, errors**2)
+                messages[certificate.release].append(answers)
             self._streams[stream] = StreamMeasurements(
                 tuple(releases_of_stream(self.study, messages, stream))
             )
         return self._streams[stream]
 
     def queries(self, name: str) -> list[str]:
-        """Examples of what can be asked of a release, and the values it knows."""
+        """Examples of queries of a release, with values of its attribute."""
         declared = self.study.release(name)
         alphabet = self.study.alphabet(declared)
         totals = []
@@ -324,7 +360,7 @@ class PublicLog:
 
 
 def _by_period(tables: list[tuple[str, pa.Table]]) -> pa.Table:
-    """The tables below each other, with a first column that says of which period each is."""
+    """The tables below each other, with the period of each as a first column."""
     return pa.concat_tables(
         table.add_column(0, "period", pa.array([period] * table.num_rows, pa.string()))
         for period, table in tables

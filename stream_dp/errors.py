@@ -1,4 +1,4 @@
-"""What a user can mend: one clear line each, never a value that somebody reported."""
+"""Errors that a user can correct. Their lines never quote a reported value."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import errno
 import os
 from collections.abc import Iterable
 
-# Of the system's refusals those that are about what was named: starting again meets the same.
+# Errors of the operating system that recur after a restart, as the named path is at fault.
 _LASTING = (
     FileExistsError,
     FileNotFoundError,
@@ -18,7 +18,7 @@ _LASTING_NUMBERS = {errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTEMPTY}
 
 
 class UserError(Exception):
-    """Bad input, a wrong file, a refusal. Each line says what is wrong, where, and what to do."""
+    """Wrong input or a refused action. Each line says what is wrong, where, and what to do."""
 
     def __init__(self, lines: str | Iterable[str]) -> None:
         self.lines = (lines,) if isinstance(lines, str) else tuple(lines)
@@ -26,11 +26,11 @@ class UserError(Exception):
 
 
 class Inconsistent(UserError):
-    """The logs contradict each other or the study (fail closed): an operator must decide."""
+    """The logs contradict each other or the study: the service stops for an operator to decide."""
 
 
 def is_lasting(error: OSError) -> bool:
-    """Whether what was named is at fault. Others, such as a full disk, may pass by themselves."""
+    """Whether the named path is at fault. Other errors, such as a full disk, may be temporary."""
     return isinstance(error, _LASTING) or error.errno in _LASTING_NUMBERS
 
 

@@ -1,25 +1,27 @@
-"""What every batch synthesizer is: fitted to groups and members in rounds that are decided once.
+"""The interface of batch synthesizers: models fitted to groups and members in recorded rounds.
 
-A round is what touched the data: a seed, a choice of queries, noisy answers. It is recorded,
-durably and exclusively, before it is used; everything after the rounds is post-processing, with
-randomness that comes from the seed of round 0. So a fit that is interrupted goes on from its
-transcript, and makes the same data set again on the same machine.
+Round 0 is a seed; every later round is a choice of queries with their noisy answers, the only
+results that depend on the data. A round is recorded in a transcript before it is used, durably and
+only once. Everything after the rounds is post-processing, whose random numbers come from the seed.
+A fit that is interrupted therefore continues from its transcript, and gives the same data set on
+the same machine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import NoiseSource
-from stream_dp.study import Study
+from stream_dp.study import Attribute, Study
 from stream_dp.study.groups import BatchRelease, Groups
 
 from .data.domain import Column, Domain, Hierarchy, Roles
 
 __all__ = [
+    "FitContext",
     "FitTranscript",
     "FittedModel",
     "ProgressCallback",
@@ -29,25 +31,61 @@ __all__ = [
 
 
 class FitTranscript(Protocol):
-    """The rounds of one job."""
+    """The recorded rounds of one job."""
 
     def rounds(self) -> list[bytes]:
-        """Those that are decided, from 0 on."""
+        """The rounds recorded so far, from round 0 on."""
 
     def record(self, number: int, data: bytes) -> bytes:
-        """Decide round `number`: what holds from now on, which is another's if it came first.
+        """Records round `number` and returns what is recorded for it, durably.
 
-        Durable on return. Nothing of `data` may be used but what this returns.
+        Where another worker recorded the round first, that is the other worker's data. The caller
+        uses only what is returned, never `data` itself.
         """
 
 
-# Called after every round with the rounds done, how many there will be, and the error of the model
-# on the noisy answers, 1 where only the noise is missed, nan where unknown. May raise to end a fit.
+# Called after every round with the number of rounds so far, the number of all rounds, and the
+# model's error on the noisy answers: about 1 if the model misses only their noise, nan if unknown.
+# May raise an exception to end a fit.
 ProgressCallback = Callable[[int, int, float], None]
 
 
+@dataclass
+class MemoryTranscript:
+    """A transcript in memory, lost with the process: for tests and experiments on public data."""
+
+    recorded: list[bytes] = field(default_factory=list)
+
+    def rounds(self) -> list[bytes]:
+        return list(self.recorded)
+
+    def record(self, number: int, data: bytes) -> bytes:
+        if number == len(self.recorded):
+            self.recorded.append(data)
+        return self.recorded[number]
+
+
+@dataclass(frozen=True)
+class FitContext:
+    """What a fit works with besides its data.
+
+    source: draws the privacy noise.
+    transcript: keeps the rounds; by default in memory.
+    progress: called after every round; by default nothing is reported.
+    """
+
+    source: NoiseSource
+    transcript: FitTranscript = field(default_factory=MemoryTranscript)
+    progress: ProgressCallback = lambda done, rounds, error: None
+
+
 class FittedModel(Protocol):
-    """A model. title: the method in words; notes: public numbers about the fit."""
+    """A fitted model.
+
+    title: the method in words.
+    measurements: the noisy answers that it was fitted to.
+    notes: public numbers about the fit.
+    """
 
     @property
     def title(self) -> str: ...
@@ -59,31 +97,11 @@ class FittedModel(Protocol):
 
 
 class Synthesizer(Protocol):
-    """Satisfies `release.rho`-zCDP under `replace_in_place`, for one person of the hierarchy."""
+    """Fits a model: `release.rho`-zCDP under `replace_in_place` for one person of the hierarchy."""
 
     def __call__(
-        self,
-        hierarchy: Hierarchy,
-        release: BatchRelease,
-        source: NoiseSource,
-        transcript: FitTranscript,
-        progress: ProgressCallback,
+        self, hierarchy: Hierarchy, release: BatchRelease, context: FitContext
     ) -> FittedModel: ...
-
-
-@dataclass
-class MemoryTranscript:
-    """A transcript that is kept nowhere: for tests and for experiments on public data."""
-
-    held: list[bytes] = field(default_factory=list)
-
-    def rounds(self) -> list[bytes]:
-        return list(self.held)
-
-    def record(self, number: int, data: bytes) -> bytes:
-        if number == len(self.held):
-            self.held.append(data)
-        return self.held[number]
 
 
 def release_domain(study: Study, release: BatchRelease) -> Domain:
@@ -92,21 +110,30 @@ def release_domain(study: Study, release: BatchRelease) -> Domain:
     return declared_domain(study.groups, study.attributes, release)
 
 
-def declared_domain(groups: Groups, attributes: Mapping[str, Any], release: BatchRelease) -> Domain:
-    """Of people the role comes first, where there is one."""
+def declared_domain(
+    groups: Groups, attributes: Mapping[str, Attribute], release: BatchRelease
+) -> Domain:
+    """The columns of a batch release, given its groups and attributes by name.
+
+    Of people the role comes first, where groups declare roles.
+    """
     people = tuple(Column(name, attributes[name].symbols) for name in release.attributes)
     of_groups = tuple(Column(name, a.values) for name, a in groups.attributes.items())
     if groups.roles is None:
         return Domain(of_groups, people, groups.most)
-    alone = roles_domain(groups)
-    return Domain(of_groups, (*alone.person, *people), groups.most, alone.roles)
+    members = roles_domain(groups)
+    return Domain(of_groups, (*members.person, *people), groups.most, members.roles)
 
 
 def roles_domain(groups: Groups) -> Domain:
-    """Members of whom nothing is known but their roles, which must be declared."""
+    """The domain of members of whom only the role is known. The groups must declare roles."""
     declared = groups.roles
     assert declared is not None
     roles = Roles(
-        declared.column, declared.head, declared.spouse, declared.child, declared.children
+        column=declared.column,
+        head=declared.head,
+        spouse=declared.spouse,
+        child=declared.child,
+        children=declared.children,
     )
     return Domain((), (Column(declared.column, declared.values),), groups.most, roles)

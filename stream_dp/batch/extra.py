@@ -1,8 +1,9 @@
-"""JAX, an extra: the one place that imports it, or says how to install it.
+"""Imports JAX and optax, or says how to install them. No other module imports them directly.
 
-Precision and devices are JAX's defaults (float32, the first device). Memory of a GPU is taken as
-it is needed, so that a fit shares it with others; the environment may say otherwise.
-JAX's generators initialise parameters; they never make privacy noise.
+Precision and device are JAX's defaults (float32, the first device). GPU memory is allocated as it
+is needed, not in advance, so that a fit shares the GPU with other processes; the environment
+variable XLA_PYTHON_CLIENT_PREALLOCATE overrides this. JAX's random numbers initialise parameters;
+they are never privacy noise.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # read when JAX
 
 try:
     import jax
+    import optax
 except ImportError:
     raise UserError("this release needs JAX: pip install 'stream-dp[batch]'") from None
 
 import jax.numpy as jnp
 
-__all__ = ["jax", "jnp"]
+__all__ = ["jax", "jnp", "optax"]

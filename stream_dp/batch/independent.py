@@ -1,10 +1,11 @@
-"""The plainest batch synthesizer: every attribute from its own noisy counts, all independent.
+"""The simplest batch synthesizer: every attribute is drawn independently from its noisy counts.
 
-One round: the one-way marginal of every group attribute, of the size, and of every attribute of
-people, each with independent discrete Gaussian noise. Replacing one person's attributes in place
-changes the squared L2 of a marginal of people by at most 2 and leaves those of groups as they are
-(`sensitivity.py`); the latter are measured, and charged, like the others, so that no number in
-the result is exact. With m marginals of squared sensitivity 2 at rho / m each: variance m / rho.
+One round measures the one-way marginal of every group attribute, of the size and of every person
+attribute, each with independent discrete Gaussian noise (Canonne, Kamath, Steinke 2020). Replacing
+one person's attributes in place changes a marginal of people by at most 2 in squared L2 norm, and
+does not change the marginals of groups (`workload/sensitivity.py`). Those are measured and charged
+like the others, so that no number in the result is exact. Each of the m marginals has squared
+sensitivity 2 and costs rho / m, so the variance is m / rho.
 """
 
 from __future__ import annotations
@@ -18,10 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.privacy.measurements import Measurements
-from stream_dp.privacy.noise import NoiseSource
 from stream_dp.study.groups import BatchRelease
 
-from .base import FitTranscript, ProgressCallback
+from .base import FitContext
 from .data.domain import Domain, Hierarchy
 from .kinds import kind_title
 from .workload.candidates import one_way_marginals
@@ -31,14 +31,20 @@ Counts = NDArray[np.int64]
 
 
 def noise_variance(domain: Domain, rho: Fraction) -> Fraction:
-    """Of the noise in every count."""
+    """The variance of the noise in every count."""
     marginals = one_way_marginals(domain)
     return max(squared_sensitivity(m) for m in marginals) * len(marginals) / (2 * rho)
 
 
 @dataclass(frozen=True)
 class Independent:
-    """Noisy counts by marginal, and the number of groups, which is public."""
+    """The fitted model.
+
+    domain: of the data.
+    groups: the number of groups, which is public.
+    counts: noisy counts by marginal, in the order of `one_way_marginals`.
+    variance: of the noise in every count.
+    """
 
     domain: Domain
     groups: int
@@ -75,45 +81,44 @@ class Independent:
 
 
 def fit_independent(
-    hierarchy: Hierarchy,
-    release: BatchRelease,
-    source: NoiseSource,
-    transcript: FitTranscript,
-    progress: ProgressCallback,
+    hierarchy: Hierarchy, release: BatchRelease, context: FitContext
 ) -> Independent:
-    """See `base.Synthesizer`. Round 0: the seed; round 1: the noisy counts."""
-    domain = hierarchy.domain
-    done = transcript.rounds()
-    if not done:
-        # From the source's coins: so a simulation repeats itself.
-        done.append(transcript.record(0, source.draw([]).coins.bytes(32)))
-    noise = noise_variance(domain, release.rho)
-    if len(done) < 2:
+    """See `base.Synthesizer`. Round 0 is the seed, round 1 holds the noisy counts."""
+    domain, source, transcript = hierarchy.domain, context.source, context.transcript
+    rounds = transcript.rounds()
+    if not rounds:
+        # From the source's random bits, so that a seeded simulation can be repeated.
+        rounds.append(transcript.record(0, source.draw([]).coins.bytes(32)))
+    variance = noise_variance(domain, release.rho)
+    if len(rounds) < 2:
         shapes = [m.size for m in one_way_marginals(domain)]
-        # Drawn before the counts are looked at.
-        draws = source.draw([(noise, size) for size in shapes]).noise
-        noisy = [true + drawn for true, drawn in zip(_true(hierarchy), draws, strict=True)]
+        # Noise is drawn before the counts are computed.
+        draws = source.draw([(variance, size) for size in shapes]).noise
+        noisy = [
+            exact + noise for exact, noise in zip(_exact_counts(hierarchy), draws, strict=True)
+        ]
         data = msgspec.msgpack.encode([c.astype("<i8").tobytes() for c in noisy])
-        done.append(transcript.record(1, data))
-    arrays = msgspec.msgpack.decode(done[1], type=list[bytes])
+        rounds.append(transcript.record(1, data))
+    arrays = msgspec.msgpack.decode(rounds[1], type=list[bytes])
     counts = tuple(np.frombuffer(c, "<i8").astype(np.int64) for c in arrays)
-    progress(1, 1, float("nan"))
-    return Independent(domain, hierarchy.G, counts, noise)
+    context.progress(1, 1, float("nan"))
+    return Independent(domain, hierarchy.G, counts, variance)
 
 
-def _true(hierarchy: Hierarchy) -> list[Counts]:
-    """In the order of `marginals`."""
+def _exact_counts(hierarchy: Hierarchy) -> list[Counts]:
+    """Exact counts, in the order of `one_way_marginals`."""
     values = (*hierarchy.domain.group_values, *hierarchy.domain.person_values)
     columns = (*hierarchy.groups.T, *hierarchy.people.T)
     return [np.bincount(c, minlength=v) for c, v in zip(columns, values, strict=True)]
 
 
 def systematic_draw(rng: np.random.Generator, counts: Counts, size: int) -> Counts:
-    """`size` codes in proportion to the counts that are above 0; uniform where none is.
+    """(size,) codes in proportion to the positive counts; uniform if no count is positive.
 
-    Systematic, and in any order: of each code as many as its share, but for a fraction.
+    Systematic sampling, in random order: the number of each code differs from its exact share by
+    less than 1.
     """
     weight = np.maximum(counts, 0).astype(float)
     ends = np.cumsum(weight if weight.any() else np.ones(len(counts)))
-    at = rng.permutation((np.arange(size) + rng.random()) / size)
-    return np.searchsorted(ends / ends[-1], at, side="right")
+    positions = rng.permutation((np.arange(size) + rng.random()) / size)
+    return np.searchsorted(ends / ends[-1], positions, side="right")

@@ -1,6 +1,7 @@
-"""The kinds of batch releases, and the synthesizer of each, loaded when it is needed.
+"""The kinds of batch releases and their synthesizers.
 
-JAX is loaded only for a kind that needs it.
+A synthesizer's module is imported on first use, so that JAX is imported only for a kind that needs
+it.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from .base import Synthesizer
 
 @dataclass(frozen=True)
 class SynthesizerKind:
-    """Where a synthesizer is.
+    """Where a synthesizer is implemented.
 
-    module: its module, below this package.
-    function: the `base.Synthesizer` in it.
+    module: the name of its module, below this package.
+    function: the name of the `base.Synthesizer` in that module.
     title: the method in words.
     jax: whether it needs JAX, the `batch` extra.
     """
@@ -56,12 +57,12 @@ KINDS = {
 
 
 def kind_title(kind: str) -> str:
-    """The method of a kind in words."""
+    """The name of a kind's method, in words."""
     return KINDS[kind].title
 
 
 def require_available(kinds: Iterable[str]) -> None:
-    """Raises UserError unless these kinds can be fitted here. Loads no module."""
+    """Raises UserError unless this installation can fit these kinds. Imports no module."""
     for kind in kinds:
         entry = KINDS[kind]
         if find_spec(f"{__package__}.{entry.module}") is None:
@@ -71,7 +72,7 @@ def require_available(kinds: Iterable[str]) -> None:
 
 
 def load_synthesizer(kind: str) -> Synthesizer:
-    """Loads the synthesizer of a kind. Raises UserError unless it can be fitted here."""
+    """The synthesizer of a kind. Raises UserError unless this installation can fit it."""
     require_available([kind])
     module = import_module(f"{__package__}.{KINDS[kind].module}")
     return cast(Synthesizer, getattr(module, KINDS[kind].function))

@@ -1,23 +1,25 @@
-"""Adaptive measurements, once for all methods: pick what the model answers badly, measure, learn.
+"""The adaptive loop of all methods: pick what the model answers badly, measure it, learn from it.
 
-Source: Liu, Wu, Private synthetic data with hierarchical structure (arXiv 2206.05942), Adaptive
-Measurements; here with exact noise, whole marginals as candidates, and an opening round.
+Source: Liu and Wu 2022, "Private synthetic data with hierarchical structure" (arXiv 2206.05942),
+section "Adaptive Measurements". This version adds exact discrete noise, entire marginals as
+candidates and an opening round.
 
-Round 0 is a seed for all randomness of post-processing. With an opening, round 1 measures it. Every
-other round picks K candidates, one after the other, that the model answers badly
-(`noise.noisy_top`: the exponential mechanism, exact), and measures each of them once with
-independent discrete Gaussian noise. No candidate is picked twice. The picks and the answers of a
+Round 0 is the seed of all random numbers of post-processing. If the workload has an opening,
+round 1 measures it. Every other round picks K candidates, one after the other, that the model
+answers badly (`noise.noisy_top`, an exact exponential mechanism), and measures each of them once
+with independent discrete Gaussian noise. No candidate is picked twice. The picks and answers of a
 round are recorded together before either is used, and the model learns from all answers so far.
 
-Cost, exactly rho under `replace_in_place` (zCDP composes adaptively, by sums)
-- a measurement of squared L2 sensitivity D2 with noise of variance s2: D2 / (2 s2)
-  (`zcdp.gaussian_rho`; D2 from `sensitivity.py`);
-- K picks from scores that change by at most D, with Gumbel noise of squared scale b2:
-  K D^2 / (2 b2)
-  (`zcdp.selection_rho`). A score is a sum of |count - c| with c integers that are known, given the
-  rounds before, less a public number: it changes by no more than the counts' L1 change.
-Each measurement and each pick is given an equal part of what there is for its kind, and its
-variance follows from that part: the sum is rho.
+Cost: exactly rho under `replace_in_place`, as the costs of rounds add up under zCDP even if later
+rounds depend on earlier ones (Bun and Steinke 2016, Lemma 2.3).
+- A measurement of squared L2 sensitivity D2 (`workload/sensitivity.py`) with noise of variance s2
+  costs D2 / (2 s2) (`zcdp.gaussian_rho`).
+- K picks from scores that change by at most D, with Gumbel noise of squared scale b2, cost
+  K D^2 / (2 b2) (`zcdp.selection_rho`). A score is a sum of |count - c|, less a public number,
+  where the integers c depend on earlier rounds only. So it changes by at most the L1 change of the
+  counts.
+The budget of measurements is split equally among them, and so is the budget of picks; variances
+follow from these parts, and the sum is rho.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Protocol
 
 import msgspec
@@ -36,19 +39,22 @@ from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import NoiseSource, exact_variance
 from stream_dp.privacy.zcdp import gaussian_rho, selection_rho
 
-from .base import FitTranscript, ProgressCallback
+from .base import FitContext
 from .data.domain import Hierarchy, Int64Array
-from .workload import counts as exact
 from .workload.candidates import Workload
+from .workload.counts import exact_answers
 
 SELECTION, OPENING = Fraction(1, 10), Fraction(1, 5)
 
 
 @dataclass(frozen=True)
 class NoisyAnswers:
-    """Everything measured so far: what a model may learn from.
+    """Everything measured so far.
 
-    rows: of the workload's queries; values, variances: (n,); ends: where each candidate's end.
+    rows: (n,) rows of the workload's queries.
+    values: (n,) their noisy answers.
+    variances: (n,) parameters of the discrete Gaussian noise in each.
+    ends: for each measured candidate, the position after its last row.
     """
 
     rows: Int64Array
@@ -58,30 +64,36 @@ class NoisyAnswers:
 
     @property
     def noise(self) -> NDArray[np.float64]:
-        """(n,) the variances that the noise has."""
-        known = {v: exact_variance(v) for v in set(self.variances)}
-        return np.array([known[v] for v in self.variances], np.float64)
+        """(n,) exact variances of the noise, which are below those parameters."""
+        exact = {v: exact_variance(v) for v in set(self.variances)}
+        return np.array([exact[v] for v in self.variances], np.float64)
 
 
 class Model(Protocol):
-    """A distribution over groups and members, a frozen value. All of it is post-processing."""
+    """A distribution over groups and members: a frozen value that sees noisy answers only."""
 
     def answers(self, rows: Int64Array) -> NDArray[np.float64]:
-        """Expected counts of some queries of the workload."""
+        """(n,) expected counts of the workload's queries in these rows."""
 
     def learn(self, measured: NoisyAnswers) -> tuple[Model, float]:
-        """A model that answers these better, and its error: about 1 if only noise is missed."""
+        """A model that fits these answers better, and its error on them.
+
+        The error is about 1 if the model misses only the noise.
+        """
 
     def sample(self, seed: int) -> Hierarchy: ...
 
 
 @dataclass(frozen=True)
 class AdaptivePlan:
-    """How rho is spent. Everything is public.
+    """How rho is spent. All of it is public.
 
-    rounds: of picking, each of per_round candidates; selection: the part of what a round spends
-    that goes into picking; opening: the part of rho that goes to the opening, if there is one.
-    Raises ValueError for parts that leave nothing.
+    rho: the budget of the release.
+    rounds: the number of rounds that pick.
+    per_round: candidates that a round picks.
+    selection: the part of a round's budget that pays for picking.
+    opening: the part of rho that pays for the opening, if the workload has one.
+    Raises ValueError unless every part of the budget is positive.
     """
 
     rho: Fraction
@@ -97,7 +109,7 @@ class AdaptivePlan:
             raise ValueError("there must be a round and a pick in it")
 
     def budget(self, workload: Workload) -> RoundBudget:
-        """For a workload; with fewer candidates than picks, all of them in fewer rounds."""
+        """The plan for a workload. If there are fewer candidates than picks, all are measured."""
         free = workload.candidates - workload.opening
         picks = min(self.per_round, free)
         rounds = min(self.rounds, free // picks)
@@ -116,7 +128,13 @@ class AdaptivePlan:
 
 @dataclass(frozen=True)
 class RoundBudget:
-    """variances: of the noise, by candidate; scale: the squared scale of a pick's noise."""
+    """A plan for one workload.
+
+    rounds: the number of rounds that pick.
+    picks: candidates that a round picks.
+    variances: of the noise, by candidate.
+    scale: the squared scale of a pick's Gumbel noise.
+    """
 
     rounds: int
     picks: int
@@ -124,7 +142,7 @@ class RoundBudget:
     scale: Fraction
 
     def cost(self, workload: Workload, picked: Sequence[Sequence[int]]) -> Fraction:
-        """Of the rounds in which these candidates were measured, from the formulas alone."""
+        """The rho spent by rounds that measured these candidates, from the formulas above."""
         total = Fraction(0)
         for number, round_ in enumerate(picked, 1):
             total += sum(gaussian_rho(workload.squared[i], self.variances[i]) for i in round_)
@@ -134,8 +152,29 @@ class RoundBudget:
 
 
 @dataclass(frozen=True)
+class AdaptiveMethod:
+    """What a method brings to the loop.
+
+    title: the method in words.
+    workload: what it is to answer well, by candidate.
+    plan: how rho is spent.
+    start: the first model, from a seed.
+    """
+
+    title: str
+    workload: Workload
+    plan: AdaptivePlan
+    start: Callable[[int], Model]
+
+
+@dataclass(frozen=True)
 class AdaptiveFit:
-    """A fitted model and the rounds it is from; see `base.FittedModel`."""
+    """A fitted model and the rounds that it comes from; see `base.FittedModel`.
+
+    picked: the candidates of each round.
+    answers: all that was measured.
+    error: of the model on these answers.
+    """
 
     title: str
     workload: Workload
@@ -164,35 +203,29 @@ class AdaptiveFit:
 
 
 def fit_adaptively(
-    hierarchy: Hierarchy,
-    workload: Workload,
-    plan: AdaptivePlan,
-    start: Callable[[int], Model],
-    source: NoiseSource,
-    transcript: FitTranscript,
-    progress: ProgressCallback,
-    title: str,
+    hierarchy: Hierarchy, method: AdaptiveMethod, context: FitContext
 ) -> AdaptiveFit:
-    """All rounds; start: makes the first model from a seed. plan.rho-zCDP.
+    """Fits a model in adaptive rounds: `method.plan.rho`-zCDP under `replace_in_place`.
 
     Raises UserError where the transcript holds rounds of something else.
     """
-    budget = plan.budget(workload)
-    done = transcript.rounds()
-    if not done:
-        # From the source's coins: so a simulation repeats itself.
-        done.append(transcript.record(0, source.draw([]).coins.bytes(32)))
+    workload, transcript, source = method.workload, context.transcript, context.source
+    budget = method.plan.budget(workload)
+    rounds = transcript.rounds()
+    if not rounds:
+        # From the source's random bits, so that a seeded simulation can be repeated.
+        rounds.append(transcript.record(0, source.draw([]).coins.bytes(32)))
     data = _Data(hierarchy, workload, budget, source)
-    model, error = start(int.from_bytes(done[0], "big")), float("nan")
+    model, error = method.start(int.from_bytes(rounds[0], "big")), float("nan")
     picked: list[tuple[int, ...]] = []
     measured = NoisyAnswers(np.zeros(0, np.int64), np.zeros(0, np.int64), (), ())
     last = budget.rounds + bool(workload.opening)
     for number in range(1, last + 1):
-        if number == len(done):
+        if number == len(rounds):
             opens = number == 1 and workload.opening
             chosen = range(workload.opening) if opens else data.pick(model, picked)
-            done.append(transcript.record(number, data.measure(chosen)))
-        chosen, values = _read(done[number], workload, budget, picked)
+            rounds.append(transcript.record(number, data.measure(chosen)))
+        chosen, values = _decoded_round(rounds[number], workload, budget, picked)
         picked.append(chosen)
         sizes = np.diff(workload.starts)[list(chosen)].tolist()
         end = len(measured.rows)
@@ -206,41 +239,50 @@ def fit_adaptively(
             measured.ends + tuple(end + int(n) for n in np.cumsum(sizes)),
         )
         model, error = model.learn(measured)
-        progress(number, last, error)
-    return AdaptiveFit(title, workload, tuple(picked), measured, model, error)
+        context.progress(number, last, error)
+    return AdaptiveFit(
+        title=method.title,
+        workload=workload,
+        picked=tuple(picked),
+        answers=measured,
+        model=model,
+        error=error,
+    )
 
 
 @dataclass
 class _Data:
-    """The confidential side: nothing else here reads the data, and only as a round is drawn."""
+    """The confidential side: the only code here that reads the data, and only to draw a round."""
 
     hierarchy: Hierarchy
     workload: Workload
     budget: RoundBudget
     source: NoiseSource
-    known: Int64Array | None = None
 
-    @property
+    @cached_property
     def true(self) -> Int64Array:
-        if self.known is None:
-            self.known = exact.exact_answers(self.hierarchy, self.workload.queries)
-        return self.known
+        """(queries,) exact answers to the workload."""
+        return exact_answers(self.hierarchy, self.workload.queries)
 
     def pick(self, model: Model, picked: Sequence[Sequence[int]]) -> Sequence[int]:
-        work = self.workload
-        first = int(work.starts[work.opening])
-        answers = model.answers(np.arange(first, len(work.queries)))
+        """The candidates of the next round: none of the opening, none of those in `picked`."""
+        workload = self.workload
+        first = int(workload.starts[workload.opening])
+        answers = model.answers(np.arange(first, len(workload.queries)))
         deviations = [exact_variance(v) ** 0.5 for v in self.budget.variances]
-        scores = work.scores(self.true[first:], answers, deviations)
-        picked_before = np.zeros(work.candidates, bool)
-        picked_before[[*range(work.opening), *(i for round_ in picked for i in round_)]] = True
+        scores = workload.scores(self.true[first:], answers, deviations)
+        picked_before = np.zeros(workload.candidates, bool)
+        picked_before[[*range(workload.opening), *(i for round_ in picked for i in round_)]] = True
         left = np.flatnonzero(~picked_before)
         chosen = self.source.top(scores[left], self.budget.picks, self.budget.scale)
         candidates: list[int] = left[chosen].tolist()
         return candidates
 
     def measure(self, candidates: Sequence[int]) -> bytes:
-        """A round's record. Noise is drawn before the counts are looked at."""
+        """A round as recorded: the candidates and their noisy answers.
+
+        Noise is drawn before the counts are read.
+        """
         sizes = np.diff(self.workload.starts)
         demand = [(self.budget.variances[i], int(sizes[i])) for i in candidates]
         noise = np.concatenate(self.source.draw(demand).noise)
@@ -248,10 +290,13 @@ class _Data:
         return msgspec.msgpack.encode((list(candidates), values.astype("<i8").tobytes()))
 
 
-def _read(
+def _decoded_round(
     data: bytes, workload: Workload, budget: RoundBudget, picked: Sequence[Sequence[int]]
 ) -> tuple[tuple[int, ...], Int64Array]:
-    """The candidates and answers of the round after those in which `picked` were."""
+    """The candidates and answers of the round that follows those that measured `picked`.
+
+    Raises UserError unless it is such a round of this workload and budget.
+    """
     try:
         chosen, encoded = msgspec.msgpack.decode(data, type=tuple[list[int], bytes])
         values = np.frombuffer(encoded, "<i8").astype(np.int64)
@@ -261,8 +306,8 @@ def _read(
         right = chosen == list(range(workload.opening))
     else:
         before = {i for round_ in picked for i in round_}
-        there = all(workload.opening <= i < workload.candidates for i in chosen)
-        right = there and len({*chosen} - before) == len(chosen) == budget.picks
+        valid = all(workload.opening <= i < workload.candidates for i in chosen)
+        right = valid and len({*chosen} - before) == len(chosen) == budget.picks
     if not right or len(values) != len(workload.rows(chosen)):
         raise UserError("the job's transcript is not of what its release declares")
     return tuple(chosen), values

@@ -1,9 +1,10 @@
-"""Simulated panels: the poverty panel of Bun24, Section 5, from published facts, and plain ones.
+"""Simulated panels: the poverty panel of Bun et al. 2024, Section 5, and plain Markov chains.
 
-No microdata is used or contained here. `poverty` draws people from the distribution over the 4096
-histories of 12 months that is nearest (in relative entropy) to a persistent Markov chain while it
-meets the 26 numbers that the paper's figures show. What the figures do not show (single months,
-spells across quarters, any one household) is the chain's, not the survey's.
+No microdata is used or contained here, only published numbers. `poverty` draws people from the
+distribution over the 4096 histories of 12 months that is nearest (in relative entropy) to a
+persistent Markov chain while it meets the 26 numbers that the paper's figures show. What the
+figures do not show (single months, spells across quarters, single households) comes from the
+chain, not from the survey.
 """
 
 from __future__ import annotations
@@ -19,18 +20,20 @@ from stream_dp.panel import Symbols, window_codes
 MONTHS = 12
 HOUSEHOLDS = 23_374
 
-# Read off Bun24, Figures 1-4, to about 1e-4: share of households poor in at least 1 month, at least
-# 2 months, at least 2 consecutive months, and all 3 months of each quarter of 2021.
+# Read off Bun et al. 2024, Figures 1 to 4, to about 1e-4: share of households poor in at least 1
+# month, at least 2 months, at least 2 consecutive months, and all 3 months of each quarter of 2021.
 QUARTER_SHARES = (
     (0.12703, 0.11483, 0.11447, 0.10535),
     (0.13344, 0.11991, 0.11919, 0.10945),
     (0.12811, 0.11673, 0.11622, 0.10904),
     (0.12555, 0.11637, 0.11581, 0.10842),
 )
-# Read off Bun24, Figures 5-8: households poor in at least 3 months so far, by months 3..12.
+# Read off Bun et al. 2024, Figures 5 to 8: households poor in at least 3 months so far, by months
+# 3..12.
 POOR_3_MONTHS = (2463, 2571, 2696, 2886, 2961, 3030, 3087, 3145, 3197, 3239)
 
-# The chain that the model stays near: a poor month follows a poor month, a month not poor another.
+# The chain that the model stays near: the probabilities that a poor month follows a poor one, and
+# that a month that is not poor follows another.
 STAY_POOR = 0.95
 STAY_OUT = 0.993
 # A fact may be missed by SLACK times its multiplier; the largest multiplier is about 3, so the
@@ -65,8 +68,8 @@ def histories() -> Symbols:
 def model() -> NDArray[np.float64]:
     """Probabilities of the 4096 histories: chain(h) exp(multipliers . facts(h)), normalised.
 
-    The dual of: least relative entropy to the chain, plus squared misses over 2 SLACK. It is
-    smooth and concave in the 26 multipliers.
+    The multipliers solve the dual of minimizing the relative entropy to the chain plus the squared
+    misses over 2 SLACK; the dual is smooth and concave in them.
     """
     every = histories()
     values, wanted = fact_values(every).astype(float), facts()
@@ -81,8 +84,9 @@ def model() -> NDArray[np.float64]:
         return float(loss), (weight / total) @ values - wanted + SLACK * multipliers
 
     options = {"maxiter": 5000, "maxfun": 10_000, "maxcor": 40, "ftol": 1e-15, "gtol": 1e-8}
-    found = minimize(dual, np.zeros(wanted.size), jac=True, method="L-BFGS-B", options=options)
-    logits = base + values @ found.x
+    start = np.zeros(wanted.size)
+    multipliers = minimize(dual, start, jac=True, method="L-BFGS-B", options=options).x
+    logits = base + values @ multipliers
     weight: NDArray[np.float64] = np.exp(logits - logits.max())
     weight /= weight.sum()
     weight.setflags(write=False)
@@ -92,8 +96,8 @@ def model() -> NDArray[np.float64]:
 def poverty(seed: int, n: int = HOUSEHOLDS) -> Symbols:
     """A simulated poverty panel: n independent households by 12 months, 1 where poor, uint8.
 
-    Simulated, not microdata: it matches the published facts to within sampling error (about .002
-    in a share at the default n), the same panel for the same seed.
+    It matches the published facts to within sampling error (about .002 in a share at the default
+    n) and is the same for the same seed.
     """
     rng = np.random.default_rng(seed)
     cumulative = model().cumsum()
@@ -105,8 +109,8 @@ def poverty(seed: int, n: int = HOUSEHOLDS) -> Symbols:
 def panel(seed: int, n: int, periods: int, symbols: int, stay: float) -> Symbols:
     """A simulated panel, (n, periods) codes below `symbols`: each person a persistent Markov chain.
 
-    The first symbol is uniform; with probability `stay` a period repeats the one before, otherwise
-    any of the symbols follows, uniformly. Raises ValueError for what cannot be a panel.
+    The first symbol is uniform. With probability `stay` a period repeats the symbol before,
+    otherwise it has a uniform one. Raises ValueError for numbers out of range.
     """
     if not (n >= 0 and periods >= 1 and 1 <= symbols <= 256 and 0 <= stay <= 1):
         raise ValueError("need n >= 0, periods >= 1, 1 to 256 symbols, and stay between 0 and 1")

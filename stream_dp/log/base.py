@@ -1,7 +1,7 @@
 """The log: topics of records in partitions. The smallest interface that SQLite and Kafka share.
 
-A log knows bytes, not studies. What is built on it (messages of several records, markers, dead
-letters) lives above. `tests/log/contract.py` says what every implementation must do.
+A log stores bytes and knows nothing of studies. Messages of several records, markers and dead
+letters are built on it by other modules. `tests/log/contract.py` tests what every log must do.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ Headers = tuple[tuple[str, bytes], ...]
 
 # A record stays under the megabyte that brokers accept by default; see message.py.
 MAX_RECORD = 1_000_000
-# A read stops when its records take more than this in memory, whatever number was asked for.
+# A read ends when its records take more than this many bytes in memory, whatever its `limit`.
 MAX_BATCH = 64_000_000
-# What a header takes beside its name and its value.
+# The bytes of memory that a header takes besides its name and its value.
 HEADER_BYTES = 100
-UNKNOWN_TIME = 1 << 62  # after every other
+UNKNOWN_TIME = 1 << 62  # milliseconds; later than every time of a record
 
 
 class LogError(Exception):
-    """The log cannot be used; the text says what was found."""
+    """The log cannot be used; the text says why."""
 
 
 class Missing(LogError):
@@ -32,7 +32,7 @@ class Missing(LogError):
 
 
 class Unavailable(LogError):
-    """The log does not answer now; nothing is wrong that waiting or starting again may not cure."""
+    """The log does not answer now. Waiting or starting the process again may help."""
 
 
 class Damaged(LogError):
@@ -52,15 +52,15 @@ class UnknownCommit(LogError):
 
 
 class OutOfRange(LogError):
-    """A position beyond a topic's end: records that once existed are gone."""
+    """A position beyond a topic's end: records that were in the topic are lost."""
 
 
 @dataclass(frozen=True)
 class Record:
     """A record to be written.
 
-    partition: chosen from the key where None. time: milliseconds, of which a log may store 0 as
-    1; the time of appending where None.
+    partition: if None, the log chooses one by the key
+    time: Unix milliseconds (a log may store 0 as 1); if None, the time of appending
     """
 
     topic: str
@@ -74,8 +74,8 @@ class Record:
 class Stored(NamedTuple):
     """A record as read.
 
-    time: milliseconds; UNKNOWN_TIME where nothing of the record can be read. headers: None where
-    they cannot be read, as with a name that is not UTF-8; an absent value of one is empty.
+    time: Unix milliseconds; UNKNOWN_TIME if nothing of the record can be read
+    headers: None if they cannot be read, as when a name is not UTF-8; an absent value is b""
     """
 
     partition: int
@@ -86,12 +86,12 @@ class Stored(NamedTuple):
     headers: Headers | None
 
     def header(self, name: str) -> bytes:
-        """The last value under that name; empty where there is none."""
+        """The last value under that name, or b"" if there is none."""
         return next((v for n, v in reversed(self.headers or ()) if n == name), None) or b""
 
     @classmethod
     def unreadable(cls, partition: int, offset: int) -> Stored:
-        """A record of which only its place is known."""
+        """A record of which only the partition and the offset are known."""
         return cls(partition, offset, UNKNOWN_TIME, None, None, None)
 
 
@@ -111,7 +111,12 @@ def payload_bytes(record: Record) -> int:
 
 @dataclass(frozen=True)
 class Batch:
-    """records: in offset order inside a partition; next: where to read on; at_end: no more now."""
+    """What a read returns.
+
+    records: in the order of their offsets within each partition
+    next: the positions from which to read on
+    at_end: whether these positions were the ends of their partitions
+    """
 
     records: list[Stored]
     next: Positions
@@ -120,7 +125,11 @@ class Batch:
 
 @dataclass(frozen=True)
 class TopicInfo:
-    """identity: of the topic or of the log that holds it, never reused; first: first positions."""
+    """A topic as it is now.
+
+    identity: of the topic, or of the log that contains it; never used again
+    first: the first position of each partition that can be read
+    """
 
     identity: str
     partitions: int
@@ -131,53 +140,62 @@ class Writer(Protocol):
     """The owner of a role."""
 
     def commit(self, records: Iterable[Record]) -> None:
-        """All of the records or none, durable on return. Raises Fenced or UnknownCommit."""
+        """Write all of the records or none; they are durable on return.
+
+        Raises Fenced or UnknownCommit.
+        """
 
 
 class Log(Protocol):
     @property
     def place(self) -> str:
-        """What a copy of the log's file does not share (place.py); empty for a cluster, whose
-        topics have an identity of their own."""
+        """Identifies the log's file, so that a copy of it differs (place.py).
+
+        Empty for a cluster: its topics have identities.
+        """
 
     def create(self, topics: Mapping[str, int]) -> None:
-        """Make the topics that do not exist, with that many partitions. Harmless to repeat."""
+        """Create the topics that do not exist. topics: the number of partitions by name."""
 
     def faults(self, topics: Mapping[str, int]) -> list[str]:
-        """What is wrong with the topics, compared with what `create` would make; a line each."""
+        """How the topics differ from those that `create` would make, a line for each fault."""
 
     def name(self, topic: str) -> str:
-        """What a topic is called where other programs see it."""
+        """The name under which other programs see a topic."""
 
     def describe(self, topic: str) -> TopicInfo:
         """Raises LogError where the topic does not exist."""
 
     def cut(self, topic: str, time: float) -> Positions:
-        """The first position of each partition whose append time is at or after `time` (Unix
-        seconds); the end where there is none."""
+        """By partition, the position of the first record appended at or after `time`.
+
+        The end of a partition that has no such record. time: Unix seconds.
+        """
 
     def now(self, topic: str) -> float:
-        """The time by which records are appended now, in Unix seconds.
+        """The log's clock, by which it dates what is appended, in Unix seconds.
 
-        topic: where a cluster can be asked for it: appends a record there.
+        topic: to which a cluster's log appends a record in order to read the clock.
         """
 
     def read(self, topic: str, positions: Positions, limit: int, timeout: float) -> Batch:
-        """At most `limit` records of these partitions from these positions on, and no more when
-        they have reached MAX_BATCH, by their sizes once they are decompressed.
+        """At most `limit` records from these positions of these partitions on.
 
-        Waits up to `timeout` seconds for the first. Whatever a record holds, it is read: what
-        cannot be is None. Raises OutOfRange.
+        Ends before `limit` when the records take more than MAX_BATCH bytes, decompressed. Waits up
+        to `timeout` seconds for the first record. Every record is returned, whatever its bytes:
+        fields that cannot be read are None. Raises OutOfRange.
         """
 
     def append(self, records: Iterable[Record]) -> None:
-        """Durable on return; needs no ownership."""
+        """Write the records; they are durable on return. Needs no role."""
 
     def own(self, name: str, topic: str | None = None) -> AbstractContextManager[Writer]:
-        """Take a role. At most one owner can commit; raises Busy where the other one stays.
+        """Own the role `name` until the context ends. At most one owner of a role can commit.
+
+        Either the former owner is fenced, or Busy is raised, as with SQLite.
 
         topic: one that exists and that the owner may read. With it, a commit that a broker refused
-        because it took too long raises UnknownCommit, not Fenced, where nobody else took the role.
+            because it took too long raises UnknownCommit, unless another owner has taken the role.
         """
 
     def close(self) -> None: ...

@@ -1,6 +1,6 @@
-"""A log in memory, for tests and for scripts: it passes the same contract as SQLite's and Kafka's.
+"""A log in memory, for tests and scripts, with the behaviour of the logs on SQLite and Kafka.
 
-Its topics last as long as the object. Threads of one process may share it.
+Its topics last as long as the object. The threads of a process may share it.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from .base import (
 
 
 class MemoryLog:
-    """A log whose topics are lists. `close` keeps them, so that a reader may open it again.
+    """A log whose topics are lists. `close` does nothing: the topics can still be read.
 
-    timed: topics whose records carry the time of appending, whatever time they are given.
-    clock: Unix seconds, for append times.
+    timed: topics whose records have the time of appending, whatever their own `time` is
+    clock: the append times, in Unix seconds
 
     >>> log = MemoryLog()
     >>> log.create({"reports": 1})
@@ -109,7 +109,9 @@ class MemoryLog:
     def append(self, records: Iterable[Record]) -> None:
         arrivals = list(records)
         with self._changed:
-            parts = [self._partition(record) for record in arrivals]  # all are checked first
+            parts = [
+                self._partition(record) for record in arrivals
+            ]  # raises before anything is stored
             now = round(self._clock() * 1000)
             for record, part in zip(arrivals, parts, strict=True):
                 self._store(record, part, now)
@@ -134,7 +136,7 @@ class MemoryLog:
         return self._topics[topic]
 
     def _partition(self, record: Record) -> int:
-        """Where a record goes. Raises LogError for one that cannot be stored."""
+        """The partition of a record. Raises LogError for a record that cannot be stored."""
         if (length := payload_bytes(record)) > MAX_RECORD:
             raise LogError(f"memory: a record of {length} bytes is over {MAX_RECORD}")
         count = len(self._partitions(record.topic))
@@ -154,7 +156,7 @@ class MemoryLog:
 
 
 class _Owner:
-    """Commits until its role is given back."""
+    """The owner of a role; commits until its context ends."""
 
     def __init__(self, log: MemoryLog) -> None:
         self._log, self.over = log, False
@@ -166,7 +168,7 @@ class _Owner:
 
 
 def _batch(partitions: list[list[Stored]], positions: Positions, limit: int) -> Batch:
-    """What stands at the positions, up to `limit` records or MAX_BATCH."""
+    """The records from the positions on, at most `limit`, and until they exceed MAX_BATCH bytes."""
     batch, after, room = list[Stored](), dict(positions), MAX_BATCH
     for part in sorted(positions):
         for record in partitions[part][positions[part] :]:

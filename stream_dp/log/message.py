@@ -39,8 +39,8 @@ class Message:
 
     def part(self, name: str) -> bytes:
         """A part's bytes, or those of the parts NAME/0, NAME/1, ... joined."""
-        found = [data for n, data in self.parts if n == name or n.rsplit("/", 1)[0] == name]
-        return b"".join(found)
+        pieces = [data for n, data in self.parts if n == name or n.rsplit("/", 1)[0] == name]
+        return b"".join(pieces)
 
 
 def canonical(value: object) -> bytes:
@@ -97,8 +97,8 @@ def message_records(
         )
         return Record(topic, data, str(sent.index).encode(), headers, 0, stamp)
 
-    found = [record(name, data, content) for name, data in sent.parts]
-    return [*found, record("manifest", sent.manifest, "application/json")]
+    records = [record(name, data, content) for name, data in sent.parts]
+    return [*records, record("manifest", sent.manifest, "application/json")]
 
 
 def parts_in_records(sent: Sequence[Record]) -> tuple[tuple[str, bytes], ...]:
@@ -115,7 +115,7 @@ def rfc3339_utc(time: float) -> str:
 def read_messages(log: Log, topic: str, what: str) -> Iterator[Message]:
     """Every message of a topic, in order, each checked against its manifest and the chain.
 
-    Raises Inconsistent with what was found: a gap, a broken chain, a damaged part.
+    Raises Inconsistent that says which: a gap, a broken chain, a damaged part.
     """
     info = log.describe(topic)
     if info.partitions != 1:
@@ -134,9 +134,9 @@ def read_messages(log: Log, topic: str, what: str) -> Iterator[Message]:
             if name != "manifest":
                 parts.append((name, record.value or b""))
                 continue
-            found = _parse_message(record.value or b"", tuple(parts), index, previous, what)
-            index, previous, parts = index + 1, found.hash, []
-            yield found
+            message = _parse_message(record.value or b"", tuple(parts), index, previous, what)
+            index, previous, parts = index + 1, message.hash, []
+            yield message
         position = batch.next[0]
         if batch.at_end:
             break
@@ -148,9 +148,9 @@ def _parse_message(
     manifest: bytes, parts: tuple[tuple[str, bytes], ...], index: int, previous: str, what: str
 ) -> Message:
     try:
-        held = json.loads(manifest, parse_float=_finite, parse_constant=_finite)
-        listed = [(p["name"], p["bytes"], p["sha256"]) for p in held.pop("parts")]
-        number, before = held.pop("index"), held.pop("previous")
+        head = json.loads(manifest, parse_float=_finite, parse_constant=_finite)
+        listed = [(p["name"], p["bytes"], p["sha256"]) for p in head.pop("parts")]
+        number, before = head.pop("index"), head.pop("previous")
         if type(number) is not int or not 0 <= number < 1 << 63:
             raise ValueError
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -165,12 +165,12 @@ def _parse_message(
     if actual != listed:
         raise Inconsistent(f"{what}: message {index} does not have the bytes of its manifest")
     digest = hashlib.sha256(manifest).hexdigest()
-    return Message(index, held, parts, previous, digest, manifest)
+    return Message(index, head, parts, previous, digest, manifest)
 
 
 def _finite(text: str) -> float:
     """A number of JSON. Raises ValueError for one that is none, or too large for a float."""
-    found = float(text)
-    if not math.isfinite(found):
+    number = float(text)
+    if not math.isfinite(number):
         raise ValueError
-    return found
+    return number

@@ -1,10 +1,10 @@
 """Where a file is: what a copy of it does not share, and a restart or a new name leaves alone.
 
-The inode number and, where the file system has it, the time at which the file was made. `cp`, with
-all its options, `tar`, `rsync` and a backup that is restored beside the original make another
+The inode number and, where the file system has it, the time at which the file was created. `cp`,
+with all its options, `tar`, `rsync` and a backup that is restored beside the original make another
 file; `mv` inside a file system does not, nor do writing, a restart of the machine, or a device
 that is mounted under another number (the device is no part of it for that reason). An extended
-attribute would travel with `cp -a`. Not seen: a copy of the whole disk or its snapshot, and bytes
+attribute would travel with `cp -a`. Not seen: a copy of the disk or its snapshot, and bytes
 that are written over those of the same file.
 """
 
@@ -19,14 +19,13 @@ _AT_FDCWD, _BTIME, _SIZE = -100, 0x800, 256
 
 
 def file_place(path: Path) -> str:
-    """INODE/NANOSECONDS, of the time at which the file was made; 0 where that is not known."""
-    found = path.stat()
-    return f"{found.st_ino}/{_born(path)}"
+    """INODE/NANOSECONDS, of the time at which the file was created; 0 where that is not known."""
+    return f"{path.stat().st_ino}/{_born(path)}"
 
 
-def same_place(one: str, other: str) -> bool:
+def same_place(first: str, second: str) -> bool:
     """Whether two places are of one file; a time that is not known agrees with any."""
-    (inode, born), (inode_too, born_too) = one.split("/"), other.split("/")
+    (inode, born), (inode_too, born_too) = first.split("/"), second.split("/")
     return inode == inode_too and (born == born_too or "0" in {born, born_too})
 
 

@@ -1,7 +1,7 @@
-"""What a port speaks: asked where a client and a broker do not understand each other.
+"""Which protocol a port speaks, for the message of a client that cannot connect.
 
-A broker that is away and one that hears another protocol look alike to a client: both close the
-connection. The protocol's own first question, with and without TLS, tells them apart.
+To a client, a broker that is down and one that expects another protocol look alike: both close the
+connection. Kafka's first request, sent with and without TLS, tells them apart.
 """
 
 from __future__ import annotations
@@ -11,16 +11,18 @@ import ssl
 import struct
 from collections.abc import Mapping
 
-_PATIENCE = 1.0  # seconds for a step of a conversation
-_SERVERS = 2  # bootstrap servers that are asked
-_VERSIONS, _METADATA = 18, 3  # numbers of Kafka's requests
-# Of a TLS handshake that fails because the other side speaks no TLS.
+_PATIENCE = 1.0  # seconds to wait for each answer
+_SERVERS = 2  # how many bootstrap servers are tried
+_VERSIONS, _METADATA = 18, 3  # API keys of Kafka's ApiVersions and Metadata requests
+# Reasons of a failed TLS handshake with a server that does not speak TLS.
 _NO_TLS = {"WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING", "HTTP_REQUEST"}
 
 
 def protocol_mismatch(settings: Mapping[str, str]) -> str:
-    """How a client's security.protocol is not what a bootstrap server speaks; empty if it is not
-    known to be so. settings: of librdkafka; nothing of them is sent."""
+    """How a client's security.protocol differs from what a bootstrap server speaks, in words.
+
+    Empty if no difference is detected. settings: of librdkafka; none of them is sent.
+    """
     protocol = settings.get("security.protocol", "plaintext").lower()
     for server in settings["bootstrap.servers"].split(",")[:_SERVERS]:
         host, _, port = server.rpartition("://")[2].strip().rpartition(":")
@@ -55,8 +57,8 @@ def _speaks_tls(place: tuple[str, int]) -> bool:
 
 
 def _answers(place: tuple[str, int], request: int) -> bool:
-    """Whether a broker answers this request, without TLS and from somebody unknown."""
-    # Kind, version, correlation id, no name of the client; of metadata also no topics.
+    """Whether a broker answers this request without TLS and without authentication."""
+    # API key, version, correlation id, no client id; for Metadata also an empty list of topics.
     body = struct.pack(">hhih", request, 0, 1, -1) + (b"\0" * 4 if request == _METADATA else b"")
     try:
         with socket.create_connection(place, _PATIENCE) as connection:

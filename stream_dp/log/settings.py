@@ -33,26 +33,26 @@ def connection_settings(
     Files are relative to `base`. Raises UserError: for a secret that is not there, and for a
     broker without authentication unless insecure is said.
     """
-    found = {"bootstrap.servers": servers}
+    settings = {"bootstrap.servers": servers}
     problems = []
     for name, value in _flat(table):
         if name in _RESERVED:
             problems.append(f"run.kafka.'{name}': is set by stream-dp itself; remove it")
             continue
         try:
-            found[name] = _placed(name, _value(value, base), base)
+            settings[name] = _placed(name, _value(value, base), base)
         except UserError as error:
             problems += [f"run.kafka.'{name}': {line}" for line in error.lines]
     if problems:
         raise UserError(problems)
-    if not insecure and not _authenticated(found):
+    if not insecure and not _authenticated(settings):
         raise UserError(
             "kafka: this would talk to a broker without authentication; set security.protocol and"
             " sasl.* or a client certificate under [run.kafka] (without a study file: in the file"
             f" that {FILE_VARIABLE} names), or say insecure = true in [run]"
             " (STREAM_DP_INSECURE=true) for a broker on this machine"
         )
-    return found
+    return settings
 
 
 def settings_from_environment(base: Path) -> tuple[dict[str, Any], bool]:
@@ -71,7 +71,7 @@ def settings_from_environment(base: Path) -> tuple[dict[str, Any], bool]:
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Settings by their whole names: in TOML, a name with dots and without quotes is tables."""
+    """Settings by their full names: TOML reads a name with dots and without quotes as tables."""
     for name, value in table.items():
         if isinstance(value, dict) and not value.keys() <= {"env", "file"}:
             yield from _flat(value, f"{prefix}{name}.")
@@ -81,14 +81,14 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
 
 def _absolute(table: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """The table with its files named from the root."""
-    found = dict[str, Any]()
+    settings = dict[str, Any]()
     for name, value in _flat(table):
         if isinstance(value, dict) and isinstance(value.get("file"), str):
             value = {"file": str((folder / value["file"]).absolute())}
         elif isinstance(value, str):
             value = _placed(name, value, folder)
-        found[name] = value
-    return found
+        settings[name] = value
+    return settings
 
 
 def _placed(name: str, value: str, folder: Path) -> str:

@@ -1,9 +1,9 @@
-"""Who took a role of a Kafka log last: each owner signs for it before it takes it.
+"""Which owner took a role of a Kafka log last. Each owner signs before it takes the role.
 
-A broker gives the same answer to a producer that another one has fenced and to one whose
-transaction was aborted because it took too long, as after a pause of its process. Only the first of
-them has lost its role to somebody. A signature is the metadata of a position that the group named
-after the role commits: one slot, of which the last writer wins, without a topic of its own.
+A broker gives the same error to a producer that another one has fenced and to one whose transaction
+was aborted because it took too long, as after a pause of its process. Only the first has lost its
+role to another owner; the last signature tells the two apart. A signature is stored as the metadata
+of an offset that the consumer group with the role's name commits, so it needs no topic.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ _Answer = TypeVar("_Answer")
 
 
 class Signature:
-    """A random name for this owner of `role`. topic: one that the owner may read."""
+    """A random name of this owner of `role`. topic: one that the owner may read."""
 
     def __init__(self, settings: Mapping[str, str], role: str, topic: str) -> None:
         self._settings = {**settings, "group.id": role, "enable.auto.commit": False}
         self._role, self._topic, self._name = role, topic, system_entropy(16).hex()
 
     def sign(self) -> bool:
-        """Leave the name; False where this user has no right to. Raises LogError."""
+        """Store the name as the last signature. False if the user may not. Raises LogError."""
         place = TopicPartition(self._topic, 0, 0, self._name)
 
         def commit(consumer: Any) -> None:
-            for done in consumer.commit(offsets=[place], asynchronous=False):
-                if done.error is not None:
-                    raise KafkaException(done.error)
+            for result in consumer.commit(offsets=[place], asynchronous=False):
+                if result.error is not None:
+                    raise KafkaException(result.error)
 
         try:
-            self._asked(commit)
+            self._with_consumer(commit)
         except KafkaException as error:
             if error.args[0].code() in _UNSEEN:
                 return False
@@ -47,15 +47,15 @@ class Signature:
         return True
 
     def is_last(self) -> bool:
-        """Whether nobody has signed since. Raises LogError."""
+        """Whether this owner's signature is still the last one. Raises LogError."""
         try:
-            (place,) = self._asked(
+            (place,) = self._with_consumer(
                 lambda consumer: consumer.committed([TopicPartition(self._topic, 0)], TIMEOUT)
             )
         except KafkaException as error:
             raise log_error(f"kafka: who has the role '{self._role}' is not known", error) from None
         return bool(place.metadata == self._name)
 
-    def _asked(self, ask: Callable[[Any], _Answer]) -> _Answer:
+    def _with_consumer(self, ask: Callable[[Any], _Answer]) -> _Answer:
         with closing(new_client(Consumer, self._settings)) as consumer:
             return ask(consumer)

@@ -95,9 +95,9 @@ class SqliteLog:
             with sqlite_errors(self._path, "no topic was made"), self._transaction():
                 self._db.executemany("INSERT OR IGNORE INTO topics VALUES (?, ?)", missing)
 
-    def _select(self, query: str, *given: object) -> list[Any]:
+    def _select(self, query: str, *values: object) -> list[Any]:
         with sqlite_errors(self._path, "cannot be read"):
-            return self._db.execute(query, given).fetchall()
+            return self._db.execute(query, values).fetchall()
 
     def _known(self, topic: str) -> int:
         """The topic's number of partitions; 0 where it does not exist."""
@@ -128,8 +128,8 @@ class SqliteLog:
         query = "SELECT min(place) FROM records WHERE topic = ? AND part = ?"
         first = {}
         for part in range(self._count(topic)):
-            found = self._place(query, topic, part)
-            first[part] = 0 if found is None else found
+            place = self._place(query, topic, part)
+            first[part] = 0 if place is None else place
         return TopicInfo(self._identity, len(first), first)
 
     def _end(self, topic: str, part: int) -> int:
@@ -137,24 +137,24 @@ class SqliteLog:
         last = self._place(query, topic, part)
         return 0 if last is None else last + 1
 
-    def _place(self, query: str, *given: object) -> int | None:
-        ((place,),) = self._select(query, *given)
+    def _place(self, query: str, *values: object) -> int | None:
+        ((place,),) = self._select(query, *values)
         if not isinstance(place, (int, NoneType)):
             raise LogError(f"{self._path}: a record is not one of stream-dp")
         return place
 
     def cut(self, topic: str, time: float) -> Positions:
         # Append times never fall inside a partition: the last one tells whether there is any, and
-        # the first place is found by one scan.
+        # one scan gives the first place.
         query = "SELECT min(place) FROM records WHERE topic = ? AND part = ? AND time >= ?"
-        found: Positions = {}
+        positions: Positions = {}
         for part in range(self._count(topic)):
             last, newest = self._last(topic, part)
-            found[part] = last + 1
+            positions[part] = last + 1
             if newest >= round(time * 1000):
                 place = self._place(query, topic, part, round(time * 1000))
-                found[part] = last + 1 if place is None else place
-        return found
+                positions[part] = last + 1 if place is None else place
+        return positions
 
     def now(self, topic: str) -> float:
         return self._clock()
@@ -271,7 +271,7 @@ class SqliteLog:
 
 
 class _Owner:
-    """Commits while the lock is held."""
+    """The owner of a role: commits as long as it has the lock."""
 
     def __init__(self, log: SqliteLog, lock: int, name: str) -> None:
         self._log, self._lock, self._name, self.over = log, lock, name, False

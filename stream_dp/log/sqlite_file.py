@@ -43,7 +43,7 @@ _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 def open_file(path: Path, *, public: bool, readonly: bool) -> tuple[sqlite3.Connection, str]:
     """A connection to the log's file and the log's identity. Raises LogError.
 
-    public: rollback journal and a world-readable mode, for a file that is made.
+    public: rollback journal and a world-readable mode, for a file that is created.
     readonly: never writes; the file must exist.
     """
     if readonly:
@@ -112,7 +112,7 @@ def _create_file(path: Path, mode: int) -> None:
                     db.execute(statement)
                 db.execute("INSERT INTO log VALUES (?, ?)", (_VERSION, system_entropy(16).hex()))
                 db.execute("COMMIT")
-            with suppress(FileExistsError):  # another process has made it meanwhile
+            with suppress(FileExistsError):  # another process has created it meanwhile
                 os.link(draft, target)
     except OSError as error:
         raise write_error(path, error) from None

@@ -94,7 +94,7 @@ class Topics:
         self._prefix, self._replication, self._timed = prefix, replication, frozenset(timed)
         self._settings = settings
         self._refusal, self._answered = "", False
-        self._admin: Any = new_client(AdminClient, {**settings, "error_cb": self._heard})
+        self._admin: Any = new_client(AdminClient, {**settings, "error_cb": self._note_refusal})
         self._known: dict[str, int] = {}
         self._made: set[str] = set()
 
@@ -116,8 +116,8 @@ class Topics:
         if not missing:
             return
         self._made |= {new.topic for new in missing}
-        made = self._admin.create_topics(missing, operation_timeout=TIMEOUT)
-        for name, future in made.items():
+        futures = self._admin.create_topics(missing, operation_timeout=TIMEOUT)
+        for name, future in futures.items():
             try:
                 future.result(TIMEOUT)
             except KafkaException as error:
@@ -131,8 +131,8 @@ class Topics:
 
     def _led(self, topic: str) -> bool:
         """Whether every partition has a leader."""
-        found = self._cluster().topics.get(self.name(topic))
-        return found is not None and all(p.leader >= 0 for p in found.partitions.values())
+        metadata = self._cluster().topics.get(self.name(topic))
+        return metadata is not None and all(p.leader >= 0 for p in metadata.partitions.values())
 
     def config(self, topic: str) -> dict[str, str]:
         """What a topic of ours must be set to: nothing is ever deleted or compacted."""
@@ -153,12 +153,12 @@ class Topics:
         """What is wrong with the topics, compared with what `create` would make; a line each."""
         problems = list[str]()
         for topic, count in topics.items():
-            found = self._seen(topic)
-            if found is None:
+            metadata = self._seen(topic)
+            if metadata is None:
                 problems.append(f"kafka: no topic '{self.name(topic)}'")
                 continue
-            copies = min((len(p.replicas) for p in found.partitions.values()), default=0)
-            problems += self._misplaced(topic, count, len(found.partitions), copies)
+            copies = min((len(p.replicas) for p in metadata.partitions.values()), default=0)
+            problems += self._misplaced(topic, count, len(metadata.partitions), copies)
             problems += self._misconfigured(topic, copies)
         return problems
 
@@ -179,18 +179,18 @@ class Topics:
 
         def ask() -> dict[str, Any]:
             future = self._admin.describe_configs([resource], request_timeout=TIMEOUT)[resource]
-            return {key: found.value for key, found in future.result(TIMEOUT).items()}
+            return {key: entry.value for key, entry in future.result(TIMEOUT).items()}
 
         settings = self._settled(f"{name} cannot be checked", ask)
         problems = []
         for key, wanted in self.config(topic).items():
-            held = settings.get(key)
-            enough = key in _AT_LEAST and int(held or 0) >= int(wanted)
+            current = settings.get(key)
+            enough = key in _AT_LEAST and int(current or 0) >= int(wanted)
             # Reports may expire once they are in a snapshot; what is decided never may.
             free = topic in self._timed and key.startswith("retention.")
-            if held != wanted and not enough and not free:
+            if current != wanted and not enough and not free:
                 least = "at least " if key in _AT_LEAST else ""
-                problems.append(f"kafka: {name} has {key} = {held}, not {least}{wanted}")
+                problems.append(f"kafka: {name} has {key} = {current}, not {least}{wanted}")
         if (needed := int(settings.get("min.insync.replicas") or 0)) > copies:
             problems.append(
                 f"kafka: {name} has min.insync.replicas = {needed} and {copies} replicas, so"
@@ -203,9 +203,9 @@ class Topics:
         while True:
             self._refusal = ""
             try:
-                found = self._admin.list_topics(timeout=wait)
+                cluster = self._admin.list_topics(timeout=wait)
                 self._answered = True
-                return found
+                return cluster
             except KafkaException as error:
                 self._admin.poll(0)
                 # Once may be a broker that has just started.
@@ -217,7 +217,7 @@ class Topics:
                     raise log_error("kafka: the cluster does not answer", error) from None
                 wait = min(2 * wait, TIMEOUT / 2)
 
-    def _heard(self, error: KafkaError) -> None:
+    def _note_refusal(self, error: KafkaError) -> None:
         """Keep why a broker and this client do not trust each other; it holds no secret."""
         text = str(error.str())
         if error.code() in _DISTRUST or "SSL alert" in text:
@@ -226,20 +226,20 @@ class Topics:
     def partitions(self, topic: str) -> int:
         """The topic's number of partitions, asked once."""
         if topic not in self._known:
-            found = self._seen(topic)
-            if found is None or found.error is not None:
+            metadata = self._seen(topic)
+            if metadata is None or metadata.error is not None:
                 raise Missing(f"kafka: no topic '{self.name(topic)}', or no right to see it")
-            self._known[topic] = len(found.partitions)
+            self._known[topic] = len(metadata.partitions)
         return self._known[topic]
 
     def _seen(self, topic: str) -> Any:
         """What the cluster says of a topic. One that was just made is not known to every broker."""
         deadline = clock_module.monotonic() + TIMEOUT
         while True:
-            found = self._cluster().topics.get(self.name(topic))
+            metadata = self._cluster().topics.get(self.name(topic))
             late = clock_module.monotonic() > deadline
-            if found is not None or late or self.name(topic) not in self._made:
-                return found
+            if metadata is not None or late or self.name(topic) not in self._made:
+                return metadata
             clock_module.sleep(_SOON)
 
     def _settled(self, what: str, ask: Callable[[], _Answer]) -> _Answer:
@@ -270,11 +270,13 @@ class Topics:
 
     def cut(self, topic: str, time: float) -> Positions:
         """The first position at or after a time, whether or not its transaction has ended."""
-        found = self._offsets(topic, OffsetSpec.for_timestamp(round(time * 1000)))
-        if min(found.values()) < 0:
+        positions = self._offsets(topic, OffsetSpec.for_timestamp(round(time * 1000)))
+        if min(positions.values()) < 0:
             ends = self._offsets(topic, OffsetSpec.latest())
-            found = {p: position if position >= 0 else ends[p] for p, position in found.items()}
-        return found
+            positions = {
+                p: position if position >= 0 else ends[p] for p, position in positions.items()
+            }
+        return positions
 
     def _offsets(self, topic: str, spec: OffsetSpec) -> Positions:
         asked = {TopicPartition(self.name(topic), p): spec for p in range(self.partitions(topic))}

@@ -1,7 +1,7 @@
 """Batches on Kafka that the client refuses to decompress, because they expand to too much.
 
 The client stays in front of such a batch for ever and does not say how many records it holds.
-They are found by asking what can be read at positions behind it.
+Its end is searched for by asking what can be read at positions behind it.
 """
 
 from __future__ import annotations

@@ -1,12 +1,14 @@
-"""What has been spent. A charge is recorded before its noise is drawn, and is never refunded.
+"""The ledger of a study's budget.
 
-The filter for fully adaptive zCDP is the running sum: refuse what would exceed the total
-(Whitehouse, Ramdas, Rogers, Wu 2023).
+A charge is recorded before its noise is drawn, and is never refunded.
 
-Strata compose in parallel. Releases that are each of one value of the same fixed attribute cost
-together the largest of the values' sums, and no more, if every one is charged at least its cost
-under replacement inside a value (R) and, where a person may be replaced by one of another value,
-twice its cost of a person's coming or going (A): then two values v and w cost
+The filter for fully adaptive zCDP is the running sum: a charge that would exceed the total is
+refused (Whitehouse, Ramdas, Rogers, Wu 2023).
+
+Strata compose in parallel. Releases that are each of one value of the same fixed attribute
+together cost the largest of the values' sums, if each is charged at least its cost under
+replacement inside a value and, where a person may be replaced by one of another value, at least
+twice its cost A of a person's coming or going: then a move between two values v and w costs
 A_v + A_w <= (sum_v + sum_w) / 2 <= max(sum_v, sum_w).
 """
 
@@ -21,7 +23,7 @@ StrataOfReleases = Mapping[str, tuple[str, str]]
 
 
 class BudgetExceeded(Exception):
-    """A charge that the study's total does not cover. Nothing was drawn for it."""
+    """A charge exceeds the rest of the study's total. No noise was drawn for it."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,8 @@ class Charge:
 def composed_cost(strata: StrataOfReleases, costs: Mapping[str, Fraction]) -> Fraction:
     """The cost of releases together.
 
-    strata: the fixed attribute and value of those that are of one stratum
-    costs: by release
+    strata: the fixed attribute and its value, for each release of a stratum
+    costs: of each release
     """
     by_value: dict[str, dict[str, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
     total = Fraction(0)
@@ -52,7 +54,7 @@ def composed_cost(strata: StrataOfReleases, costs: Mapping[str, Fraction]) -> Fr
 
 @dataclass(frozen=True)
 class Ledger:
-    """The account of a study.
+    """The budget of a study.
 
     total: the study's rho
     strata: as in `composed_cost`
@@ -72,7 +74,10 @@ class Ledger:
         return self.total - self.spent
 
     def charge(self, *charges: Charge) -> Ledger:
-        """A ledger that holds these charges too; all of them or, with BudgetExceeded, none."""
+        """The ledger with these charges added.
+
+        Raises BudgetExceeded if all of them together exceed the total.
+        """
         if any(c.rho < 0 for c in charges):
             raise ValueError("a charge is never negative")
         after = replace(self, costs=_added(self.costs, charges))

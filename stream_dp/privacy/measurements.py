@@ -1,4 +1,4 @@
-"""Noisy answers: all that a mechanism or a synthesizer learns of the true data."""
+"""Noisy answers: the only values of a mechanism or a synthesizer that depend on true data."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .noise import exact_variance
 class Measurements:
     """Unbiased counts with independent discrete Gaussian noise.
 
-    queries: what each count answers, in words
+    queries: of each value, in words
     values: int64 (n,)
-    variances: the parameter of the noise in each
+    variances: the parameter of the noise of each value
     """
 
     queries: tuple[str, ...]
@@ -26,12 +26,13 @@ class Measurements:
     variances: tuple[Fraction, ...]
 
     def standard_errors(self) -> NDArray[np.float64]:
-        """Of each value, from the discrete Gaussian's own variance."""
+        """The standard error of each value, from the variance of the discrete Gaussian."""
         exact = {v: exact_variance(v) ** 0.5 for v in set(self.variances)}
         return np.array([exact[v] for v in self.variances], np.float64)
 
     @staticmethod
     def joined(parts: Sequence[Measurements]) -> Measurements:
+        """The measurements of all parts, in order."""
         return Measurements(
             tuple(query for part in parts for query in part.queries),
             np.concatenate([part.values for part in parts]),

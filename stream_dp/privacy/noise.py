@@ -1,7 +1,7 @@
-"""Exact noise and exact choices, and the only place that touches the system's entropy.
+"""Exact noise and exact private choices; the only module that reads the system's entropy.
 
 The sampler of the discrete Gaussian is OpenDP's (Canonne, Kamath, Steinke 2020, Algorithm 3),
-which works on exact rationals. It takes its scale as a float, so the scale is rounded up until its
+which computes with exact rationals. Its scale is a float, so the scale is rounded up until its
 exact square is at least the variance that the ledger charges for.
 """
 
@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 
 dp.enable_features("contrib")
 
-# The two variances differ by a factor of about 1 - 4 pi^2 s2 exp(-2 pi^2 s2): by nothing, above.
+# The variance of a discrete Gaussian is about s2 (1 - 4 pi^2 s2 exp(-2 pi^2 s2)) for the parameter
+# s2: above _SMOOTH the two are equal in floats.
 _SMOOTH = 16
-_WIDE = 10**8  # a simulation rounds normal numbers above it, where a table would be too long
+_WIDE = 10**8  # above this variance a simulation rounds normal numbers: a table would be too long
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Draw:
     """All the randomness of one step, drawn before the counts are read.
 
     noise: one int64 vector for each (variance, size) that the mechanism demands
-    coins: a generator for choices after the noise (rounding, which rows); post-processing
+    coins: a generator for random choices in the post-processing (rounding, choice of rows)
     """
 
     noise: tuple[NDArray[np.int64], ...]
@@ -39,7 +40,7 @@ class Draw:
 
 
 class NoiseSource(Protocol):
-    """Where a draw comes from. `simulated` is True for anything but the system's entropy."""
+    """A source of noise. `simulated` is False only for the system's entropy."""
 
     simulated: bool
 
@@ -63,7 +64,7 @@ class SystemNoise:
 
 
 class SeededNoise:
-    """Simulation only: repeatable, from a NumPy generator. What it feeds is not private."""
+    """Simulation only: repeatable noise from a NumPy generator. Its releases are not private."""
 
     simulated = True
 
@@ -92,7 +93,7 @@ def system_entropy(size: int) -> bytes:
 
 
 def scale_above(variance: Fraction) -> float:
-    """The smallest float whose exact square is at least `variance` (found by stepping up)."""
+    """The smallest float whose exact square is at least `variance`."""
     scale = math.sqrt(variance)
     while Fraction(scale) ** 2 >= variance:
         scale = math.nextafter(scale, 0)
@@ -116,25 +117,28 @@ def discrete_gaussian(variance: Fraction, shape: int | tuple[int, ...]) -> NDArr
 
 
 def noisy_top(scores: NDArray[np.int64], picks: int, variance: Fraction) -> NDArray[np.int64]:
-    """`picks` different indices, one after the other, of scores that are high. Exact.
+    """The indices of `picks` different scores, drawn so that high scores are likely. Exact.
 
-    Each is drawn among those that are left with probability in proportion to exp(score / b), b^2
-    at least `variance`: the exponential mechanism, as the largest of scores with Gumbel noise of
-    scale b, compared digit by digit (OpenDP's noisy top k). `zcdp.selection_rho` says what it
-    costs. Raises ValueError unless there are as many scores, all below 2^52 in size, and
-    0 < variance <= 2^80.
+    scores: int64 (n,)
+    picks: how many indices
+    variance: at most b^2, the squared scale of the Gumbel noise
+
+    Each index is drawn among the rest with probability in proportion to exp(score / b): the
+    exponential mechanism, as the largest of the scores with Gumbel noise of scale b, compared digit
+    by digit (OpenDP's noisy top k). `zcdp.selection_rho` is its cost. Raises ValueError unless
+    0 < picks <= n, all scores are below 2^52 in size, and 0 < variance <= 2^80.
     """
     if not 0 < variance <= 1 << 80:
         raise ValueError("the squared scale of a choice must be positive and at most 2^80")
     if not 0 < picks <= len(scores) or max(abs(int(scores.max())), abs(int(scores.min()))) >> 52:
         raise ValueError("there are too few scores, or too large ones, to pick from")
-    # Only differences of scores matter.
+    # The probabilities depend on differences of scores only.
     choose = _choice(picks, scale_above(variance))
     return np.array(choose((scores - scores.max()).tolist()), np.int64)
 
 
 def exact_variance(variance: Fraction) -> float:
-    """The discrete Gaussian's own variance: smaller than the parameter, visibly so below 1."""
+    """The variance of the discrete Gaussian: below its parameter, noticeably so below 1."""
     if variance > _SMOOTH:
         return float(variance)
     support, _ = _table(variance)
@@ -156,7 +160,7 @@ def _choice(picks: int, scale: float) -> dp.Measurement:
 
 @lru_cache(maxsize=64)
 def _table(variance: Fraction) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Support and cumulative probabilities, cut where the tail is below 1e-17."""
+    """Support and cumulative probabilities, truncated where the tail is below 1e-17."""
     reach = math.ceil(9 * math.sqrt(variance)) + 9
     support = np.arange(-reach, reach + 1, dtype=np.int64)
     weight = np.exp(-(support.astype(float) ** 2) / (2 * float(variance)))

@@ -1,4 +1,4 @@
-"""Zero-concentrated differential privacy: costs as exact fractions, and the (eps, delta) they mean.
+"""Zero-concentrated differential privacy: costs as exact fractions, and conversion to (eps, delta).
 
 A (discrete) Gaussian answer of squared L2 sensitivity D2 and variance s2 costs
 rho = D2 / (2 s2) (Bun and Steinke 2016; Canonne, Kamath, Steinke 2020, Theorem 4). Costs add up,
@@ -16,12 +16,19 @@ _GOLDEN = Decimal("0.6180339887498949")
 
 
 def gaussian_rho(sensitivity2: Fraction | int, variance: Fraction) -> Fraction:
-    """Cost of one Gaussian answer: squared sensitivity over twice the variance."""
+    """Cost of one Gaussian answer: squared sensitivity over twice the variance.
+
+    Bun and Steinke 2016, Proposition 1.6; discrete: Canonne, Kamath, Steinke 2020, Theorem 4.
+    """
     return Fraction(sensitivity2) / (2 * variance)
 
 
 def selection_rho(sensitivity: int, variance: Fraction, picks: int = 1) -> Fraction:
-    """Cost of `noise.noisy_top`: each pick costs what a Gaussian answer of that variance does.
+    """Cost of `noise.noisy_top`: each pick costs as much as a Gaussian answer of that variance.
+
+    sensitivity: D, by which one person changes a score at most
+    variance: of the choice
+    picks: how many
 
     Let no score change by more than D. With probabilities in proportion to exp(score / b) the
     logarithm of every ratio of probabilities lies in [-D/b + z, D/b + z], with z the change of the
@@ -38,8 +45,8 @@ def epsilon(rho: Fraction, delta: Fraction) -> Decimal:
 
     Canonne, Kamath, Steinke 2020, Proposition 12 and Corollary 13: for every alpha > 1,
     eps = alpha rho + [ln(1/delta) + (alpha - 1) ln(1 - 1/alpha) - ln(alpha)] / (alpha - 1).
-    Every alpha gives a valid eps, so the search for a good one may be approximate; the value
-    at the alpha found is computed with 50 digits. Raises ValueError unless 0 < delta < 1.
+    Every alpha gives a valid eps, so the search for a good one may be approximate; eps at the
+    resulting alpha is computed with 50 digits. Raises ValueError unless 0 < delta < 1.
     """
     if not 0 < delta < 1:
         raise ValueError("delta must lie between 0 and 1")
@@ -70,7 +77,7 @@ def epsilon(rho: Fraction, delta: Fraction) -> Decimal:
 
 
 def rho_within(most: Fraction, delta: Fraction) -> Fraction:
-    """A rho, near the largest, that implies (most, delta)-DP. Raises ValueError for most <= 0."""
+    """A rho near the largest that implies (most, delta)-DP. Raises ValueError for most <= 0."""
     if most <= 0:
         raise ValueError("eps must be positive")
     low, high = Fraction(0), most  # rho-zCDP never implies an eps below rho for delta < 1/2

@@ -1,1 +1,1 @@
-"""What is published, and how it is written: certificates, panels, data sets."""
+"""Published releases and their bytes: certificates, panels, data sets."""

@@ -1,7 +1,7 @@
-"""Tables in named parts, as Arrow IPC streams: written plainly, and read from anybody's bytes.
+"""Tables in named parts, as Arrow IPC streams that are safe to read from anybody.
 
-Nothing that is written is compressed, a dictionary, nested, an extension type or null, and nothing
-of the kind is read. So a table that is read is never larger than its parts.
+Tables have neither compressed, dictionary-encoded, nested, extension-typed nor null columns, and
+any such column is refused. So a table in memory is never larger than its parts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MEASUREMENTS = pa.schema(
         "standard_error": pa.float64(),
     }
 )
-_FRAMING = 65_536  # bytes of a part that are left to Arrow's own schema and framing
+_FRAMING = 65_536  # bytes of a part that are reserved for Arrow's schema and framing
 
 # Slots of the tables Message and RecordBatch in Arrow's Message.fbs.
 _HEADER, _COMPRESSION = 2, 3
@@ -44,8 +44,8 @@ def sliced(
     """A table as the parts NAME/0, NAME/1, ..., each within a record.
 
     rows: how many rows the table has.
-    row_bytes: the most bytes that a row takes.
-    part: gives the rows from an offset on, at most so many; `Table.slice` is one.
+    row_bytes: the largest size of a row.
+    part: from an offset and a count, at most so many rows from there, as `Table.slice`.
     """
     count = max(1, (MAX_PART - _FRAMING) // row_bytes)
     starts = range(0, max(1, rows), count)
@@ -72,18 +72,20 @@ def measurement_table(measurements: Measurements) -> pa.Table:
 
 
 def read_measurements(parts: NamedParts) -> pa.Table:
-    """The noisy answers in a release's parts, as `measurement_table` writes them.
+    """The noisy answers in a release's parts, as `measurement_table` has them.
 
-    Raises ValueError.
+    Raises ValueError for any other bytes.
     """
     return read_table(parts, "measurements", MEASUREMENTS.equals)
 
 
 def read_table(parts: NamedParts, name: str, fits: Callable[[pa.Schema], bool]) -> pa.Table:
-    """The table in the parts NAME/0, NAME/1, ..., which share its memory.
+    """The table in the parts NAME/0, NAME/1, ..., whose memory it shares.
 
-    fits: whether a schema is one that was expected. Raises ValueError for parts that are missing
-    or out of order, for another schema, and for bytes that are not what `stream` writes.
+    fits: whether a schema is as expected.
+
+    Raises ValueError for parts that are missing or out of order, for another schema, and for bytes
+    that `ipc_stream` would not write.
     """
     own = [(part, data) for part, data in parts if part.startswith(f"{name}/")]
     if not own or [part for part, _ in own] != [f"{name}/{i}" for i in range(len(own))]:
@@ -120,7 +122,7 @@ def _batches(messages: Iterator[pa.ipc.Message], schema: pa.Schema) -> Iterator[
 
 
 def _compressed(metadata: pa.Buffer) -> bool:
-    """Whether a record batch says that its buffers are compressed, before any is opened."""
+    """Whether a record batch declares compressed buffers, before any is decompressed."""
     (root,) = struct.unpack_from("<I", metadata)
     at = _slot(metadata, root, _HEADER)
     if at is None:
@@ -130,7 +132,7 @@ def _compressed(metadata: pa.Buffer) -> bool:
 
 
 def _slot(metadata: pa.Buffer, table: int, slot: int) -> int | None:
-    """Where a field of a FlatBuffers table stands; None where it is left out."""
+    """The offset of a field of a FlatBuffers table; None where it is left out."""
     (back,) = struct.unpack_from("<i", metadata, table)
     (size,) = struct.unpack_from("<H", metadata, table - back)
     if 4 + 2 * slot >= size:

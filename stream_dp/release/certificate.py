@@ -1,4 +1,4 @@
-"""Certificates: what every release states of its study, its cost and its making."""
+"""Certificates: what every release states of its study, its guarantee and its cost."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _RELATION = {
     "replace_in_place": "one {unit}'s own attributes change, over the whole history; groups, their"
     " sizes and their attributes do not",
 }
-# Keys of a declaration that the certificate has fields for, or that the study says.
+# Keys of a declaration that have a field of their own, or that the study declares.
 _NO_PARAMETERS = {"name", "kind", "attribute", "attributes", "rho", "every", "at"}
 
 
 def _fraction(value: Any) -> Fraction:
-    """What `str` makes of a Fraction. Of few digits: 1e99999999 would fill the memory."""
+    """The Fraction of a text that `str` wrote. Digits are bounded: 1e99999999 would fill memory."""
     if isinstance(value, Fraction):
         return value
     if not re.fullmatch(r"[0-9]{1,1000}(/[0-9]{1,1000})?", str(value)[:2002]):
@@ -43,7 +43,7 @@ def _fraction(value: Any) -> Fraction:
 
 
 def _small(value: Any) -> Any:
-    """Details of a manifest. Raises ValueError for more than a reader can look at."""
+    """Details of a manifest. Raises ValueError where they are longer than 20,000 characters."""
     if len(json.dumps(value)) > 20_000:
         raise ValueError("too long")
     return value
@@ -58,14 +58,16 @@ WholeNumber = Annotated[int, Field(ge=0, le=10**12, strict=True)]
 
 
 class Certificate(BaseModel):
-    """What every release states: what it guarantees, what it cost, and how it was made.
+    """What every release states: its guarantee, its cost and its mechanism.
 
     period, number, horizon: the label, its number from 1, and how many periods the study has.
     parameters: the rest of the release's declaration.
     guarantee, invariants: what is protected, and what is published exactly, in words.
     rho: the cost of this release at this period.
-    rho_spent: of all that is published up to it, itself included.
-    epsilon_spent, epsilon_total: of rho_spent and rho_total at `delta`.
+    rho_spent: the cost of all releases up to this one, itself included.
+    epsilon_spent, epsilon_total: the epsilon of rho_spent and rho_total at `delta` (Bun, Steinke
+        2016).
+    noise: where it comes from, in words.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
@@ -94,7 +96,7 @@ class Certificate(BaseModel):
 
 
 def relation_words(study: Study) -> str:
-    """The guarantee in a sentence."""
+    """The guarantee under the study's relation, in two sentences."""
     change = _RELATION[study.neighbours].format(unit=study.unit)
     return (
         f"All releases of the study together are rho-zCDP where {change}. It holds for one "
@@ -103,7 +105,7 @@ def relation_words(study: Study) -> str:
 
 
 def invariants_words(study: Study) -> str:
-    """What is published exactly, and so not protected."""
+    """What is published exactly and so is not protected, in words."""
     if study.neighbours == "add_remove":
         return "none"
     words = f"the number of {study.unit}s, declared as {study.size}"
@@ -118,7 +120,7 @@ def invariants_words(study: Study) -> str:
     )
 
 
-def common_fields(
+def base_certificate(
     study: Study,
     declared: Release | BatchRelease,
     number: int,
@@ -127,34 +129,34 @@ def common_fields(
     rho: Fraction,
     spent: Fraction,
     simulated: bool,
-) -> dict[str, Any]:
-    """The fields of `Certificate` for a release at period `number`.
+) -> Certificate:
+    """What every certificate states, for a release at period `number`.
 
     mechanism: its title.
     rho: the cost of this release at this period.
-    spent: the cost of all that is published up to it, itself included.
+    spent: the cost of all releases up to this one, itself included.
     simulated: whether the noise came from a seed.
     """
-    return {
-        "study": study.name,
-        "study_hash": study.hash,
-        "release": declared.name,
-        "kind": declared.kind,
-        "period": study.periods.labels[number - 1],
-        "number": number,
-        "horizon": study.periods.count,
-        "mechanism": mechanism,
-        "parameters": declared.model_dump(mode="json", exclude_none=True, exclude=_NO_PARAMETERS),
-        "unit": study.unit,
-        "neighbours": study.neighbours,
-        "guarantee": relation_words(study),
-        "invariants": invariants_words(study),
-        "rho": rho,
-        "rho_spent": spent,
-        "rho_total": study.rho,
-        "delta": study.delta,
-        "epsilon_spent": str(epsilon(spent, study.delta)),
-        "epsilon_total": str(epsilon(study.rho, study.delta)),
-        "noise": SEEDED_NOISE if simulated else SYSTEM_NOISE,
-        "code_version": __version__,
-    }
+    return Certificate(
+        study=study.name,
+        study_hash=study.hash,
+        release=declared.name,
+        kind=declared.kind,
+        period=study.periods.labels[number - 1],
+        number=number,
+        horizon=study.periods.count,
+        mechanism=mechanism,
+        parameters=declared.model_dump(mode="json", exclude_none=True, exclude=_NO_PARAMETERS),
+        unit=study.unit,
+        neighbours=study.neighbours,
+        guarantee=relation_words(study),
+        invariants=invariants_words(study),
+        rho=rho,
+        rho_spent=spent,
+        rho_total=study.rho,
+        delta=study.delta,
+        epsilon_spent=str(epsilon(spent, study.delta)),
+        epsilon_total=str(epsilon(study.rho, study.delta)),
+        noise=SEEDED_NOISE if simulated else SYSTEM_NOISE,
+        code_version=__version__,
+    )

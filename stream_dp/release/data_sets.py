@@ -1,4 +1,4 @@
-"""Batch releases as they are published: groups and their members, certificate and bytes.
+"""Published batch releases: the certificate and the tables of groups and their members.
 
 A release is a message (log/message.py): its manifest is the certificate, its parts are Arrow IPC
 streams: `groups/i` and `people/i` with slices of the two tables, a column of codes for each
@@ -24,18 +24,19 @@ from stream_dp.study import Study
 from stream_dp.study.groups import KEY_COLUMN, SIZE_COLUMN, BatchRelease
 
 from .arrow import NamedParts, read_measurements, read_table, sliced, sliced_answers
-from .certificate import Certificate, Details, WholeNumber, common_fields
+from .certificate import Certificate, Details, WholeNumber, base_certificate
 
 BATCH_TYPE = "stream-dp.batch"
 GroupsAndPeople = tuple[pa.Table, pa.Table]
 
 
 class BatchCertificate(Certificate):
-    """What a data set guarantees, and how it was made.
+    """The certificate of a data set.
 
     groups, people: rows of the two tables.
     columns: by table and column, the value of each code.
-    measured: how many noisy answers there are.
+    measured: the number of noisy answers.
+    notes: public numbers about the fit.
     """
 
     type: Literal["stream-dp.batch"] = "stream-dp.batch"
@@ -60,20 +61,20 @@ class DataSet:
 
     @property
     def tables(self) -> GroupsAndPeople:
-        """Groups and people with their values; `group` ties them."""
+        """The tables of groups and of people with their values, joined by the column `group`."""
         return decoded_tables(self.certificate.columns, self.check())
 
     def check(self) -> GroupsAndPeople:
-        """The tables as codes. Raises Inconsistent unless they are what the certificate says."""
+        """The tables as codes. Raises Inconsistent where they contradict the certificate."""
         certificate = self.certificate
         try:
-            tables, measured = read_tables(certificate.columns, self.message.parts)
+            tables, measurements = read_tables(certificate.columns, self.message.parts)
         except UserError:
             raise Inconsistent("not the tables of its certificate") from None
         groups, people = tables
         if (certificate.groups, certificate.people) != (groups.num_rows, people.num_rows):
             raise Inconsistent("not the rows of its certificate")
-        if certificate.measured != measured.num_rows:
+        if certificate.measured != measurements.num_rows:
             raise Inconsistent("not the measurements of its certificate")
         return tables
 
@@ -81,7 +82,7 @@ class DataSet:
 def column_values(
     study: Study, release: BatchRelease
 ) -> dict[str, dict[str, tuple[int | str, ...]]]:
-    """By table and column, the value of each code; the size of a group is its last column."""
+    """By table and column, the value of each code; the last column of groups is their size."""
     assert study.groups is not None
     groups: dict[str, tuple[int | str, ...]] = {
         name: attribute.values for name, attribute in study.groups.attributes.items()
@@ -95,7 +96,12 @@ def column_values(
 
 @dataclass(frozen=True)
 class Provenance:
-    """How a worker says that a data set was made. notes: public numbers about the fit."""
+    """What a worker states of a data set.
+
+    mechanism: its title.
+    notes: public numbers about the fit.
+    simulated: whether the noise came from a seed.
+    """
 
     mechanism: str
     notes: Mapping[str, Any]
@@ -105,29 +111,34 @@ class Provenance:
 def batch_certificate(
     study: Study,
     declared: BatchRelease,
+    *,
     number: int,
     tables: GroupsAndPeople,
     measured: int,
     provenance: Provenance,
-    *,
     rho: Fraction,
     spent: Fraction,
 ) -> BatchCertificate:
-    """The certificate of a data set that the close of period `number` began.
+    """The certificate of a data set.
 
-    measured: how many noisy answers there are.
-    rho, spent: what it cost, and all that is published up to it.
+    number: the period, from 1, whose close began it.
+    tables: its groups and people.
+    measured: the number of noisy answers.
+    rho: its cost.
+    spent: the cost of all releases up to this one, itself included.
     """
     groups, people = tables
     return BatchCertificate(
-        **common_fields(
-            study,
-            declared,
-            number,
-            mechanism=provenance.mechanism,
-            rho=rho,
-            spent=spent,
-            simulated=provenance.simulated,
+        **dict(
+            base_certificate(
+                study,
+                declared,
+                number,
+                mechanism=provenance.mechanism,
+                rho=rho,
+                spent=spent,
+                simulated=provenance.simulated,
+            )
         ),
         groups=groups.num_rows,
         people=people.num_rows,
@@ -143,7 +154,12 @@ def coded_tables(
     people: NDArray[np.integer],
     group_of: NDArray[np.int64],
 ) -> GroupsAndPeople:
-    """names: of the columns of each table; groups, people: codes; group_of: (people,)."""
+    """The tables of groups and people as codes.
+
+    names: of the columns, by table.
+    groups, people: codes, a column for each name.
+    group_of: the row of each person's group, (people,), in increasing order.
+    """
     keys = pa.array(group_of.astype(np.int32))
     return (
         pa.table({name: _codes(groups[:, i]) for i, name in enumerate(names["groups"])}),
@@ -161,7 +177,7 @@ def _codes(column: NDArray[np.integer]) -> pa.Array:
 
 
 def data_set_parts(tables: GroupsAndPeople, measurements: pa.Table) -> list[tuple[str, bytes]]:
-    """As named Arrow streams, each within a record."""
+    """The tables and the noisy answers as named Arrow streams, each within a record."""
     groups, people = tables
     return [
         *sliced("groups", groups.num_rows, 2 * groups.num_columns, groups.slice),
@@ -173,9 +189,12 @@ def data_set_parts(tables: GroupsAndPeople, measurements: pa.Table) -> list[tupl
 def read_tables(
     columns: Mapping[str, Mapping[str, Sequence[int | str]]], parts: NamedParts
 ) -> tuple[GroupsAndPeople, pa.Table]:
-    """Tables and measurements in a release's parts, if they are what `columns` declares.
+    """The tables and the noisy answers in a release's parts.
 
-    columns: as `column_values` gives them. Raises UserError.
+    columns: as `column_values` returns them.
+
+    Raises UserError where the parts have other columns or codes, or sizes that are not those of
+    the groups.
     """
     group_types = dict.fromkeys(columns["groups"], pa.uint16())
     person_types = {KEY_COLUMN: pa.int32(), **dict.fromkeys(columns["people"], pa.uint16())}
@@ -200,9 +219,9 @@ def read_tables(
 
 
 def _in_any_order(types: Mapping[str, pa.DataType]) -> Callable[[pa.Schema], bool]:
-    """Whether a schema has these columns in any order.
+    """A check that a schema has these columns in any order.
 
-    A certificate is canonical JSON and does not keep the study's order.
+    A certificate is canonical JSON, in which the columns have lost the study's order.
     """
 
     def fits(schema: pa.Schema) -> bool:
@@ -217,7 +236,7 @@ def _in_any_order(types: Mapping[str, pa.DataType]) -> Callable[[pa.Schema], boo
 def has_declared_roles(study: Study, tables: GroupsAndPeople) -> bool:
     """Whether every group has the roles that the study declares.
 
-    Readers check for themselves: nothing of the synthesizers is used here.
+    It is a check for readers, and so shares no code with the synthesizers.
     """
     roles = study.groups.roles if study.groups is not None else None
     if roles is None:
@@ -234,7 +253,7 @@ def has_declared_roles(study: Study, tables: GroupsAndPeople) -> bool:
 def decoded_tables(
     columns: Mapping[str, Mapping[str, Sequence[int | str]]], tables: GroupsAndPeople
 ) -> GroupsAndPeople:
-    """The tables with values instead of codes, groups with their number as the key."""
+    """The tables with values instead of codes, and each group's number as its key."""
     groups, people = tables
     number = pa.array(np.arange(groups.num_rows, dtype=np.int64))
     return (
@@ -246,7 +265,7 @@ def decoded_tables(
 
 
 def _values(columns: Mapping[str, Sequence[int | str]], table: pa.Table) -> dict[str, Any]:
-    """By column, its values. In the table's order: a certificate does not keep the study's."""
+    """By column, its values, in the table's order of columns."""
     decoded = {}
     for name in table.column_names:
         if name not in columns:

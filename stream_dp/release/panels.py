@@ -1,4 +1,4 @@
-"""Releases of panels as they are published: certificate and bytes.
+"""Published releases of panels: the certificate and the bytes.
 
 A release is a message (log/message.py): its manifest is the certificate, its parts are Arrow
 IPC streams, `panel/i` with slices of the panel's new columns (a uint8 code column for each
@@ -21,9 +21,8 @@ from stream_dp.panel import Symbols
 from stream_dp.study import Release, Study
 
 from .arrow import NamedParts, measurement_table, read_table, sliced, sliced_answers
-from .certificate import Certificate, Exact, NumberDetails, Text, WholeNumber, common_fields
+from .certificate import Certificate, Exact, NumberDetails, Text, WholeNumber, base_certificate
 
-TOPIC = "releases"
 STUDY_TYPE = "stream-dp.study"
 RELEASE_TYPE = "stream-dp.release"
 
@@ -31,12 +30,15 @@ ESTIMATES = pa.schema({"query": pa.string(), "value": pa.float64(), "standard_er
 
 
 class PanelCertificate(Certificate):
-    """What a release of a panel guarantees, and how it was made.
+    """The certificate of a release of a panel.
 
     attribute: its name, or those of a product joined by '&'.
-    columns, rows, values: the panel's new columns, its rows, and the value of each code.
+    columns: the labels of the panel's new columns.
+    rows: the number of its rows.
+    values: the value of each code.
     padding: rows added to every count.
-    noise_variance: the largest of a released number.
+    noise_variance: the largest variance of a noisy answer.
+    notes: public numbers about the step.
     panel_bias: how the panel's own answers are biased, in words; not in releases of older versions.
     """
 
@@ -57,31 +59,40 @@ def bias_words(study: Study, declared: Release, mechanism: AnyMechanism) -> str:
         f"; no {study.unit} that first reports after the first release has a row, so the number of"
         " rows is a noisy one of the first release"
     )
-    return f"{mechanism.bias}{late * study.grows(declared)}; use 'estimate'"
+    return f"{mechanism.bias}{late * study.admits_late_entry(declared)}; use 'estimate'"
 
 
 def panel_certificate(
     study: Study,
     declared: Release,
+    *,
     mechanism: AnyMechanism,
     number: int,
     step: Step,
-    *,
     rho: Fraction,
     spent: Fraction,
     simulated: bool,
 ) -> PanelCertificate:
-    """The certificate of a step at period `number` that cost `rho`, with `spent` after it."""
+    """The certificate of a step of a mechanism.
+
+    declared: the release.
+    number: the period, from 1.
+    rho: the cost of the step.
+    spent: the cost of all releases up to this one, itself included.
+    simulated: whether the noise came from a seed.
+    """
     labels = study.periods.labels[:number]
     return PanelCertificate(
-        **common_fields(
-            study,
-            declared,
-            number,
-            mechanism=mechanism.title,
-            rho=rho,
-            spent=spent,
-            simulated=simulated,
+        **dict(
+            base_certificate(
+                study,
+                declared,
+                number,
+                mechanism=mechanism.title,
+                rho=rho,
+                spent=spent,
+                simulated=simulated,
+            )
         ),
         attribute=study.alphabet(declared).name,
         columns=labels[len(labels) - step.columns.shape[1] :],

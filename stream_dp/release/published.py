@@ -1,8 +1,8 @@
-"""What a public log publishes, believed only as far as it fits the study that it declares.
+"""Reading a public log whose writer is not trusted.
 
-A chain of hashes shows that nothing was changed since; not that who wrote it meant well. So every
-message is read in full, and refused where it is anything but a release of the study as this code
-would write it. Nothing is ever larger in memory than the records that it came in.
+The chain of hashes shows that no message was changed later, not that its writer was honest. So
+every message is read in full, and refused unless it is a release of the declared study as this
+code would write it. A message in memory is never larger than its records.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from .panels import (
     read_panel,
 )
 
-FORMAT = 1  # what a head that names none is of
-_FAR = 1e15  # people: no count, and no error of one, is as large
+FORMAT = 1  # of a message whose head has no format
+_FAR = 1e15  # larger than any count of people and any error of one
 _TABLES = {"panel", "measurements", "estimates"}
 _M = TypeVar("_M", bound=BaseModel)
 
@@ -44,7 +44,7 @@ TableFilter = Callable[[Study, AnyCertificate, str], bool]
 
 @dataclass(frozen=True)
 class PublishedRelease:
-    """One published release."""
+    """A published release of a panel."""
 
     certificate: PanelCertificate
     message: Message
@@ -66,11 +66,12 @@ def keep_all(study: Study, certificate: AnyCertificate, table: str) -> bool:
 
 
 def keep_none(study: Study, certificate: AnyCertificate, table: str) -> bool:
-    """Keep no table of any release, only what the certificates say."""
+    """Keep no table of any release, only the certificates."""
     return False
 
 
 def refusal(message: Message, why: str) -> Inconsistent:
+    """The error that refuses a message of a public log."""
     return Inconsistent(f"public log: message {message.index}: {why}")
 
 
@@ -84,7 +85,7 @@ def declared_study(first: Message) -> Study:
         study = Study.model_validate(head["study"])
         if contradictions(study):
             raise ValueError
-        # Whatever the declaration leads to is within bounds, or it leads to an error here.
+        # Compute what later code relies on, so that a declaration out of bounds fails here.
         study.canonical(), study.periods.labels
     except (ValueError, KeyError, TypeError, ArithmeticError, UserError):
         why = "it does not begin with a study's declaration"
@@ -95,7 +96,7 @@ def declared_study(first: Message) -> Study:
 def checked_release(
     study: Study, message: Message, keep: TableFilter
 ) -> PublishedRelease | DataSet:
-    """A release, of whose message those tables remain that `keep` names. Raises Inconsistent."""
+    """The release in a message, with the tables that `keep` selects. Raises Inconsistent."""
     _known_format(message)
     kind = message.head.get("type")
     release: PublishedRelease | DataSet
@@ -129,12 +130,12 @@ def _certificate(model: type[_M], head: dict[str, Any]) -> _M:
     try:
         return model.model_validate(head)
     except ValidationError as error:
-        # The names of fields are ours; whatever stands below them is somebody's.
+        # Name the field alone: what stands below it was written by somebody else.
         fault = error.errors(include_input=False, include_url=False, include_context=False)[0]
         raise Inconsistent(f"a certificate cannot be read: {fault['loc'][0]}") from None
 
 
-def _stated(study: Study, certificate: AnyCertificate, **expected: object) -> None:
+def _require_stated(study: Study, certificate: AnyCertificate, **expected: object) -> None:
     """Raises Inconsistent where a certificate does not state what the study declares."""
     expected |= {
         "study": study.name,
@@ -156,11 +157,11 @@ def _panel(study: Study, message: Message) -> PublishedRelease:
     if declared is None:
         raise Inconsistent("of a release that the study does not declare")
     alphabet = study.alphabet(declared)
-    # A panel of totals alone has the event, not the attribute's values.
+    # The panel of a cumulative release has the event as its symbols, not the attribute's values.
     values = (
         [(0, 1), (0, 1, ABSENT)] if isinstance(declared, CumulativeRelease) else [alphabet.values]
     )
-    _stated(study, certificate, kind=declared.kind, attribute=alphabet.name)
+    _require_stated(study, certificate, kind=declared.kind, attribute=alphabet.name)
     if certificate.values not in values:
         raise Inconsistent("its certificate's values are not what the study declares")
     if study.time(declared, certificate.number) is None:
@@ -169,7 +170,7 @@ def _panel(study: Study, message: Message) -> PublishedRelease:
         raise Inconsistent("has parts that no release has")
     where = f"{certificate.release} at {certificate.period}"
     try:
-        panel, measured = read_panel(message.parts), read_measurements(message.parts)
+        panel, measurements = read_panel(message.parts), read_measurements(message.parts)
         estimates = read_estimates(message.parts)
     except ValueError as error:
         raise Inconsistent(f"{where}: {error}") from None
@@ -178,19 +179,19 @@ def _panel(study: Study, message: Message) -> PublishedRelease:
         names
     ):
         raise Inconsistent(f"{where}: not the columns of its certificate")
-    if panel.num_rows and max(map(_most, panel.columns)) >= len(certificate.values):
+    if panel.num_rows and max(map(_largest, panel.columns)) >= len(certificate.values):
         raise Inconsistent(f"{where}: a row has a value that is not declared")
-    if not all(_sound(table) for table in (measured, estimates)):
+    if not all(_is_plausible(table) for table in (measurements, estimates)):
         raise Inconsistent(f"{where}: a measurement or an estimate is no number of people")
     return PublishedRelease(certificate, message)
 
 
-def _most(column: pa.ChunkedArray) -> int:
+def _largest(column: pa.ChunkedArray) -> int:
     return int(pa.compute.max(column).as_py())
 
 
-def _sound(table: pa.Table) -> bool:
-    """Whether values are finite numbers, and errors not below 0."""
+def _is_plausible(table: pa.Table) -> bool:
+    """Whether all values and errors are finite numbers of people, and no error is below 0."""
     values, errors = (table[name].to_numpy().astype(float) for name in ("value", "standard_error"))
     return bool((np.abs(values) < _FAR).all() and ((errors >= 0) & (errors < _FAR)).all())
 
@@ -200,14 +201,14 @@ def _data_set(study: Study, message: Message) -> DataSet:
     declared = study.batch(certificate.release)
     if declared is None:
         raise Inconsistent("of a release that the study does not declare")
-    _stated(study, certificate, kind=declared.kind, columns=column_values(study, declared))
+    _require_stated(study, certificate, kind=declared.kind, columns=column_values(study, declared))
     data_set = DataSet(certificate, message)
     where = f"{certificate.release} at {certificate.period}"
     try:
         tables = data_set.check()
     except Inconsistent as error:
         raise Inconsistent(f"{where}: {error}") from None
-    if not _sound(data_set.measurements):
+    if not _is_plausible(data_set.measurements):
         raise Inconsistent(f"{where}: a measurement is no number of people")
     if not has_declared_roles(study, tables):
         raise Inconsistent(f"{where}: a group has not the roles that the study declares")

@@ -1,8 +1,8 @@
-"""Groups and their members as codes: the declared columns, and the data in arrays.
+"""Groups and their members: the declared columns, and the data as arrays of codes.
 
-A group's size is an attribute of its own: the last column of `Hierarchy.groups`, code size - 1.
-Where a person column states roles, every group has exactly one head, at most one spouse and a
-bounded number of children; whoever has another value of that column is related to nobody.
+The size of a group is an attribute of the group: the last column of `Hierarchy.groups`, with code
+size - 1. If a person column states roles, every group has exactly one head, at most one spouse and
+a bounded number of children; people with any other value of that column have no relatives.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from stream_dp.errors import UserError
 from stream_dp.study.groups import SIZE_COLUMN
 
-MOST_VALUES = 1 << 15  # of a column: a query's targets are 16 bits, with -1 for free
+MOST_VALUES = 1 << 15  # of a column: the targets of queries are 16 bits, -1 is free
 
 Codes = NDArray[np.integer]
 Int64Array = NDArray[np.int64]
@@ -28,9 +28,10 @@ Int64Array = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Bins:
-    """Public cuts of a number: below edges[0], from each edge to the next, from the last on.
+    """Public intervals of a number: below edges[0], between consecutive edges, from the last up.
 
-    Both ends are open, so that no number lies outside. Edges are strictly increasing integers.
+    An edge belongs to the interval above it. Every number lies in one interval. Edges are strictly
+    increasing integers; raises UserError otherwise.
     """
 
     edges: tuple[int, ...]
@@ -49,7 +50,7 @@ class Bins:
         return bisect_right(self.edges, value)
 
     def column(self, name: str, missing: str | None = None) -> Column:
-        """A column of these bins; missing: one more value, for an empty cell."""
+        """A column of these bins; missing: a further value, for empty cells."""
         values = self.labels if missing is None else (*self.labels, missing)
         return Column(name, values, missing, self)
 
@@ -58,9 +59,10 @@ class Bins:
 class Column:
     """An attribute and its possible values, in code order.
 
-    A value that is declared as 1 may be written 1 or '1'. missing: the value that an empty cell
-    stands for; without it an empty cell is a fault. bins: where numbers are cut into the values.
-    Raises UserError for a declaration that cannot be.
+    values: a value declared as 1 may be written 1 or '1' in the data.
+    missing: the value of an empty cell; None: an empty cell is a fault.
+    bins: the intervals of numbers that the first values stand for.
+    Raises UserError for a declaration that contradicts itself.
     """
 
     name: str
@@ -80,26 +82,27 @@ class Column:
             raise UserError(f"column '{self.name}': its values are not those of its bins")
 
     def code(self, value: int | str) -> int:
-        """Raises UserError unless it is one of the values."""
+        """The code of a value. Raises UserError unless it is one of the values."""
         if value not in self.values:
             raise UserError(f"column '{self.name}': {value} is none of its declared values")
         return self.values.index(value)
 
     def codes(self, cells: pa.Array) -> Int64Array:
-        """(n,) codes of an array of text; -1 where a cell is none of the values."""
+        """(n,) codes of an array of text; -1 for a cell that is none of the values."""
         if self.missing is not None:
             cells = cells.fill_null(str(self.missing))
         index = pc.index_in(cells, pa.array([str(v) for v in self.values], pa.string()))
         codes: Int64Array = index.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
         if self.bins is not None:
-            left = np.flatnonzero(codes < 0)
-            distinct = cells.take(pa.array(left)).dictionary_encode()
+            unmatched = np.flatnonzero(codes < 0)
+            distinct = cells.take(pa.array(unmatched)).dictionary_encode()
             known = np.array([self._cut(v) for v in distinct.dictionary.to_pylist()], np.int64)
             place = distinct.indices.fill_null(len(known)).to_numpy(zero_copy_only=False)
-            codes[left] = np.append(known, -1)[place.astype(np.int64)]
+            codes[unmatched] = np.append(known, -1)[place.astype(np.int64)]
         return codes
 
     def _cut(self, text: str) -> int:
+        """The code of a number's bin; -1 if the text is no number."""
         assert self.bins is not None
         try:
             number = float(text)
@@ -110,9 +113,11 @@ class Column:
 
 @dataclass(frozen=True)
 class Roles:
-    """The person column that states roles, its values for three of them, and most children.
+    """The person column that states roles, and its values for three of them.
 
-    Everyone with another value of the column lives in the group and is related to nobody.
+    column: its name.
+    head, spouse, child: its values; people with any other value have no relatives in the group.
+    children: the largest number of children.
     """
 
     column: str
@@ -124,9 +129,13 @@ class Roles:
 
 @dataclass(frozen=True)
 class Domain:
-    """Group attributes (but the size), person attributes, the largest group, and who is who.
+    """The declared columns of groups and people.
 
-    Names are distinct, also between groups and persons. Raises UserError, a line for each fault.
+    group: attributes of groups, without the size.
+    person: attributes of people.
+    most: the largest number of members.
+    roles: who is related to whom; None if that is unknown.
+    All names are different. Raises UserError with a line for each fault.
     """
 
     group: tuple[Column, ...]
@@ -186,10 +195,12 @@ class Domain:
 class Hierarchy:
     """G groups and their N members. Confidential, unless it is synthetic.
 
-    groups: (G, group columns) codes, the size last; people: (N, person columns) codes; group_of:
-    int64 (N,), the row of each person's group, in increasing order. Codes of any integer type are
-    taken, and kept as bytes where all fit. Raises ValueError unless every group has 1..most
-    members, its size agrees, codes lie in their columns and roles are as declared.
+    groups: (G, group columns) codes, the size last.
+    people: (N, person columns) codes.
+    group_of: int64 (N,), the row of each person's group, in increasing order.
+    Codes may be of any integer type, and are stored as 8 or 16 bits. Raises ValueError unless every
+    group has 1..most members, its size agrees, codes lie in their columns and roles are as
+    declared.
     """
 
     domain: Domain
@@ -236,7 +247,7 @@ class Hierarchy:
 def role_faults(
     domain: Domain, people: NDArray[np.integer], group_of: Int64Array, groups: int
 ) -> Iterator[tuple[str, Int64Array]]:
-    """What is wrong with the roles, and the groups of which it is true."""
+    """Each fault of the roles in words, with the groups that have it."""
     if domain.roles is None:
         return
     role = people[:, domain.role_column]
@@ -255,6 +266,7 @@ def role_faults(
 
 
 def _compact(codes: NDArray[np.integer], values: tuple[int, ...]) -> Codes:
+    """Codes in 8 bits, or 16. Raises ValueError for codes outside their columns."""
     codes = np.asarray(codes)
     if codes.ndim != 2 or codes.shape[1] != len(values):
         raise ValueError("codes must have a row for each record and a column for each attribute")

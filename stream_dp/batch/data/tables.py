@@ -1,7 +1,7 @@
-"""From two tables, of groups and of persons, to a hierarchy, and back.
+"""Converts two tables, of groups and of people, to a hierarchy, and back.
 
-Whatever is wrong is told at once, a line for each kind of fault with a count and the key of an
-example: never what a person said. The lines are for the operator, on the confidential side.
+All faults are reported together: a line for each kind, with a count and the key of an example, but
+without any attribute of a person. The lines are for the operator, on the confidential side.
 """
 
 from __future__ import annotations
@@ -24,15 +24,19 @@ def from_tables(
     domain: Domain,
     groups: pa.Table,
     people: pa.Table,
+    *,
     key_group: str,
     key_person: str,
     size: str | None = None,
 ) -> Hierarchy:
-    """Groups in the order of their table, members in the order of theirs.
+    """The hierarchy of two tables: groups in their order, the members of each in theirs.
 
-    groups, people: tables with a column for each declared attribute, text or numbers; key_group:
-    the column of groups that names them; key_person: the column of people that names their group.
-    size: a column of groups that says how many members each has, to be checked against people.
+    domain: the declared columns.
+    groups: a table with a column for each group attribute, text or numbers.
+    people: a table with a column for each person attribute, text or numbers.
+    key_group: the column of `groups` that identifies groups.
+    key_person: the column of `people` that names each person's group.
+    size: a column of `groups` with the number of members, which is then checked.
     Raises UserError with a line for each kind of fault.
     """
     needed = [key_group, *(c.name for c in domain.group), *([size] if size else [])]
@@ -42,22 +46,26 @@ def from_tables(
     if lines:
         raise UserError(lines)
 
-    keys, theirs = text_column(groups, key_group), text_column(people, key_person)
-    for what, column in (("groups", keys), ("people", theirs)):
+    keys, person_keys = text_column(groups, key_group), text_column(people, key_person)
+    for name, column in (("groups", keys), ("people", person_keys)):
         if column.null_count:
-            lines.append(f"{what}: {_many(column.null_count, 'row')} without a key")
+            lines.append(f"{name}: {_many(column.null_count, 'row')} without a key")
     if len(keys.drop_null().unique()) < len(keys) - keys.null_count:
         counts = keys.drop_null().value_counts()
-        twice = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
-        lines.append(f"groups: {_many(len(twice), 'key')} there more than once, such as {twice[0]}")
+        repeated = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
+        lines.append(
+            f"groups: {_many(len(repeated), 'key')} there more than once, such as {repeated[0]}"
+        )
     if lines:
         raise UserError(lines)
 
-    place = pc.index_in(theirs, keys).fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    lost = np.flatnonzero(place < 0)
+    group_of = pc.index_in(person_keys, keys).fill_null(-1).to_numpy(zero_copy_only=False)
+    group_of = group_of.astype(np.int64)
+    lost = np.flatnonzero(group_of < 0)
     if len(lost):
-        lines.append(f"people: {_many(len(lost), 'row')} of no group, such as {theirs[lost[0]]}")
-    sizes = np.bincount(place[place >= 0], minlength=len(keys))
+        example = person_keys[lost[0]]
+        lines.append(f"people: {_many(len(lost), 'row')} of no group, such as {example}")
+    sizes = np.bincount(group_of[group_of >= 0], minlength=len(keys))
     empty, large = np.flatnonzero(sizes < 1), np.flatnonzero(sizes > domain.most)
     if len(empty):
         lines.append(f"groups: {_many(len(empty), 'group')} without members,{_such(keys, empty)}")
@@ -67,27 +75,28 @@ def from_tables(
             f"{_such(keys, large)}"
         )
     if size is not None:
-        said = pc.equal(integer_column(groups, size), pa.array(sizes)).fill_null(False)
-        differ = np.flatnonzero(~said.to_numpy(zero_copy_only=False))
+        agrees = pc.equal(integer_column(groups, size), pa.array(sizes)).fill_null(False)
+        differ = np.flatnonzero(~agrees.to_numpy(zero_copy_only=False))
         if len(differ):
             lines.append(
                 f"groups: {_many(len(differ), 'group')} with another number of members than"
                 f" '{size}' says,{_such(keys, differ)}"
             )
-    group_codes = _codes("groups", domain.group, groups, keys, lines)
-    person_codes = _codes("people", domain.person, people, theirs, lines)
+    group_codes, faults = _codes("groups", domain.group, groups, keys)
+    person_codes, person_faults = _codes("people", domain.person, people, person_keys)
+    lines += faults + person_faults
     if not len(lost):
-        for fault, where in role_faults(domain, person_codes, place, len(keys)):
+        for fault, where in role_faults(domain, person_codes, group_of, len(keys)):
             lines.append(f"groups: {_many(len(where), 'group')} with {fault},{_such(keys, where)}")
     if lines:
         raise UserError(lines)
-    order = np.argsort(place, kind="stable")
+    order = np.argsort(group_of, kind="stable")
     with_size = np.column_stack([group_codes, sizes - 1])
-    return Hierarchy(domain, with_size, person_codes[order], place[order])
+    return Hierarchy(domain, with_size, person_codes[order], group_of[order])
 
 
 def to_tables(hierarchy: Hierarchy) -> tuple[pa.Table, pa.Table]:
-    """Groups and people with their values, tied by the column `group`, numbers from 0."""
+    """Tables of groups and people with their values, joined by the column `group`: 0, 1, ..."""
     domain = hierarchy.domain
     numbers = pa.array(np.arange(hierarchy.G))
     groups = _values(domain.group_columns, hierarchy.groups)
@@ -102,7 +111,7 @@ def to_tables(hierarchy: Hierarchy) -> tuple[pa.Table, pa.Table]:
 
 
 def text_column(table: pa.Table, name: str) -> pa.Array:
-    """A column as text, empty cells null. Raises UserError for one of neither text nor numbers."""
+    """A column as text, empty cells null. Raises UserError unless it holds text or numbers."""
     return _filled(cell_text(table.column(name), name))
 
 
@@ -120,42 +129,44 @@ def _filled(cells: pa.ChunkedArray) -> pa.Array:
 
 
 def integer_column(table: pa.Table, name: str) -> pa.Array:
-    """A column as integers, null where it is empty; '01' is 1. Raises UserError."""
+    """A column as integers, empty cells null; '01' is 1. Raises UserError for other cells."""
     try:
         return text_column(table, name).cast(pa.int64())
     except pa.ArrowException:
         raise UserError(f"column '{name}': holds something else than whole numbers") from None
 
 
-def missing_columns(what: str, names: Sequence[str], needed: Sequence[str]) -> list[str]:
-    """A line for each column that is needed and not there, or there twice."""
+def missing_columns(table: str, names: Sequence[str], needed: Sequence[str]) -> list[str]:
+    """A line for each needed column that a table lacks or has more than once."""
     some = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
     return [
-        f"{what}: no column '{n}'; there are {some}"
+        f"{table}: no column '{n}'; there are {some}"
         if n not in names
-        else f"{what}: more than one column '{n}'"
+        else f"{table}: more than one column '{n}'"
         for n in needed
         if list(names).count(n) != 1
     ]
 
 
 def _codes(
-    what: str, columns: Sequence[Column], table: pa.Table, keys: pa.Array, lines: list[str]
-) -> NDArray[np.int64]:
-    """(rows, columns) codes; what is not declared is told in `lines`."""
+    name: str, columns: Sequence[Column], table: pa.Table, keys: pa.Array
+) -> tuple[NDArray[np.int64], list[str]]:
+    """(rows, columns) codes, and a line for each column with undeclared values."""
+    lines: list[str] = []
     codes = np.empty((table.num_rows, len(columns)), np.int64)
     for i, column in enumerate(columns):
         codes[:, i] = column.codes(text_column(table, column.name))
         wrong = np.flatnonzero(codes[:, i] < 0)
         if len(wrong):
             lines.append(
-                f"{what}: {_many(len(wrong), 'row')} with an undeclared or empty"
+                f"{name}: {_many(len(wrong), 'row')} with an undeclared or empty"
                 f" '{column.name}',{_such(keys, wrong)}"
             )
-    return codes
+    return codes, lines
 
 
 def _values(columns: Sequence[Column], codes: NDArray[np.integer]) -> list[pa.Array]:
+    """The values of each column; integers where all of its values are."""
     arrays = []
     for i, column in enumerate(columns):
         all_integers = all(isinstance(v, int) for v in column.values)

@@ -1,41 +1,43 @@
-"""What a hierarchical product distribution answers, as differentiable sums of products.
+"""The answers of a hierarchical product distribution, as differentiable sums of products.
 
-Source: Liu, Wu, Private synthetic data with hierarchical structure (arXiv 2206.05942), the
-query classes and appendix A.3. A household comes from a mixture row k, drawn uniformly among K;
-given k its attributes, its composition and all attributes of all its members are independent.
+Source: Liu and Wu 2022, "Private synthetic data with hierarchical structure" (arXiv 2206.05942),
+the query classes and appendix A.3. The mixture row k of a household is uniform among K rows. Given
+k, the household's attributes, its composition and all attributes of its members are independent.
 
 Notation, all given k: A is the product of the query's group probabilities; s_j and t_j are the
 products of its person and relative probabilities for the member in slot j; w_j is the
-probability that slot j is filled and the group has the wanted size (any, if free).
+probability that slot j is filled and the group has the size that the query asks for, if any.
 
-Someone. 1 - prod_j (1 - s_j) is the probability that at least one of some members has the
-targets. With members in an order, the events "j is the first that has them" are disjoint, so it
-is sum_j s_j prod_{i<j} (1 - s_i). All terms are positive: nothing cancels in float32 where s is
-tiny, as 1 minus a product near 1 would, and no logarithm has a pole where s is 1. If slots fill
+At least one member. 1 - prod_j (1 - s_j) is the probability that at least one of several members
+has the targets. The events "j is the first member that has them" are disjoint, so this equals
+sum_j s_j prod_{i<j} (1 - s_i). All terms are positive: unlike in 1 minus a product near 1, nothing
+cancels in float32 if s is tiny; unlike with logarithms, there is no pole at s = 1. If slots fill
 in order, P(j is filled and the first) = w_j s_j prod_{i<j} (1 - s_i), which gives
 sum_m p(m) [1 - prod_{j<=m} (1 - s_j)] with w_j = sum_{m>=j} p(m).
 
-Members alike (slots 1..M, size vector p):
+Members without roles (slots 1..M, size vector p):
 - share of groups: (1/K) sum_k A sum_j w_j s_j prod_{i<j} (1 - s_i);
-- share of people: sum_k A sum_j w_j s_j / E, E = sum_k sum_m m p_k(m): people per K groups. The
-  same without the product.
+- share of people: sum_k A sum_j w_j s_j / E, the same without the product. E = sum_k sum_m m p_k(m)
+  is the expected number of people in K groups.
 
-Head, spouse, children, others (a head always, n of 0 or 1 spouse, c of 0..C children, o of 0..O
-others): independent given k, but for a bound on the group's size 1 + n + c + o. The sums below are
-over such (n, c, o) that have the wanted size; P is their probability. w_head = sum P; w_spouse:
+Members with roles (one head, n = 0 or 1 spouses, c = 0..C children, o = 0..O others): n, c and o
+are independent given k, except that the group's size 1 + n + c + o is bounded. The sums below are
+over those (n, c, o) that have the size asked for; P is their probability. w_head = sum P; w_spouse:
 those with n = 1; w_child j: with c >= j; w_other i: with o >= i; v_j: with n = 1 and c >= j; b_c:
 with n = 1 and c children; u_nci: with n, c, and o >= i.
 - share of groups, in the order head, children, spouse, others. Let R_c = (1 - s_H)
-  prod_{i<=c} (1 - s_i), nobody among the head and c children: w_head s_H + sum_j w_j s_j R_{j-1}
+  prod_{i<=c} (1 - s_i), the probability that neither the head nor any of c children has the
+  targets: w_head s_H + sum_j w_j s_j R_{j-1}
   + s_S sum_c b_c R_c + sum_i s_i prod_{h<i} (1 - s_h) sum_c R_c [u_0ci + (1 - s_S) u_1ci], the
   last sum over slots i of others. Times A, mean over k.
 - share of people: the same with all products of (1 - s) replaced by 1, which is sum_j w_j s_j.
-- with a spouse: head and spouse are each other's: w_spouse (s_H t_S + s_S t_H).
-- with a child (for head and spouse): f = sum_j w_j t_j prod_{i<j} (1 - t_i) is P(some child has
-  the relative's targets), g the same with v_j for w_j (and there is a spouse): s_H f + s_S g.
-- with a parent (for child j): the head has the targets, or there is a spouse who has them and
-  the head does not: sum_j s_j [w_j t_H + v_j t_S (1 - t_H)]. A sum of both parents without
-  (1 - t_H) would count a child twice whose parents both have them.
+- with a spouse (head and spouse are each other's): w_spouse (s_H t_S + s_S t_H).
+- with a child (for head and spouse): f = sum_j w_j t_j prod_{i<j} (1 - t_i) is the
+  probability that at least one child has the relative's targets, g the same with v_j for w_j, that
+  is, together with a spouse: s_H f + s_S g.
+- with a parent (for child j): the head has the targets, or the head does not and there is a spouse
+  who does: sum_j s_j [w_j t_H + v_j t_S (1 - t_H)]. Without the factor (1 - t_H) a child would
+  count twice if both parents have the targets.
 The last four are multiplied by A, summed over k and divided by E.
 """
 
@@ -57,11 +59,15 @@ Form = Callable[["ProbabilityTables", EncodedQueries], jax.Array]
 
 
 class ProbabilityTables(NamedTuple):
-    """Probabilities given k, tables with a row for each value and a row of ones, K columns.
+    """Probabilities given k, in the notation above; the last axis is k.
 
-    group (values + 1, K); person (slots, values + 1, K). By wanted size, `most` for any: filled
-    (slots, most + 1, K): w; paired (children, most + 1, K): v; both (children + 1, most + 1, K):
-    b; beside (2, children + 1, others, most + 1, K): u. people (): E.
+    group: (values + 1, K), a row for each value and a last row of ones.
+    person: (slots, values + 1, K), likewise.
+    filled: (slots, most + 1, K), w by the size asked for; index `most` is any size, also below.
+    paired: (children, most + 1, K), v.
+    both: (children + 1, most + 1, K), b.
+    beside: (2, children + 1, others, most + 1, K), u.
+    people: (), E.
     """
 
     group: jax.Array
@@ -74,7 +80,10 @@ class ProbabilityTables(NamedTuple):
 
 
 def probability_tables(layout: ModelLayout, logits: Logits) -> ProbabilityTables:
-    """Softmax of every column. logits: for each of `layout.heads`, float32 (length, K)."""
+    """The tables of a model, by a softmax over the values of every column.
+
+    logits: float32 (length, K) for each of `layout.heads`.
+    """
     rows = logits["group"].shape[1]
     group = _with_ones(_softmaxes(logits["group"], layout.group_values), (rows,))
     person = _person(layout, logits)
@@ -85,17 +94,28 @@ def probability_tables(layout: ModelLayout, logits: Logits) -> ProbabilityTables
     wanted = np.stack([*(size == t + 1 for t in range(layout.most)), size > 0])
 
     def summed(which: NDArray[np.bool_]) -> jax.Array:
-        """(..., most + 1, K): over the compositions in which (..., compositions) is true."""
+        """(..., most + 1, K) sums over those compositions for which `which` is true.
+
+        which: (..., compositions).
+        """
         mask = jnp.asarray(which[..., None, :] & wanted, composition.dtype)
         return jnp.matmul(mask, composition, precision="highest")
 
     filled = summed(layout.filled.T)
     paired, both, beside = (summed(which) for which in _relatives(layout))
-    return ProbabilityTables(group, person, filled, paired, both, beside, filled[:, -1].sum())
+    return ProbabilityTables(
+        group=group,
+        person=person,
+        filled=filled,
+        paired=paired,
+        both=both,
+        beside=beside,
+        people=filled[:, -1].sum(),
+    )
 
 
 def _relatives(layout: ModelLayout) -> tuple[NDArray[np.bool_], ...]:
-    """The compositions that v, b and u sum over, (..., compositions); empty for members alike."""
+    """The compositions that v, b and u sum over: (..., compositions), empty without roles."""
     if layout.types is None:
         none = np.zeros((0, len(layout.filled)), bool)
         return none, none, none[None, None]
@@ -109,7 +129,7 @@ def _relatives(layout: ModelLayout) -> tuple[NDArray[np.bool_], ...]:
 
 
 def _softmaxes(logits: jax.Array, values: tuple[int, ...]) -> list[jax.Array]:
-    """One softmax per column over the last axis but one."""
+    """One softmax per column, over the second-to-last axis."""
     parts, start = [], 0
     for size in values:
         parts.append(jax.nn.softmax(logits[..., start : start + size, :], axis=-2))
@@ -118,11 +138,12 @@ def _softmaxes(logits: jax.Array, values: tuple[int, ...]) -> list[jax.Array]:
 
 
 def _with_ones(parts: list[jax.Array], shape: tuple[int, ...]) -> jax.Array:
+    """The parts one below the other and a last row of ones; shape: but for the rows."""
     return jnp.concatenate([*parts, jnp.ones((*shape[:-1], 1, shape[-1]))], axis=-2)
 
 
 def _person(layout: ModelLayout, logits: Logits) -> jax.Array:
-    """(slots, values + 1, K); the column that states the role is what the slot is."""
+    """(slots, values + 1, K). The column that states the role has the role of the slot."""
     slots, rows = layout.slots, logits["person"].shape[1]
     values = tuple(layout.person_values[c] for c in layout.free_columns)
     parts = _softmaxes(logits["person"].reshape(slots, sum(values), rows), values)
@@ -141,14 +162,19 @@ def _person(layout: ModelLayout, logits: Logits) -> jax.Array:
 
 
 def _product(table: jax.Array, rows: Array) -> jax.Array:
-    """(n, K): product of the named rows of (values + 1, K); rows int32 (n, width)."""
-    out: jax.Array = table[rows[:, 0]]
+    """(n, K) products of rows of a table.
+
+    table: (values + 1, K).
+    rows: int32 (n, width), the rows that are multiplied.
+    """
+    product: jax.Array = table[rows[:, 0]]
     for i in range(1, rows.shape[1]):
-        out = out * table[rows[:, i]]
-    return out
+        product = product * table[rows[:, i]]
+    return product
 
 
 def _alike(t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
+    """(n, K) answers given k of queries about groups and people, without roles."""
     someone = (q.level == GROUP).astype(t.group.dtype)[:, None]
     total = jnp.zeros((), t.group.dtype)
     nobody = jnp.ones((), t.group.dtype)
@@ -160,6 +186,7 @@ def _alike(t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
 
 
 def _own(t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
+    """(n, K) answers given k of queries about groups and people, with roles."""
     someone = (q.level == GROUP).astype(t.group.dtype)[:, None]
     children = t.paired.shape[0]
     s = _product(t.person[0], q.person)
@@ -184,6 +211,7 @@ def _own(t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
 
 
 def _with_spouse(t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
+    """(n, K) answers given k of queries about people with a spouse."""
     own = [_product(t.person[j], q.person) for j in (0, 1)]
     other = [_product(t.person[j], q.relative) for j in (1, 0)]
     total: jax.Array = t.filled[1][q.size] * (own[0] * other[0] + own[1] * other[1])
@@ -191,6 +219,7 @@ def _with_spouse(t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
 
 
 def _with_child(t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
+    """(n, K) answers given k of queries about people with a child."""
     some = paired = jnp.zeros((), t.group.dtype)
     nobody = jnp.ones((), t.group.dtype)
     for j in range(t.paired.shape[0]):
@@ -202,6 +231,7 @@ def _with_child(t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
 
 
 def _with_parent(t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
+    """(n, K) answers given k of queries about people with a parent."""
     head = _product(t.person[0], q.relative)
     only_spouse = _product(t.person[1], q.relative) * (1 - head)
     total = jnp.zeros_like(head)
@@ -219,14 +249,14 @@ def chunk_forms(layout: ModelLayout) -> tuple[Form, ...]:
 
 
 def chunk_shares(form: Form, t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
-    """(n,) answers of one chunk: of groups at GROUP level, of people at the others."""
+    """(n,) answers of one chunk: shares of groups at level GROUP, of people at the others."""
     rows = t.group.shape[1]
     sums = jnp.einsum("qk,qk->q", _product(t.group, q.group), form(t, q), precision="highest")
     return sums / jnp.where(q.level == GROUP, float(rows), t.people)
 
 
 def all_shares(layout: ModelLayout, logits: Logits, chunks: QueryChunks) -> jax.Array:
-    """(chunks, length) answers, one chunk at a time; 0 in chunks of padding."""
+    """(chunks, length) answers, computed chunk by chunk; 0 in chunks of padding."""
     t = probability_tables(layout, logits)
 
     def nothing(q: EncodedQueries) -> jax.Array:
@@ -234,11 +264,11 @@ def all_shares(layout: ModelLayout, logits: Logits, chunks: QueryChunks) -> jax.
 
     forms = [partial(chunk_shares, form, t) for form in chunk_forms(layout)]
 
-    def one(chunk: QueryChunks) -> jax.Array:
+    def answer_chunk(chunk: QueryChunks) -> jax.Array:
         answer: jax.Array = jax.lax.switch(chunk.kind, [nothing, *forms], chunk.queries)
         return answer
 
-    answers: jax.Array = jax.lax.map(one, chunks)
+    answers: jax.Array = jax.lax.map(answer_chunk, chunks)
     return answers
 
 
@@ -253,10 +283,10 @@ def chunk_loss(
 def loss_and_gradient(
     layout: ModelLayout, logits: Logits, chunks: QueryChunks
 ) -> tuple[jax.Array, Logits]:
-    """Weighted squared error over all chunks, and its gradient by the logits.
+    """Weighted squared error over all chunks, and its gradient with respect to the logits.
 
-    Gradients by the tables are summed chunk by chunk, and go back through the softmaxes once:
-    the memory is that of one chunk and of two tables, however many queries there are.
+    Gradients with respect to the tables are summed chunk by chunk, and then propagated through the
+    softmaxes once. So memory is that of one chunk and of two tables, for any number of queries.
     """
     t, back = jax.vjp(partial(probability_tables, layout), logits)
     Carry = tuple[jax.Array, ProbabilityTables]
@@ -272,9 +302,9 @@ def loss_and_gradient(
 
     forms = [partial(add, form) for form in chunk_forms(layout)]
 
-    def one(carry: Carry, chunk: QueryChunks) -> tuple[Carry, None]:
+    def add_chunk(carry: Carry, chunk: QueryChunks) -> tuple[Carry, None]:
         return jax.lax.switch(chunk.kind, [nothing, *forms], carry, chunk), None
 
     start = jnp.zeros((), t.group.dtype), jax.tree.map(jnp.zeros_like, t)
-    (value, gradient), _ = jax.lax.scan(one, start, chunks)
+    (value, gradient), _ = jax.lax.scan(add_chunk, start, chunks)
     return value, back(gradient)[0]

@@ -1,15 +1,16 @@
-"""Synthetic households from a hierarchical product distribution (Liu, Wu 2022, Algorithm 2).
+"""Synthetic households from a hierarchical product distribution (Liu and Wu 2022, Algorithm 2).
 
-Every group draws its mixture row, then its size or composition, its attributes and those of its
-members. With roles a composition is one of those that `layout.py` lists: one head, at most one
-spouse, children, others and their sum within the bounds. No sample can be invalid. The generator
-is NumPy's: this is post-processing.
+For each group a mixture row is drawn, then its size or composition, its attributes and those of its
+members. With roles, compositions are those that `layout.py` lists: one head, at most one spouse,
+children and others, within their bounds. So every sample is valid. The random numbers are NumPy's,
+as this is post-processing.
 
-Groups are not drawn independently of one another, though each one has the model's distribution:
-the uniform numbers of a draw are a Kronecker sequence of the golden ratio, shifted at random, along
-the groups of a row in the order of what they drew before. Any groups that agree in their first
-draws lie side by side there, and share out what comes next in its proportions (Niederreiter 1992,
-chapter 3). So a data set answers nearer to its model than independent draws do.
+Each group has the model's distribution, but groups are not independent of one another. The uniform
+numbers of a draw are a Kronecker sequence of the golden ratio with a random shift (Niederreiter
+1992, chapter 3), along the groups of a mixture row, ordered by their earlier draws. Groups with
+equal earlier draws are neighbours in that order, so that their next draws occur almost exactly in
+the proportions of the model. A data set therefore answers nearer to its model than independent
+draws would.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ _GOLDEN = (5**0.5 - 1) / 2
 def draw_households(
     layout: ModelLayout, logits: Mapping[str, NDArray[np.floating]], groups: int, seed: int
 ) -> tuple[DrawnCodes, DrawnCodes, NDArray[np.int64]]:
-    """Group codes (groups, columns, the size last), people codes (N, columns), group_of (N,).
+    """Codes of groups (groups, columns), the size last; of people (N, columns); group_of (N,).
 
-    logits: (length, K) for each of `layout.heads`. Members of a group stand together, groups in
-    order; with roles the head first, then the spouse, the children, the others.
+    People are in the order of their groups; with roles the head first, then the spouse, the
+    children and the others. logits: (length, K) for each of `layout.heads`.
     """
     draws = _Groups(np.random.default_rng(seed), groups, logits["group"].shape[1])
     everyone = np.arange(groups)
@@ -66,35 +67,40 @@ def draw_households(
 
 
 class _Groups:
-    """Groups that make one draw after the other, kept in the order of their draws."""
+    """Groups that make one draw after another, ordered by their draws so far.
+
+    row: (groups,), the mixture row of each.
+    order: (groups,), the groups in that order.
+    block: (groups,), in that order, equal for groups whose draws were all equal.
+    """
 
     def __init__(self, rng: np.random.Generator, groups: int, rows: int) -> None:
         self.rng, self.rows = rng, rows
         self.row = rng.permutation((np.arange(groups) + rng.random()) * rows // groups % rows)
         self.row = self.row.astype(np.int64)
-        self.order = np.argsort(self.row, kind="stable")  # among equals a random one
-        self.block = self.row[self.order]  # in this order, equal where all draws were
+        self.order = np.argsort(self.row, kind="stable")  # a random order within a row
+        self.block = self.row[self.order]
 
     def choose(self, logits: NDArray[np.floating], there: NDArray[np.int64]) -> NDArray[np.int64]:
-        """A value for each of some groups, by softmax of their row's logits (values, K)."""
-        asked = np.zeros(len(self.order), bool)
-        asked[there] = True
-        inside = np.flatnonzero(asked[self.order])
-        who = self.order[inside]
-        row = self.row[who]
+        """A value for each of the groups `there`, by softmax of their row's logits (values, K)."""
+        drawing = np.zeros(len(self.order), bool)
+        drawing[there] = True
+        positions = np.flatnonzero(drawing[self.order])
+        groups = self.order[positions]
+        row = self.row[groups]
         shift = self.rng.random(self.rows)
-        drawn = _choose(logits, row, (shift[row] + np.arange(len(who)) * _GOLDEN) % 1)
+        drawn = _choose(logits, row, (shift[row] + np.arange(len(groups)) * _GOLDEN) % 1)
         values_by_group = np.zeros(len(self.order), np.int64)
-        values_by_group[who] = drawn
-        self._refine(inside, drawn, len(logits))
+        values_by_group[groups] = drawn
+        self._refine(positions, drawn, len(logits))
         return values_by_group[there]
 
-    def _refine(self, inside: NDArray[np.int64], drawn: NDArray[np.int64], values: int) -> None:
-        """Those who agreed so far stand by what they drew now."""
+    def _refine(self, positions: NDArray[np.int64], drawn: NDArray[np.int64], values: int) -> None:
+        """Orders the groups of each block by what they drew now."""
         if len(self.block) < 2 or (np.diff(self.block) > 0).all():
             return
         key = self.block * (values + 1)
-        key[inside] += drawn + 1
+        key[positions] += drawn + 1
         place = np.argsort(key, kind="stable")
         self.order, key = self.order[place], key[place]
         self.block = np.cumsum(np.diff(key, prepend=key[0]) > 0)
@@ -103,12 +109,12 @@ class _Groups:
 def _choose(
     logits: NDArray[np.floating], row: NDArray[np.int64], u: NDArray[np.float64]
 ) -> NDArray[np.int64]:
-    """One value per entry of row and u, by softmax of logits (values, K)."""
+    """A value for each entry of row and u, by inversion of the softmax of logits (values, K)."""
     values, rows = logits.shape
     weight = np.exp(logits - logits.max(axis=0), dtype=np.float64)
     reach = np.cumsum(weight, axis=0)
     reach /= reach[-1]
-    # How many of a vector's sums are at most u, by halving; what fills it up never is.
+    # Binary search for the number of cumulative sums that are at most u; padding never is.
     width = power_of_two(values)
     sums = np.full((rows, width), 2.0)
     sums[:, :values] = reach.T

@@ -1,8 +1,8 @@
-"""Adam on the weighted squared error, one compiled program for all rounds of one shape.
+"""Adam on the weighted squared error; all rounds of one shape share one compiled program.
 
-Adam: Kingma, Ba 2015, Algorithm 1; with a decay AdamW: Loshchilov, Hutter 2019, Algorithm 2. By it
-what the answers do not speak of goes back to 0, the uniform distribution. Everything here sees
-noisy answers and public numbers only: it is post-processing, and deterministic.
+Adam: Kingma and Ba 2015, Algorithm 1. With a decay it is AdamW: Loshchilov and Hutter 2019,
+Algorithm 2. The decay moves parameters that no answer depends on back to 0, the uniform
+distribution. All of it is post-processing of noisy answers and public numbers, and deterministic.
 """
 
 from __future__ import annotations
@@ -13,21 +13,40 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..extra import jax, jnp
+from ..extra import jax, jnp, optax
 from .answers import Logits, all_shares, loss_and_gradient
-from .layout import ModelLayout, QueryChunks
+from .layout import Array, ModelLayout, QueryChunks
 
 Params = dict[str, NDArray[np.float32]]
-LATENT = "latent"  # fixed Gaussian columns that a generator starts from; never trained
+LATENT = "latent"  # fixed Gaussian columns, the input of a generator; never trained
 
-_FIRST, _SECOND, _SMALL = 0.9, 0.999, 1e-8
+_SMALL = 1e-8
+
+
+class AdamSettings(NamedTuple):
+    """How Adam moves the parameters.
+
+    steps: updates, at most.
+    rate: the size of an update.
+    decay: the part of themselves that parameters lose at each update, over the rate.
+    """
+
+    steps: int
+    rate: float
+    decay: float = 0
+
+    def as_arguments(self) -> tuple[np.int32, np.float32, np.float32]:
+        """Of fixed types, so that one compiled program serves all settings."""
+        return np.int32(self.steps), np.float32(self.rate), np.float32(self.decay)
 
 
 class FitSummary(NamedTuple):
-    """What one fit did.
+    """The course of one fit.
 
-    before, after: the error of the given parameters and of the best iterate; steps: updates made;
-    finite: whether all of them were finite, else it stopped at the first that was not.
+    before: the error of the first parameters.
+    after: the error of the best iterate.
+    steps: the number of updates.
+    finite: whether all of them were finite; a fit stops at the first that is not.
     """
 
     before: float
@@ -37,10 +56,11 @@ class FitSummary(NamedTuple):
 
 
 class _Carry(NamedTuple):
+    """The state between two updates; `moments` is Adam's own."""
+
     step: jax.Array
     params: Logits
-    first: Logits
-    second: Logits
+    moments: optax.OptState
     best: Logits
     least: jax.Array
     before: jax.Array
@@ -48,10 +68,11 @@ class _Carry(NamedTuple):
 
 
 def head_logits(layout: ModelLayout, params: Logits) -> Logits:
-    """Logits (length, K) of every head: the parameters themselves, or what a network says.
+    """Logits (length, K) of every head: the parameters themselves, or the output of a network.
 
-    With LATENT among the parameters, a multi-headed perceptron (ReLU, its weights (out, in))
-    maps the K columns of LATENT to the logits: HPD-Gen. Without it: HPD-Fixed.
+    If LATENT is among the parameters (HPD-Gen), a perceptron with ReLU and one output layer per
+    head maps the K columns of LATENT to the logits; weights are (out, in). Otherwise (HPD-Fixed)
+    the parameters are the logits.
     """
     if LATENT not in params:
         return {name: params[name] for name in layout.heads}
@@ -69,13 +90,13 @@ def _dense(params: Logits, name: str, x: jax.Array) -> jax.Array:
 
 @partial(jax.jit, static_argnums=0)
 def compiled_shares(layout: ModelLayout, params: Logits, chunks: QueryChunks) -> jax.Array:
-    """(chunks, length) shares."""
+    """(chunks, length) answers, as shares of groups or people."""
     return all_shares(layout, head_logits(layout, params), chunks)
 
 
 @partial(jax.jit, static_argnums=0)
 def compiled_logits(layout: ModelLayout, params: Logits) -> Logits:
-    """The logits, for those who draw samples."""
+    """The logits of every head, from which samples are drawn."""
     return head_logits(layout, params)
 
 
@@ -84,19 +105,22 @@ def adam(
     layout: ModelLayout,
     params: Logits,
     chunks: QueryChunks,
-    steps: jax.Array,
-    rate: jax.Array,
-    decay: jax.Array,
+    settings: tuple[Array, Array, Array],
 ) -> tuple[Logits, tuple[jax.Array, jax.Array, jax.Array, jax.Array]]:
-    """The iterate with the least error among the given parameters and `steps` updates of them.
+    """The iterate of least error, among `params` and all updates, and the fields of `FitSummary`.
 
-    Stops where the error or a parameter is no longer finite; the result never is. Steps, rate and
-    decay are arguments of the program, not parts of it. Returns parameters, and the fields of
-    Fitted.
+    Stops as soon as the error or a parameter is not finite; the result is finite if `params` and
+    their error are. settings: steps, rate and decay (`AdamSettings.as_arguments`), which are
+    arguments of the compiled program, so that a change does not compile it anew.
     """
+    steps, rate, decay = settings
     fixed = {k: v for k, v in params.items() if k == LATENT}
     trained = {k: v for k, v in params.items() if k != LATENT}
     rows = next(iter(head_logits(layout, params).values())).shape[1]
+
+    # The gradient of a row is proportional to 1 / rows, so Adam's epsilon must be as well. Rate and
+    # decay are arguments of the program, and so are applied outside of the library's transform.
+    transform = optax.scale_by_adam(eps=_SMALL / rows)
 
     def error(trained: Logits) -> tuple[jax.Array, Logits]:
         heads, back = jax.vjp(lambda p: head_logits(layout, {**p, **fixed}), trained)
@@ -110,30 +134,28 @@ def adam(
             finite = finite & jnp.isfinite(array).all()
         better = finite & (value < c.least)
         best = jax.tree.map(lambda new, old: jnp.where(better, new, old), c.params, c.best)
-        first = jax.tree.map(lambda m, g: _FIRST * m + (1 - _FIRST) * g, c.first, gradient)
-        second = jax.tree.map(lambda v, g: _SECOND * v + (1 - _SECOND) * g * g, c.second, gradient)
-        t = (c.step + 1).astype(value.dtype)
-        # A row's gradient falls with the number of rows, and what Adam adds to it must as well.
-        small = _SMALL / rows
-
-        def moved(p: jax.Array, m: jax.Array, v: jax.Array) -> jax.Array:
-            along = (m / (1 - _FIRST**t)) / (jnp.sqrt(v / (1 - _SECOND**t)) + small)
-            return p - rate * (along + decay * p)
-
+        along, moments = transform.update(gradient, c.moments)
+        after = jax.tree.map(lambda p, d: p - rate * (d + decay * p), c.params, along)
         return _Carry(
-            c.step + 1,
-            jax.tree.map(moved, c.params, first, second),
-            first,
-            second,
-            best,
-            jnp.where(better, value, c.least),
-            jnp.where(c.step == 0, value, c.before),
-            finite,
+            step=c.step + 1,
+            params=after,
+            moments=moments,
+            best=best,
+            least=jnp.where(better, value, c.least),
+            before=jnp.where(c.step == 0, value, c.before),
+            finite=finite,
         )
 
-    zero = jax.tree.map(jnp.zeros_like, trained)
     least = jnp.array(jnp.inf, jnp.float32)
-    start = _Carry(jnp.array(0), trained, zero, zero, trained, least, least, jnp.array(True))
-    # The last pass only looks at the last update.
+    start = _Carry(
+        step=jnp.array(0),
+        params=trained,
+        moments=transform.init(trained),
+        best=trained,
+        least=least,
+        before=least,
+        finite=jnp.array(True),
+    )
+    # The last pass only evaluates the last update.
     end = jax.lax.while_loop(lambda c: (c.step <= steps) & c.finite, update, start)
     return {**end.best, **fixed}, (end.before, end.least, end.step - 1, end.finite)

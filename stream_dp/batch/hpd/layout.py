@@ -1,9 +1,9 @@
-"""What a model of households looks like to arrays: values, slots, and queries as row numbers.
+"""The arrays of a model of households: its sizes, its slots, and queries as row numbers.
 
-A table of probabilities has one row per value of every column, and a last row of ones; a query
-names the rows whose product it wants, and a column that it leaves free is the row of ones. So
-all queries have one shape, whatever they ask. Queries are packed in chunks of one kind each;
-the number of chunks is a power of two, so that few shapes occur and few programs are compiled.
+A table of probabilities has one row for each value of every column, and a last row of ones. A query
+is a list of rows to be multiplied; for a column that it leaves free, the row of ones. So all
+queries have the same shape. They are packed into chunks of one kind each. The number of chunks is
+a power of two, so that few different shapes occur and few programs are compiled.
 """
 
 from __future__ import annotations
@@ -27,10 +27,13 @@ _KINDS = np.array([OWN, OWN, WITH_SPOUSE, WITH_CHILD, WITH_PARENT])  # by level
 
 @dataclass(frozen=True)
 class RoleSlots:
-    """Who may stand in a household: one head, a spouse or none, children, and others.
+    """The slots of a household with roles: one head, at most one spouse, children and others.
 
-    column: the person column that states the role; codes: of head, spouse and child; children,
-    others: how many at most; other_codes: what others have in that column.
+    column: the person column that states the role.
+    codes: its codes of head, spouse and child.
+    children: the largest number of children.
+    others: the largest number of others.
+    other_codes: the codes that others may have in that column.
     """
 
     column: int
@@ -42,11 +45,13 @@ class RoleSlots:
 
 @dataclass(frozen=True)
 class ModelLayout:
-    """Sizes that a compiled program depends on; hashable.
+    """The sizes that a compiled program depends on; hashable.
 
-    group_values, person_values: how many values each column has (the group's size left out);
-    most: members a group has at most. types None: members are alike and fill slots 1..most in
-    order. Otherwise the slots are head, spouse, children and others, each kind filled in order.
+    group_values: the number of values of each group column, without the size.
+    person_values: the number of values of each person column.
+    most: the largest number of members.
+    types: the slots of members with roles, each kind filled in order; None: members have no roles
+        and fill the slots 1..most in order.
     """
 
     group_values: tuple[int, ...]
@@ -60,7 +65,7 @@ class ModelLayout:
 
     @property
     def free_columns(self) -> tuple[int, ...]:
-        """Person columns with parameters in every slot: all but the role's."""
+        """The person columns that every slot has parameters for: all but the role's."""
         role = None if self.types is None else self.types.column
         return tuple(c for c in range(len(self.person_values)) if c != role)
 
@@ -74,7 +79,7 @@ class ModelLayout:
 
     @property
     def heads(self) -> dict[str, int]:
-        """Logits that a mixture row has, by name: softmax vectors side by side."""
+        """The number of logits of a mixture row, by name; each is several softmax vectors."""
         free = sum(self.person_values[c] for c in self.free_columns)
         lengths = {"group": self.group_rows, "person": self.slots * free}
         if self.types is None:
@@ -87,10 +92,11 @@ class ModelLayout:
 
     @cached_property
     def counts(self) -> dict[str, NDArray[np.int64]]:
-        """Every composition that a group may have, as an index into each head it takes part in.
+        """All compositions of a group, as indices into the heads that they depend on.
 
-        Its logit is the sum of theirs; it has 1 to `most` members. So the numbers of spouses,
-        children and others are independent, but for the bound on their sum.
+        The logit of a composition is the sum of the logits at these indices; it has 1 to `most`
+        members. So the numbers of spouses, children and others are independent, except that their
+        sum is bounded.
         """
         if self.types is None:
             return {"size": np.arange(self.most)}
@@ -111,7 +117,7 @@ class ModelLayout:
         return np.concatenate(blocks, axis=1)
 
     def role_table(self) -> NDArray[np.float32]:
-        """(slots but others', values of the role column): 1 where a slot has the role, else 0."""
+        """(slots, values of the role column): 1 for the role of a slot, else 0; without others."""
         assert self.types is not None
         own = 2 + self.types.children
         table = np.zeros((own, self.person_values[self.types.column]), np.float32)
@@ -120,9 +126,10 @@ class ModelLayout:
 
 
 def model_layout(domain: Domain, others: int | None = None) -> ModelLayout:
-    """The layout of a domain; others: how many people without one of the three roles at most.
+    """The layout of a domain.
 
-    Without `others` as many as a group can hold; none where the column has no further value.
+    others: the largest number of people who are neither head, spouse nor child; by default as many
+    as a group has room for. It is 0 if the role column has no further value.
     """
     if domain.roles is None:
         return ModelLayout(domain.group_values[:-1], domain.person_values, domain.most)
@@ -130,15 +137,24 @@ def model_layout(domain: Domain, others: int | None = None) -> ModelLayout:
     rest = tuple(c for c in range(domain.person_values[column]) if c not in codes)
     most = domain.most - 1 if rest else 0
     slots = most if others is None else min(others, most)
-    types = RoleSlots(column, codes, domain.roles.children, slots, rest if slots else ())
+    types = RoleSlots(
+        column=column,
+        codes=codes,
+        children=domain.roles.children,
+        others=slots,
+        other_codes=rest if slots else (),
+    )
     return ModelLayout(domain.group_values[:-1], domain.person_values, domain.most, types)
 
 
 class EncodedQueries(NamedTuple):
-    """n queries as row numbers; every array's first axis is the query.
+    """n queries as int32 row numbers; the first axis of every array is the query.
 
-    level int32 (n,); size (n,): the wanted size's code, or `most` for any; group (n, g), person
-    (n, p), relative (n, r): rows of the tables, padded with the row of ones.
+    level: (n,).
+    size: (n,), the code of the size asked for, or `most` for any.
+    group: (n, g), rows of the table of groups, padded with the row of ones.
+    person: (n, p), likewise of the tables of persons.
+    relative: (n, r), likewise.
     """
 
     level: Array
@@ -148,15 +164,17 @@ class EncodedQueries(NamedTuple):
     relative: Array
 
     def take(self, index: NDArray[np.int64] | slice) -> EncodedQueries:
-        """Some of the queries, at the same widths: they share compiled programs."""
+        """Some of the queries, of the same widths, so that they share compiled programs."""
         return EncodedQueries(*(a[index] for a in self))
 
 
 class QueryChunks(NamedTuple):
     """Queries in chunks of equal length and of one kind each.
 
-    kind int32 (chunks,); queries: Encoded arrays (chunks, length, ...); target, weight float32
-    (chunks, length), weight 0 in padding.
+    kind: int32 (chunks,).
+    queries: arrays (chunks, length, ...).
+    target: float32 (chunks, length).
+    weight: float32 (chunks, length), 0 in padding.
     """
 
     kind: Array
@@ -166,19 +184,19 @@ class QueryChunks(NamedTuple):
 
 
 def encode_queries(layout: ModelLayout, queries: Queries) -> EncodedQueries:
-    """Queries that fit the layout's domain, as row numbers."""
+    """Queries as row numbers. They must fit the layout's domain."""
     size = queries.group[:, -1].astype(np.int32)
     return EncodedQueries(
-        queries.level.astype(np.int32),
-        np.where(size < 0, layout.most, size).astype(np.int32),
-        _rows(queries.group[:, :-1], layout.group_values),
-        _rows(queries.person, layout.person_values),
-        _rows(queries.relative, layout.person_values),
+        level=queries.level.astype(np.int32),
+        size=np.where(size < 0, layout.most, size).astype(np.int32),
+        group=_rows(queries.group[:, :-1], layout.group_values),
+        person=_rows(queries.person, layout.person_values),
+        relative=_rows(queries.relative, layout.person_values),
     )
 
 
 def _rows(codes: NDArray[np.integer], values: tuple[int, ...]) -> Int32Array:
-    """(n, width) row numbers of the wanted codes, padded with the row of ones at the end."""
+    """(n, width) row numbers of the codes asked for, padded with the row of ones at the end."""
     constrained = codes >= 0
     width = max(1, int(constrained.sum(axis=1).max(initial=0)))
     starts = np.cumsum([0, *values])
@@ -196,12 +214,11 @@ def pack_queries(
     target: NDArray[np.float64] | None = None,
     weight: NDArray[np.float64] | None = None,
 ) -> tuple[QueryChunks, NDArray[np.int64]]:
-    """Queries sorted by kind and cut into chunks of at most `length` queries.
+    """Queries sorted by kind and cut into chunks, and int64 (n,) the position of each query.
 
-    Chunks are as long as `length` unless fewer queries are given (then a power of two); their
-    number is a power of two. Padding asks for everything and has weight 0; a chunk of padding
-    only has the kind NOTHING and costs nothing. The second value is int64 (n,): where each query
-    went, in the flat order of chunks.
+    Chunks have `length` queries, or a smaller power of two if there are fewer queries; the number
+    of chunks is a power of two. Padding queries have no targets and weight 0. A chunk that is all
+    padding has the kind NOTHING and is not computed. Positions are in the flat order of chunks.
     """
     n = len(queries.level)
     length = min(length, power_of_two(n))
@@ -210,7 +227,7 @@ def pack_queries(
     counts = np.bincount(kinds, minlength=5)
     needed = -(-counts // length)
     chunks = power_of_two(int(needed.sum()))
-    first = np.concatenate([[0], np.cumsum(needed)]) * length  # of each kind, in flat order
+    first = np.concatenate([[0], np.cumsum(needed)]) * length  # position of each kind's first
     rank = np.arange(n) - np.concatenate([[0], np.cumsum(counts)])[kinds[order]]
     place = np.empty(n, np.int64)
     place[order] = first[kinds[order]] + rank
@@ -218,19 +235,21 @@ def pack_queries(
     kind = np.zeros(chunks, np.int32)
     kind[: needed.sum()] = np.repeat(np.arange(5), needed)
     ones = layout.person_rows
-    blank = EncodedQueries(GROUP, layout.most, layout.group_rows, ones, ones)
+    padding = EncodedQueries(
+        level=GROUP, size=layout.most, group=layout.group_rows, person=ones, relative=ones
+    )
 
     def spread(values: Array, empty: int) -> Array:
         flat = np.full((chunks * length, *values.shape[1:]), empty, values.dtype)
         flat[place] = values
         return flat.reshape(chunks, length, *values.shape[1:])
 
-    no = np.zeros(n, np.float32)
+    zeros = np.zeros(n, np.float32)
     chunked = QueryChunks(
         kind,
-        EncodedQueries(*(spread(a, e) for a, e in zip(queries, blank, strict=True))),
-        spread(no if target is None else target.astype(np.float32), 0),
-        spread(no if weight is None else weight.astype(np.float32), 0),
+        EncodedQueries(*(spread(a, e) for a, e in zip(queries, padding, strict=True))),
+        spread(zeros if target is None else target.astype(np.float32), 0),
+        spread(zeros if weight is None else weight.astype(np.float32), 0),
     )
     return chunked, place
 

@@ -1,6 +1,6 @@
-"""HPD-Fixed and HPD-Gen in the adaptive loop: mixtures that learn noisy answers by gradient steps.
+"""The batch synthesizers HPD-Fixed and HPD-Gen: mixtures fitted in the adaptive loop.
 
-The loop is `loop.py`, the distributions `hpd.py`. Needs JAX, the `batch` extra.
+The loop is in `loop.py`, the distributions are in `mixture.py`. Needs JAX, the `batch` extra.
 """
 
 from __future__ import annotations
@@ -11,40 +11,40 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dp.privacy.noise import NoiseSource
 from stream_dp.study.groups import BatchRelease
 
-from ..base import FitTranscript, ProgressCallback
+from ..base import FitContext
 from ..data.domain import Hierarchy, Int64Array
 from ..kinds import kind_title
-from ..loop import AdaptiveFit, AdaptivePlan, Model, NoisyAnswers, fit_adaptively
+from ..loop import AdaptiveFit, AdaptiveMethod, AdaptivePlan, Model, NoisyAnswers, fit_adaptively
 from ..workload.candidates import Workload, declared_workload
-from .fit import Params
+from .fit import AdamSettings, Params
 from .layout import EncodedQueries
-from .mixture import HPD
+from .mixture import HPD, MeasuredQueries
 
 
 @dataclass(frozen=True)
 class MixtureSettings:
-    """rows: of the mixture; hidden: of HPD-Gen's network, None for HPD-Fixed; steps a round, their
-    size, and how parameters decay.
+    """How a mixture is built and fitted.
+
+    rows: of the mixture.
+    hidden: sizes of the hidden layers of HPD-Gen's network; None for HPD-Fixed.
+    adam: the updates of one round.
     """
 
     rows: int
     hidden: tuple[int, ...] | None
-    steps: int
-    rate: float
-    decay: float = 0
+    adam: AdamSettings
 
 
-HPD_FIXED = MixtureSettings(200, None, 60, 0.03, 0.1)
-HPD_GEN = MixtureSettings(200, (256, 256), 100, 0.0005)
+HPD_FIXED = MixtureSettings(200, None, AdamSettings(60, 0.03, 0.1))
+HPD_GEN = MixtureSettings(200, (256, 256), AdamSettings(100, 0.0005))
 SETTINGS = {"hpd-fixed": HPD_FIXED, "hpd-gen": HPD_GEN}
 
 
 @dataclass(frozen=True, eq=False)
 class MixtureModel:
-    """See `loop.Model`. encoded: the workload's queries."""
+    """See `loop.Model`. encoded: the workload's queries as row numbers."""
 
     family: HPD
     encoded: EncodedQueries
@@ -56,43 +56,40 @@ class MixtureModel:
 
     def learn(self, measured: NoisyAnswers) -> tuple[MixtureModel, float]:
         queries = self.encoded.take(measured.rows)
-        how = self.settings
-        params, done = self.family.fit(
-            self.params, queries, measured.values, measured.noise, how.steps, how.rate, how.decay
-        )
-        return replace(self, params=params), done.after
+        counts = MeasuredQueries(queries, measured.values, measured.noise)
+        params, summary = self.family.fit(self.params, counts, self.settings.adam)
+        return replace(self, params=params), summary.after
 
     def sample(self, seed: int) -> Hierarchy:
         return self.family.sample(self.params, self.family.groups, seed)
 
 
 def random_start(
-    hierarchy: Hierarchy, workload: Workload, how: MixtureSettings
+    hierarchy: Hierarchy, workload: Workload, settings: MixtureSettings
 ) -> Callable[[int], Model]:
-    """What makes the first model from a seed. Of the hierarchy only G and N are used."""
-    family = HPD(workload.domain, hierarchy.G, hierarchy.N, how.rows, how.hidden)
+    """The function that gives the first model for a seed. Of the hierarchy it uses only G and N."""
+    family = HPD(
+        domain=workload.domain,
+        groups=hierarchy.G,
+        people=hierarchy.N,
+        rows=settings.rows,
+        hidden=settings.hidden,
+    )
     encoded = family.encode(workload.queries)
 
     def start(seed: int) -> MixtureModel:
-        return MixtureModel(family, encoded, family.init(seed % (1 << 31)), how)
+        return MixtureModel(family, encoded, family.init(seed % (1 << 31)), settings)
 
     return start
 
 
-def fit_mixture(
-    hierarchy: Hierarchy,
-    release: BatchRelease,
-    source: NoiseSource,
-    transcript: FitTranscript,
-    progress: ProgressCallback,
-) -> AdaptiveFit:
+def fit_mixture(hierarchy: Hierarchy, release: BatchRelease, context: FitContext) -> AdaptiveFit:
     """See `base.Synthesizer`: kinds 'hpd-fixed' and 'hpd-gen'."""
-    how = SETTINGS[release.kind]
+    settings = SETTINGS[release.kind]
     if release.rows is not None:
-        how = replace(how, rows=release.rows)
+        settings = replace(settings, rows=release.rows)
     workload = declared_workload(hierarchy.domain, release)
     plan = AdaptivePlan(release.rho, release.rounds, release.per_round)
-    start = random_start(hierarchy, workload, how)
-    return fit_adaptively(
-        hierarchy, workload, plan, start, source, transcript, progress, kind_title(release.kind)
-    )
+    start = random_start(hierarchy, workload, settings)
+    method = AdaptiveMethod(kind_title(release.kind), workload, plan, start)
+    return fit_adaptively(hierarchy, method, context)

@@ -1,1 +1,1 @@
-"""MWEM: a weight for every group that can be, by multiplicative weights (Liu and Wu 2022)."""
+"""MWEM: multiplicative weights over all possible groups (Hardt et al. 2012; Liu and Wu 2022)."""

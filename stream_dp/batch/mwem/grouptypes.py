@@ -1,7 +1,8 @@
-"""Every group that can be, up to the order of its members: what an explicit histogram is over.
+"""All possible groups, up to the order of their members: the cells of an explicit histogram.
 
-A type is the group's attributes and the multiset of its members; with roles one head, a spouse or
-none, the multisets of children and of others. There are few enough in small domains only.
+A type consists of the group's attributes and the multiset of its members. With roles it has one
+head, at most one spouse, a multiset of children and a multiset of others. Only small domains have
+few enough types.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ def require_few_types(domain: Domain) -> None:
 
 
 def group_types(domain: Domain) -> tuple[Hierarchy, NDArray[np.float64]]:
-    """A group of each type, and the distribution over them before anything is known.
+    """One group of each type, and the prior distribution over types.
 
-    That is: each composition (size, or spouse, children and others) alike, each member and each
-    group attribute uniform and independent; a type has what all its orders have. Raises UserError
-    where there are too many.
+    Under the prior every composition (the size, or the numbers of spouses, children and others) is
+    equally likely, and all members and group attributes are uniform and independent. The weight of
+    a type is the sum over all orders of its members. Raises UserError if there are too many types.
     """
     require_few_types(domain)
     kinds, compositions = _kinds(domain), list(_compositions(domain))
@@ -79,7 +80,7 @@ def group_types(domain: Domain) -> tuple[Hierarchy, NDArray[np.float64]]:
 
 
 def _kinds(domain: Domain) -> list[Int64Array]:
-    """By kind of member, everybody that such a member can be: (n, person columns) codes."""
+    """By kind of member, all attributes that such a member can have: (n, person columns) codes."""
     people = _grid(domain.person_values)
     if domain.roles is None:
         return [people]
@@ -89,14 +90,14 @@ def _kinds(domain: Domain) -> list[Int64Array]:
 
 
 def _grid(values: tuple[int, ...]) -> Int64Array:
-    """(combinations, columns) all codes."""
+    """(combinations, columns): all combinations of codes."""
     if not values:
         return np.zeros((1, 0), np.int64)
     return np.indices(values).reshape(len(values), -1).T
 
 
 def _compositions(domain: Domain) -> Iterator[tuple[int, ...]]:
-    """How many members of each kind a group may have."""
+    """The numbers of members of each kind that a group may have."""
     most = domain.most
     if domain.roles is None:
         yield from ((n,) for n in range(1, most + 1))
@@ -108,7 +109,7 @@ def _compositions(domain: Domain) -> Iterator[tuple[int, ...]]:
 
 
 def _multisets(values: int, n: int) -> tuple[Int64Array, NDArray[np.float64]]:
-    """All multisets of n values, (multisets, n), and the part of all n-tuples that each is."""
+    """All multisets of n values, (multisets, n), and the share of all n-tuples that each has."""
     multisets = np.array(list(combinations_with_replacement(range(values), n)), np.int64)
     multisets = multisets.reshape(-1 if n else 1, n)
     chance, run = np.ones(len(multisets)), np.zeros(len(multisets))

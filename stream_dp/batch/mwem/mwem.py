@@ -1,13 +1,15 @@
-"""MWEM: multiplicative weights over every group that can be. The baseline, for small domains.
+"""MWEM: multiplicative weights over all possible groups. A baseline for small domains.
 
-Source: Hardt, Ligett, McSherry (NIPS 2012), for groups and members as in Liu, Wu (arXiv
-2206.05942). A histogram h over types of groups (`grouptypes.py`). A measured answer m, as a share
-of groups or people, moves it by
-    h(x) <- h(x) exp(phi(x) (m - q(h)) / 2), then h sums to 1 again,
-with q(h) the histogram's own answer and phi(x) in 0..1: whether the group counts, or how many of
-its members do, over the most that it may have. All cells of one measurement move it together. Each
-round then replays, some times over, those measurements whose error is at least half that of the
-newest as it came in. Shares of people are of the public number of people.
+Source: Hardt, Ligett, McSherry 2012, "A simple and practical algorithm for differentially private
+data release", Figure 1; for groups and members as in Liu and Wu 2022 (arXiv 2206.05942). The model
+is a histogram h over types of groups (`grouptypes.py`). A measured answer m, as a share of groups
+or people, updates it by
+    h(x) <- h(x) exp(phi(x) (m - q(h)) / 2), after which h is normalised to sum 1.
+Here q(h) is the histogram's own answer, and phi(x) in 0..1 is whether the group counts, or the
+number of its members who count over the largest possible group size. All cells of a measurement
+update h together. Each round then repeats the update, several times, for those measurements whose
+error is at least half the error that the newest had when it was measured. Shares of people are
+relative to the public number of people.
 
 All of it is post-processing of noisy answers, and deterministic.
 """
@@ -22,13 +24,12 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from stream_dp.privacy.noise import NoiseSource
 from stream_dp.study.groups import BatchRelease
 
-from ..base import FitTranscript, ProgressCallback
+from ..base import FitContext
 from ..data.domain import Hierarchy, Int64Array
 from ..kinds import kind_title
-from ..loop import AdaptiveFit, AdaptivePlan, Model, NoisyAnswers, fit_adaptively
+from ..loop import AdaptiveFit, AdaptiveMethod, AdaptivePlan, Model, NoisyAnswers, fit_adaptively
 from ..workload.candidates import Workload, declared_workload
 from ..workload.counts import queries_by_marginal, relative_pairs
 from ..workload.queries import GROUP, PERSON, Marginal, Queries
@@ -42,8 +43,13 @@ PASSES = 200
 class GroupHistogram:
     """See `loop.Model`.
 
-    types: a group of each type; matrix: (queries, types), what each adds to each count; weights:
-    (types,), h; totals: (queries,), G or N; passes: over what is replayed.
+    types: one group of each type.
+    matrix: (queries, types), what a group of each type adds to each count.
+    weights: (types,), the histogram h.
+    groups: the number of groups, G.
+    totals: (queries,), what each answer is a share of: G or the number of people.
+    levels: (queries,), the queries' levels.
+    passes: how often a round repeats the updates of earlier measurements.
     """
 
     types: Hierarchy
@@ -91,10 +97,10 @@ class GroupHistogram:
 
     def sample(self, seed: int) -> Hierarchy:
         rng = np.random.default_rng(seed)
-        # Systematic: of each type as many as its share, but for a fraction; then in any order.
-        at = rng.permutation((np.arange(self.groups) + rng.random()) / self.groups)
+        # Systematic sampling in random order: counts differ from exact shares by less than 1.
+        positions = rng.permutation((np.arange(self.groups) + rng.random()) / self.groups)
         ends = np.cumsum(self.weights)
-        chosen = np.searchsorted(ends / ends[-1], at, side="right")
+        chosen = np.searchsorted(ends / ends[-1], positions, side="right")
         first = self.types.starts[chosen]
         sizes = self.types.starts[chosen + 1] - first
         group_of = np.repeat(np.arange(self.groups), sizes)
@@ -105,7 +111,13 @@ class GroupHistogram:
 
 @dataclass(frozen=True)
 class _Part:
-    """One measurement: noisy shares; what gives the histogram's; phi's numerators and reach."""
+    """One measurement of c cells.
+
+    shares: (c,) noisy answers as shares.
+    scaled: (c, types), times h it is the histogram's own answers as shares.
+    turned: (types, c), the numerators of phi.
+    reach: (c,), the denominators of phi.
+    """
 
     shares: NDArray[np.float64]
     scaled: Sparse
@@ -114,11 +126,12 @@ class _Part:
 
 
 def _error(part: _Part, weights: NDArray[np.float64]) -> float:
+    """The largest error of a measurement's cells."""
     return float(np.abs(part.shares - part.scaled @ weights).max())
 
 
 def contributions(types: Hierarchy, queries: Queries) -> Sparse:
-    """(queries, groups): what each group adds to each count."""
+    """(queries, groups) sparse matrix: what each group adds to each count."""
     blocks, order = [], []
     for marginal, rows in queries_by_marginal(types.domain, queries):
         asked = queries.take(rows)
@@ -138,7 +151,7 @@ def contributions(types: Hierarchy, queries: Queries) -> Sparse:
 
 
 def _cells(types: Hierarchy, marginal: Marginal) -> Sparse:
-    """(cells of the marginal, groups)."""
+    """(cells of the marginal, groups) sparse matrix: what each group adds to each cell."""
     level = marginal.level
     every = np.arange(types.N)
     if level == GROUP and not marginal.person:
@@ -150,17 +163,17 @@ def _cells(types: Hierarchy, marginal: Marginal) -> Sparse:
     else:
         owner, member = relative_pairs(types, level)
         group = types.group_of[owner]
-    whose = member if level == GROUP else owner
+    person = member if level == GROUP else owner
     codes = np.concatenate(
         [
             types.groups[group][:, marginal.group].astype(np.int64),
-            types.people[whose][:, marginal.person],
+            types.people[person][:, marginal.person],
             types.people[member][:, marginal.relative],
         ],
         axis=1,
     )
     cell = _radix(codes, marginal.shape)
-    # An owner counts once in a cell, however many members put them there.
+    # An owner counts once in a cell, however many of their members are in it.
     once = np.unique(owner * marginal.size + cell, return_index=True)[1]
     ones = np.ones(len(once))
     return scipy.sparse.coo_matrix(
@@ -169,6 +182,7 @@ def _cells(types: Hierarchy, marginal: Marginal) -> Sparse:
 
 
 def _radix(codes: NDArray[np.integer], shape: tuple[int, ...]) -> Int64Array:
+    """(n,) cell numbers of (n, columns) codes: mixed radix, the last column fastest."""
     cells = np.zeros(len(codes), np.int64)
     for column, size in zip(codes.T, shape, strict=True):
         cells = cells * size + column
@@ -178,30 +192,31 @@ def _radix(codes: NDArray[np.integer], shape: tuple[int, ...]) -> Int64Array:
 def uniform_start(
     hierarchy: Hierarchy, workload: Workload, passes: int = PASSES
 ) -> Callable[[int], Model]:
-    """What makes the first model; no seed matters. Of the hierarchy only G and N are used.
+    """The function that gives the first model, which is the same for every seed.
 
-    Raises UserError where the domain is too large.
+    Of the hierarchy it uses only G and N. Raises UserError where the domain is too large.
     """
     types, weights = grouptypes.group_types(workload.domain)
     queries = workload.queries
     totals = np.where(queries.level == GROUP, float(hierarchy.G), float(hierarchy.N))
     matrix = contributions(types, queries)
-    first = GroupHistogram(types, matrix, weights, hierarchy.G, totals, queries.level, passes)
+    first = GroupHistogram(
+        types=types,
+        matrix=matrix,
+        weights=weights,
+        groups=hierarchy.G,
+        totals=totals,
+        levels=queries.level,
+        passes=passes,
+    )
     return lambda seed: first
 
 
-def fit_mwem(
-    hierarchy: Hierarchy,
-    release: BatchRelease,
-    source: NoiseSource,
-    transcript: FitTranscript,
-    progress: ProgressCallback,
-) -> AdaptiveFit:
+def fit_mwem(hierarchy: Hierarchy, release: BatchRelease, context: FitContext) -> AdaptiveFit:
     """See `base.Synthesizer`."""
     grouptypes.require_few_types(hierarchy.domain)
     workload = declared_workload(hierarchy.domain, release)
     plan = AdaptivePlan(release.rho, release.rounds, release.per_round)
     start = uniform_start(hierarchy, workload)
-    return fit_adaptively(
-        hierarchy, workload, plan, start, source, transcript, progress, kind_title(release.kind)
-    )
+    method = AdaptiveMethod(kind_title(release.kind), workload, plan, start)
+    return fit_adaptively(hierarchy, method, context)

@@ -1,13 +1,12 @@
-"""What a data set should answer well, and in which portions it can be measured.
+"""Workloads: the queries that a data set should answer well, and the candidates to measure.
 
-A candidate is some of the queries, measured together or not at all: all cells of a marginal, which
-share the noise of one measurement, or one single query. Its score is what it is picked by: the sum
-of its absolute errors.
+A candidate is a set of queries that are measured together: all cells of a marginal, or a single
+query. Candidates are picked by their scores: the sum of their absolute errors, less a public
+number, the error that the noise of the measurement would leave.
 
-Scores are integers. Errors are those of integers (the model's answers are rounded, not the errors,
-so that a score changes by no more than the counts do), less a public number, the noise that
-measuring would add: a candidate whose cells only the noise would spoil is not worth its cost. They
-are multiplied by whole weights, so that candidates of different sensitivities share one lattice.
+Scores are integers. The model's answers are rounded before the errors are computed, so that a score
+changes by at most as much as the counts do. Scores are multiplied by integer weights, so that
+candidates of different sensitivities can be compared (Liu and Wu 2022 use one sensitivity for all).
 """
 
 from __future__ import annotations
@@ -26,17 +25,19 @@ from ..data.domain import Domain, Int64Array
 from .queries import GROUP, PERSON, SPOUSE, Marginal, Queries, all_marginals
 from .sensitivity import count_sensitivity, error_sensitivity, squared_sensitivity
 
-MOST_CELLS = 100_000  # cells of a marginal that is asked for
-MOST_QUERIES = 2_000_000  # queries of a workload
+MOST_CELLS = 100_000  # of a marginal
+MOST_QUERIES = 2_000_000  # of a workload
 
 
 @dataclass(frozen=True, eq=False)
 class Workload:
-    """Candidates, those that are always measured first.
+    """The queries of a release, by candidate.
 
-    candidate i is queries[starts[i] : starts[i + 1]]; squared, change: by candidate the squared L2
-    sensitivity of its answers, and how much the sum of its errors may change; opening: so many of
-    the first candidates are measured before anything is picked.
+    queries: all queries, candidate by candidate.
+    starts: candidate i is queries[starts[i] : starts[i + 1]].
+    squared: by candidate, the squared L2 sensitivity of its answers.
+    change: by candidate, the sensitivity of the sum of its absolute errors.
+    opening: the number of first candidates that are measured before anything is picked.
     """
 
     domain: Domain
@@ -52,73 +53,74 @@ class Workload:
 
     @property
     def weights(self) -> Int64Array:
-        """By candidate: one person changes no weighted score by more than `sensitivity`."""
+        """By candidate the integer weight of its score."""
         return np.array([self.sensitivity // c for c in self.change], np.int64)
 
     @property
     def sensitivity(self) -> int:
-        """Of all scores."""
+        """The largest change of any weighted score by one person."""
         return lcm(*self.change)
 
     def rows(self, candidates: Sequence[int]) -> Int64Array:
-        """The queries of some candidates, in their order."""
+        """The rows of the queries of some candidates, in their order."""
         parts = [np.arange(self.starts[i], self.starts[i + 1]) for i in candidates]
         return np.concatenate([np.zeros(0, np.int64), *parts])
 
     def scores(
         self, true: Int64Array, model: NDArray[np.float64], deviations: Sequence[float]
     ) -> Int64Array:
-        """(candidates,) how badly the model answers each; those of the opening have none (0).
+        """(candidates,) weighted scores, high where the model answers badly; 0 in the opening.
 
-        true, model: the answers to `queries` from the end of the opening's on; deviations: by
-        candidate, of the noise that measuring it would add to each answer.
+        true: exact answers to all queries after those of the opening.
+        model: the model's answers to them.
+        deviations: by candidate, the standard deviation of the noise in a measured answer.
         """
         first = self.starts[self.opening]
         errors = np.abs(true - np.rint(model).astype(np.int64))
         sums = np.add.reduceat(errors, self.starts[self.opening : -1] - first)
-        spoilt = sqrt(2 / pi) * np.diff(self.starts) * np.array(deviations)
+        # The mean absolute value of normal noise is sqrt(2 / pi) of its standard deviation.
+        noise = sqrt(2 / pi) * np.diff(self.starts) * np.array(deviations)
         scores = np.zeros(self.candidates, np.int64)
-        scores[self.opening :] = sums - np.rint(spoilt).astype(np.int64)[self.opening :]
+        scores[self.opening :] = sums - np.rint(noise).astype(np.int64)[self.opening :]
         return scores * self.weights
 
 
 def marginal_workload(marginals: Sequence[Marginal], opening: Sequence[Marginal] = ()) -> Workload:
-    """Each marginal is a candidate; all of one domain. Raises ValueError without any."""
+    """A workload whose candidates are marginals of one domain. Raises ValueError without any."""
     candidates = [*opening, *marginals]
     if not marginals:
         raise ValueError("a workload needs a marginal")
     return Workload(
-        candidates[0].domain,
-        Queries.joined(m.queries() for m in candidates),
-        np.cumsum([0, *(m.size for m in candidates)]),
-        tuple(squared_sensitivity(m) for m in candidates),
-        tuple(error_sensitivity(m) for m in candidates),
-        len(opening),
+        domain=candidates[0].domain,
+        queries=Queries.joined(m.queries() for m in candidates),
+        starts=np.cumsum([0, *(m.size for m in candidates)]),
+        squared=tuple(squared_sensitivity(m) for m in candidates),
+        change=tuple(error_sensitivity(m) for m in candidates),
+        opening=len(opening),
     )
 
 
 def query_workload(domain: Domain, queries: Queries, opening: Sequence[Marginal] = ()) -> Workload:
-    """Each query is a candidate. Raises ValueError without any."""
+    """A workload whose candidates are single queries. Raises ValueError without any."""
     if not len(queries):
         raise ValueError("a workload needs a query")
     queries.check(domain)
     counts = [count_sensitivity(domain, int(level)) for level in queries.level]
     sizes = [m.size for m in opening]
     return Workload(
-        domain,
-        Queries.joined([*(m.queries() for m in opening), queries]),
-        np.cumsum([0, *sizes, *[1] * len(counts)]),
-        (*(squared_sensitivity(m) for m in opening), *(c * c for c in counts)),
-        (*(error_sensitivity(m) for m in opening), *counts),
-        len(opening),
+        domain=domain,
+        queries=Queries.joined([*(m.queries() for m in opening), queries]),
+        starts=np.cumsum([0, *sizes, *[1] * len(counts)]),
+        squared=(*(squared_sensitivity(m) for m in opening), *(c * c for c in counts)),
+        change=(*(error_sensitivity(m) for m in opening), *counts),
+        opening=len(opening),
     )
 
 
 def one_way_marginals(domain: Domain) -> tuple[Marginal, ...]:
-    """The marginal of every column alone: of groups, then of people.
+    """The one-way marginals: of every column of groups among groups, then of people among people.
 
-    Groups' attributes among groups, and a person's among people; what a measurement of them costs
-    is charged, although no change of a person moves the former.
+    Those of groups cost the same, although no change of a person's attributes affects them.
     """
     return (
         *(Marginal(domain, GROUP, group=(c,)) for c in range(len(domain.group_values))),
@@ -127,16 +129,16 @@ def one_way_marginals(domain: Domain) -> tuple[Marginal, ...]:
 
 
 def declared_workload(domain: Domain, release: BatchRelease) -> Workload:
-    """What a batch release asks. Raises UserError where that is too much."""
+    """The workload of a batch release. Raises UserError if it is too large."""
     marginals = default_marginals(domain, release.ways)
-    asked = sum(m.size for m in marginals)
+    queries = sum(m.size for m in marginals)
     if not marginals:
         raise UserError(
             f"ways: marginals of {release.ways} attributes are too large here; declare fewer"
         )
-    if asked > MOST_QUERIES:
+    if queries > MOST_QUERIES:
         raise UserError(
-            f"ways: {asked:,} queries are more than {MOST_QUERIES:,};"
+            f"ways: {queries:,} queries are more than {MOST_QUERIES:,};"
             " declare fewer attributes or ways"
         )
     opening = one_way_marginals(domain)
@@ -146,8 +148,10 @@ def declared_workload(domain: Domain, release: BatchRelease) -> Workload:
 
 
 def default_marginals(domain: Domain, ways: int) -> tuple[Marginal, ...]:
-    """All of `ways` columns, or as many as there are, of groups and people; with roles also those
-    of one attribute of a person and one of their spouse, child or parent. None above LARGEST.
+    """The marginals of `ways` columns, or of all if there are fewer, among groups and people.
+
+    With roles also those of one attribute of a person and one of their spouse, child or parent.
+    Marginals of more than MOST_CELLS cells are left out.
     """
     columns = len(domain.group_values) + len(domain.person_values)
     marginals = all_marginals(domain, min(ways, columns), (GROUP, PERSON))
@@ -155,7 +159,7 @@ def default_marginals(domain: Domain, ways: int) -> tuple[Marginal, ...]:
         role, people = domain.role_column, range(len(domain.person_values))
         free = [c for c in people if c != role]
         marginals += tuple(
-            Marginal(domain, level, (), (own,), (theirs,))
+            Marginal(domain, level, person=(own,), relative=(theirs,))
             for level in range(SPOUSE, SPOUSE + 3)
             for own in free
             for theirs in free

@@ -1,12 +1,12 @@
 """Exact answers on a hierarchy, in bounded memory. Confidential: nothing here adds noise.
 
-Queries are grouped by the columns that they name. For each such pattern the data are coded once,
-in mixed radix, and counted; every query of the pattern is then one look-up. All queries are sums
-over groups, so that groups are taken in portions that fit the memory.
+Queries are sorted by the columns that they name. For each set of columns, the data are encoded as
+numbers in mixed radix and counted once; every query is then one look-up. All answers are sums over
+groups, so groups are processed in portions that fit the memory.
 
-A query counts owners of members: of groups, any member; of people, themselves; of relations, a
-person's relatives. Where an owner may have several members that fit, pairs of an owner and a
-member's code count once.
+A query counts owners, each with members: groups with their members, people with themselves, or
+people with their relatives. An owner with several matching members counts once, so distinct pairs
+of an owner and a member's code are counted.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from ..data.domain import Domain, Hierarchy, Int64Array
 from .queries import FREE, GROUP, HAS_CHILD, PERSON, SPOUSE, Marginal, Queries
 
 MEMORY = 1 << 25  # more is slower: portions should fit a processor's cache
-_ROW = 400  # bytes that a person takes while one pattern is counted, at most
+_ROW = 400  # the largest number of bytes per person while queries are counted
 _LIMIT = 1 << 62
 
 
 def exact_answers(hierarchy: Hierarchy, queries: Queries, memory: int = MEMORY) -> Int64Array:
-    """int64 (n,) exact counts; memory: bytes beside the data and some arrays (n,).
+    """int64 (n,) exact counts; memory: bytes besides the data and a few arrays (n,).
 
     Raises ValueError for queries that do not fit the domain.
     """
     queries.check(hierarchy.domain)
-    asked = [
+    patterns = [
         (m, rows, queries.take(rows)) for m, rows in queries_by_marginal(hierarchy.domain, queries)
     ]
     counts = np.zeros(len(queries), np.int64)
     for portion in _portions(hierarchy, memory):
-        for marginal, rows, pattern_queries in asked:
+        for marginal, rows, pattern_queries in patterns:
             counts[rows] += portion.coded(marginal, pattern_queries).counts()
     return counts
 
 
 def marginal_counts(hierarchy: Hierarchy, marginal: Marginal, memory: int = MEMORY) -> Int64Array:
-    """int64 (size,) exact counts of all cells of a marginal; memory: as in `answers`."""
+    """int64 (size,) exact counts of all cells of a marginal; memory: as in `exact_answers`."""
     counts = np.zeros(marginal.size, np.int64)
     for portion in _portions(hierarchy, memory):
         counts += np.bincount(portion.coded(marginal, None).data, minlength=marginal.size)
@@ -52,9 +52,10 @@ def marginal_counts(hierarchy: Hierarchy, marginal: Marginal, memory: int = MEMO
 
 @dataclass(frozen=True)
 class _Coded:
-    """What is counted and what is asked for, in codes below `bound`.
+    """Rows of data and queries, both as codes below `bound`.
 
-    A pair (row of data, query) has the same code if and only if the row is what is asked for.
+    data: (rows,), the code of each row.
+    targets: (queries,), the code that each query counts.
     """
 
     data: Int64Array
@@ -66,40 +67,41 @@ class _Coded:
         return _Coded(np.zeros(rows, np.int64), np.zeros(queries, np.int64), 1)
 
     def times(self, other: _Coded) -> _Coded:
-        """The codes of both together, row by row."""
+        """The codes of the pairs of both, row by row."""
         a, b = self, other
         if a.bound * b.bound > _LIMIT:
             a, b = a.dense(), b.dense()
         return _Coded(a.data * b.bound + b.data, a.targets * b.bound + b.targets, a.bound * b.bound)
 
     def at(self, rows: Int64Array) -> _Coded:
+        """The codes of some rows of data, for the same queries."""
         return _Coded(self.data[rows], self.targets, self.bound)
 
     def dense(self) -> _Coded:
-        """Renumbered: the bound is no more than rows and queries together."""
+        """The same with codes renumbered, below the number of rows and queries together."""
         codes, place = np.unique(np.concatenate([self.data, self.targets]), return_inverse=True)
         return _Coded(place[: len(self.data)], place[len(self.data) :], len(codes))
 
     def counts(self) -> Int64Array:
-        """(queries,) rows that each asks for."""
+        """(queries,) the number of rows that each query counts."""
         if self.bound <= 4 * (len(self.data) + len(self.targets)) + (1 << 12):
             return np.bincount(self.data, minlength=self.bound)[self.targets]
         codes, counts = np.unique(self.data, return_counts=True)
         place = np.searchsorted(codes, self.targets)
-        there = np.append(codes, -1)[place] == self.targets
-        return np.where(there, np.append(counts, 0)[place], 0)
+        present = np.append(codes, -1)[place] == self.targets
+        return np.where(present, np.append(counts, 0)[place], 0)
 
 
 @dataclass(frozen=True)
 class _Pairs:
-    """Owners in increasing order, each beside one of their members."""
+    """Pairs of an owner and a member, owners in increasing order."""
 
     owner: Int64Array
     member: Int64Array
 
     @cached_property
     def repeats(self) -> list[Int64Array] | None:
-        """For d = 1, 2, ... the rows whose owner is that of d rows before; None for too many."""
+        """For d = 1, 2, ... the rows that have the owner of d rows before; None if too many."""
         rows, repeats = np.arange(len(self.owner)), list[Int64Array]()
         while len(rows):
             rows = rows[rows > len(repeats)]
@@ -110,7 +112,7 @@ class _Pairs:
         return repeats
 
     def distinct(self, own: _Coded, members: _Coded) -> _Coded:
-        """Each owner once with each code that a member of theirs has."""
+        """The distinct pairs of an owner's code and the code of one of their members."""
         owner, codes = self.owner, members.data[self.member]
         if self.repeats is None:
             if len(own.data) * members.bound > _LIMIT:
@@ -128,17 +130,20 @@ class _Pairs:
 
 @dataclass(frozen=True)
 class _Portion:
-    """Some groups, and who is whose relative among their members."""
+    """Consecutive groups, with the pairs of relatives among their members."""
 
     hierarchy: Hierarchy
-    known: dict[int, _Pairs] = field(default_factory=dict)
+    pairs_by_level: dict[int, _Pairs] = field(default_factory=dict)
 
     def coded(self, marginal: Marginal, queries: Queries | None) -> _Coded:
-        """Everything that a pattern counts. Without queries, in the cells of the marginal."""
+        """All rows that queries of these columns count, as codes.
+
+        queries: of this marginal; None: codes are the cells of the marginal.
+        """
         hierarchy, values = self.hierarchy, self.hierarchy.domain.person_values
-        none = np.zeros((0, max(len(values), hierarchy.groups.shape[1])), np.int16)
+        no_targets = np.zeros((0, max(len(values), hierarchy.groups.shape[1])), np.int16)
         of_group, of_person, of_relative = (
-            (none, none, none)
+            (no_targets, no_targets, no_targets)
             if queries is None
             else (queries.group, queries.person, queries.relative)
         )
@@ -157,14 +162,14 @@ class _Portion:
         return self.pairs(marginal.level).distinct(own, relatives)
 
     def pairs(self, level: int) -> _Pairs:
-        """Groups and their members, or people and their relatives."""
-        if level not in self.known:
-            owner, member = self._tied(level)
+        """The pairs of a level: groups and their members, or people and their relatives."""
+        if level not in self.pairs_by_level:
+            owner, member = self._unsorted_pairs(level)
             order = np.argsort(owner, kind="stable")
-            self.known[level] = _Pairs(owner[order], member[order])
-        return self.known[level]
+            self.pairs_by_level[level] = _Pairs(owner[order], member[order])
+        return self.pairs_by_level[level]
 
-    def _tied(self, level: int) -> tuple[Int64Array, Int64Array]:
+    def _unsorted_pairs(self, level: int) -> tuple[Int64Array, Int64Array]:
         if level == GROUP:
             return self.hierarchy.group_of, np.arange(self.hierarchy.N)
         head, spouse, children = self.roles
@@ -175,12 +180,12 @@ class _Portion:
         of_child = self.hierarchy.group_of[children]
         paired = spouse[of_child] >= 0
         parents = np.concatenate([head[of_child], spouse[of_child][paired]])
-        theirs = np.concatenate([children, children[paired]])
-        return (parents, theirs) if level == HAS_CHILD else (theirs, parents)
+        of_parents = np.concatenate([children, children[paired]])
+        return (parents, of_parents) if level == HAS_CHILD else (of_parents, parents)
 
     @cached_property
     def roles(self) -> tuple[Int64Array, Int64Array, Int64Array]:
-        """By group the head and the spouse (-1 where there is none); all children."""
+        """The head of each group, its spouse (-1 without one), and all children."""
         role = self.hierarchy.people[:, self.hierarchy.domain.role_column]
         head, partner, children = (
             np.flatnonzero(role == c) for c in self.hierarchy.domain.role_codes
@@ -196,15 +201,16 @@ def _columns(
     columns: tuple[int, ...],
     values: tuple[int, ...],
 ) -> _Coded:
+    """The codes of some columns together; values: the number of values of each column."""
     coded = _Coded.blank(len(codes), len(targets))
     for c in columns:
-        one = _Coded(codes[:, c].astype(np.int64), targets[:, c].astype(np.int64), values[c])
-        coded = coded.times(one)
+        column = _Coded(codes[:, c].astype(np.int64), targets[:, c].astype(np.int64), values[c])
+        coded = coded.times(column)
     return coded
 
 
 def _portions(hierarchy: Hierarchy, memory: int) -> Iterator[_Portion]:
-    """Consecutive groups, as many as the memory holds and at least one."""
+    """All groups, in portions that fit the memory, each of at least one group."""
     people = memory // _ROW
     first = 0
     while first < hierarchy.G:
@@ -215,13 +221,13 @@ def _portions(hierarchy: Hierarchy, memory: int) -> Iterator[_Portion]:
 
 
 def relative_pairs(hierarchy: Hierarchy, level: int) -> tuple[Int64Array, Int64Array]:
-    """People and their relatives of a relation's level, as pairs of rows, by owner."""
+    """The rows of people and of their relatives at a level, as pairs, by person."""
     pairs = _Portion(hierarchy).pairs(level)
     return pairs.owner, pairs.member
 
 
 def queries_by_marginal(domain: Domain, queries: Queries) -> Iterator[tuple[Marginal, Int64Array]]:
-    """The marginals that the queries are cells of, and the rows of the queries of each."""
+    """Each marginal that queries are cells of, with the rows of these queries."""
     fixed = np.column_stack([a != FREE for a in (queries.group, queries.person, queries.relative)])
     number = queries.level.astype(np.int64)
     for start in range(0, fixed.shape[1], 32):

@@ -1,7 +1,7 @@
-"""Counting queries on groups and their members, as data: arrays of wanted codes.
+"""Counting queries on groups and their members, as arrays of target codes.
 
-Source: Liu, Wu, Private synthetic data with hierarchical structure (arXiv 2206.05942), section 3;
-relations: appendix. What a query counts, by its level:
+Source: Liu and Wu 2022, "Private synthetic data with hierarchical structure" (arXiv 2206.05942),
+section 3, and the appendix for relations. What a query counts, by its level:
 
 - GROUP: groups that have the group targets and at least one member with all person targets
   (without person targets: groups);
@@ -34,10 +34,13 @@ Targets = NDArray[np.int16]
 class Queries:
     """n queries.
 
-    level: int8 (n,), one of the five; group: int16 (n, group columns), the wanted code in each
-    column of `Hierarchy.groups`, the size last, or -1 where it is free; person: int16 (n, person
-    columns), likewise; relative: int16 (n, person columns), of the relative, all -1 at the levels
-    GROUP and PERSON. Raises ValueError for arrays that are nothing of the kind.
+    level: int8 (n,), one of the five levels.
+    group: int16 (n, group columns), the target code in each column of `Hierarchy.groups`, the size
+        last; -1 if the column is free.
+    person: int16 (n, person columns), likewise for the person.
+    relative: int16 (n, person columns), likewise for the relative; all -1 at the levels GROUP and
+        PERSON.
+    Raises ValueError for arrays of other shapes or values.
     """
 
     level: NDArray[np.int8]
@@ -74,7 +77,7 @@ class Queries:
 
     @staticmethod
     def joined(parts: Iterable[Queries]) -> Queries:
-        """One after the other; at least one part."""
+        """All queries of the parts, in order. There must be at least one part."""
         blocks = list(parts)
         return Queries(
             np.concatenate([q.level for q in blocks]),
@@ -84,7 +87,7 @@ class Queries:
         )
 
     def check(self, domain: Domain) -> None:
-        """Raises ValueError for a query that the domain has no answer to."""
+        """Raises ValueError for queries of other columns, codes or levels than the domain has."""
         sizes = domain.group_values, domain.person_values, domain.person_values
         for targets, values in zip(self._targets, sizes, strict=True):
             if targets.shape[1] != len(values):
@@ -105,11 +108,13 @@ class Queries:
 
 @dataclass(frozen=True)
 class Marginal:
-    """Every combination of values of some columns: as many queries of one level.
+    """All combinations of values of some columns: one query of the same level for each.
 
-    group: columns of `Hierarchy.groups`, person and relative: of people; indices in increasing
-    order. Cells are in C order of (group, person, relative): the last column runs fastest.
-    Raises ValueError for columns or a level that the domain does not have.
+    group: indices of columns of `Hierarchy.groups`, in increasing order.
+    person: indices of columns of people, in increasing order.
+    relative: likewise, for the relative.
+    Cells are in C order of (group, person, relative): the last column runs fastest. Raises
+    ValueError for columns or a level that the domain does not have.
     """
 
     domain: Domain
@@ -126,8 +131,8 @@ class Marginal:
         if self.level >= SPOUSE and self.domain.roles is None:
             raise ValueError("queries of relations need a domain with roles")
         people = range(len(self.domain.person_values))
-        there = (range(len(self.domain.group_values)), people, people)
-        for chosen, columns in zip((self.group, self.person, self.relative), there, strict=True):
+        existing = (range(len(self.domain.group_values)), people, people)
+        for chosen, columns in zip((self.group, self.person, self.relative), existing, strict=True):
             if list(chosen) != sorted(set(chosen)) or not set(chosen) <= set(columns):
                 raise ValueError("a marginal names columns that are there, in increasing order")
 
@@ -145,7 +150,7 @@ class Marginal:
         return prod(self.shape)
 
     def queries(self, cells: NDArray[np.int64] | None = None) -> Queries:
-        """A query for each cell, or for some of them by number."""
+        """A query for each cell, or for the cells of these numbers."""
         cells = np.arange(self.size) if cells is None else cells
         codes = np.unravel_index(cells, self.shape) if self.shape else ()
         people = len(self.domain.person_values)
@@ -171,11 +176,13 @@ class Marginal:
 def all_marginals(
     domain: Domain, k: int, levels: Sequence[int], columns: Iterable[str] | None = None
 ) -> tuple[Marginal, ...]:
-    """Every choice of k attributes, at each level, among those of groups and of persons.
+    """The marginals of every choice of k attributes of groups and persons, at each level.
 
-    At the levels of relations also among those of the relative, who has at least one of the k;
-    a person's and the relative's are different attributes. columns: only those of these names,
-    the size's being `size`. Raises ValueError for a name that is not there.
+    At the levels of relations the choice includes at least one attribute of the relative, which
+    counts as different from the person's attribute of the same name.
+
+    columns: restricts the choice to columns of these names (`size` for the size).
+    Raises ValueError for a name that no column has.
     """
     names = [c.name for c in (*domain.group_columns, *domain.person)]
     if columns is not None and not (chosen_names := set(columns)) <= set(names):
@@ -195,9 +202,9 @@ def all_marginals(
 
 
 def sampled_queries(marginals: Sequence[Marginal], n: int, rng: np.random.Generator) -> Queries:
-    """n different cells of the marginals, every set of n equally likely.
+    """n different cells of the marginals, a uniformly random set.
 
-    Post-processing or a public choice: `rng` sees no data. Raises ValueError if there are fewer.
+    The choice is public and independent of the data. Raises ValueError if there are fewer cells.
     """
     ends = np.cumsum([m.size for m in marginals], dtype=np.int64)
     cells = np.sort(rng.choice(ends[-1], n, replace=False))

@@ -1,7 +1,7 @@
-"""Figures of how well groups and members are answered, after Liu, Wu 2022, Figure 2. CONFIDENTIAL.
+"""Figures of the errors of data sets of groups and members, after Liu, Wu 2022, Figure 2.
 
-A column of panels for each class of queries, the largest and the mean error by budget, a line for
-each method and answer. Needs matplotlib, the `plot` extra, which is imported only to draw.
+CONFIDENTIAL. There is a column of panels for each class of queries, with the largest and the mean
+error by budget, and a line for each method and answer.
 """
 
 from __future__ import annotations
@@ -9,41 +9,50 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import nan
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..panels.figures import BLUE, GREEN, INK, ORANGE, WIDE, axes_grid, logarithmic, save, styled
-from .report import CLASSES, MEASURED, DataSetReport, Quality, averaged
+from ..drawing import (
+    BLUE,
+    GREEN,
+    INK,
+    ORANGE,
+    PURPLE,
+    axes_grid,
+    caption,
+    logarithmic,
+    save_all,
+    styled,
+)
+from .report import CLASSES, DATA_SET, MEASURED, MODEL, DataSetReport, Quality, averaged
 
-_COLOURS = (BLUE, ORANGE, GREEN, WIDE[1], INK)
-_LOOKS = {"data set": "-o", "model": "--s", MEASURED: ":^"}
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, INK)
+_STYLES = {DATA_SET: "-o", MODEL: "--s", MEASURED: ":^"}
 
 
 def write_quality_figures(
     reports: Iterable[DataSetReport], folder: Path, formats: Sequence[str] = ("svg",)
 ) -> list[Path]:
-    """Save a figure for each release to `folder`, made if need be, in each format."""
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = []
+    """Saves a figure for each release to `folder`, in each format; creates the folder."""
     with styled():
-        for report in reports:
-            figure = draw_quality_figure(report)
-            for form in formats:
-                paths.append(folder / f"{report.release}-quality.{form}")
-                save(figure, paths[-1], form)
-    return paths
+        figures = {f"{report.release}-quality": draw_quality_figure(report) for report in reports}
+        return save_all(figures, folder, formats)
 
 
-def draw_quality_figure(report: DataSetReport) -> Any:
+def draw_quality_figure(report: DataSetReport) -> Figure:
     """The figure of one release."""
     with styled():
-        held = averaged(report.found)
-        classes = [name for name in CLASSES if any(q.queries == name for q in held)]
+        means = averaged(report.qualities)
+        classes = [name for name in CLASSES if any(q.queries == name for q in means)]
         figure, grid = axes_grid(2, len(classes), 3.3, 2.7)
         for place, axes in enumerate(grid):
             row, column = divmod(place, len(classes))
             measure, title = (("greatest", "largest error"), ("mean", "mean error"))[row]
-            found = [q for q in held if q.queries == classes[column]]
-            _panel(axes, report, found, measure)
+            own = [q for q in means if q.queries == classes[column]]
+            _panel(axes, report, own, measure)
             axes.set_title(f"{classes[column]}, {title}")
             if column == 0:
                 axes.set_ylabel("error, percentage points")
@@ -52,24 +61,28 @@ def draw_quality_figure(report: DataSetReport) -> Any:
         return figure
 
 
-def _panel(axes: Any, report: DataSetReport, found: Sequence[Quality], measure: str) -> None:
-    """One line a method and answer; with a single budget, a point each, side by side."""
-    methods = list(dict.fromkeys(q.method for q in report.found))
-    lines = list(dict.fromkeys((q.method, q.answer) for q in found))
-    some = any(getattr(q, measure) > 0 for q in found)
+def _panel(axes: Axes, report: DataSetReport, own: Sequence[Quality], measure: str) -> None:
+    """Draws a line for each method and answer; with a single budget a point, side by side.
+
+    own: the errors of one class of queries.
+    measure: which of them is drawn, "greatest" or "mean".
+    """
+    methods = list(dict.fromkeys(q.method for q in report.qualities))
+    lines = list(dict.fromkeys((q.method, q.answer) for q in own))
+    has_errors = any(getattr(q, measure) > 0 for q in own)
     for place, (method, answer) in enumerate(lines, 1):
         points = sorted(
             (float(report.rhos[q.budget]), 100 * float(getattr(q, measure)))
-            for q in found
+            for q in own
             if (q.method, q.answer) == (method, answer)
         )
-        where = [rho for rho, _ in points] if len(report.rhos) > 1 else [float(place)]
+        across = [rho for rho, _ in points] if len(report.rhos) > 1 else [float(place)]
         # An error of 0 has no place on a logarithmic axis: the line has a gap.
-        heights = [nan if some and height == 0 else height for _, height in points]
+        heights = [nan if has_errors and height == 0 else height for _, height in points]
         colour = _COLOURS[methods.index(method) % len(_COLOURS)]
         label = f"{method}: {answer}"
-        axes.plot(where, heights, _LOOKS.get(answer, "-x"), color=colour, label=label)
-    if some:
+        axes.plot(across, heights, _STYLES.get(answer, "-x"), color=colour, label=label)
+    if has_errors:
         logarithmic(axes, sorted(map(float, report.rhos.values())))
     else:
         axes.set_ylim(bottom=0)
@@ -81,19 +94,20 @@ def _panel(axes: Any, report: DataSetReport, found: Sequence[Quality], measure: 
         axes.set_xlabel(next(iter(report.rhos)))
 
 
-def _legend(figure: Any, grid: Sequence[Any]) -> None:
-    """Every line of any panel, once."""
-    known: dict[str, Any] = {}
+def _legend(figure: Figure, grid: Sequence[Axes]) -> None:
+    """Names every line of any panel, once, above everything else."""
+    handle_by_label: dict[str, Any] = {}
     for axes in grid:
-        handles, labels = axes.get_legend_handles_labels()
-        known |= {label: h for label, h in zip(labels, handles, strict=True) if label not in known}
-    figure.legend(known.values(), known.keys(), loc="outside upper center", ncols=2)
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            handle_by_label.setdefault(label, handle)
+    handles, labels = list(handle_by_label.values()), list(handle_by_label)
+    figure.legend(handles, labels, loc="outside upper center", ncols=2)
 
 
-def _caption(figure: Any, report: DataSetReport) -> None:
+def _caption(figure: Figure, report: DataSetReport) -> None:
     text = (
         f"CONFIDENTIAL: computed from true data. {report.release} ({report.kind}) at "
         f"{report.period}:\n{report.groups:,} groups, {report.people:,} people, repetitions with "
         f"simulated noise: {report.repetitions}."
     )
-    figure.supxlabel(text, fontsize=7.5, color=INK, x=0.01, ha="left")
+    caption(figure, text)

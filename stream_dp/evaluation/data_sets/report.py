@@ -1,4 +1,4 @@
-"""What the evaluation of data sets of groups and members found: frozen values.
+"""The result of an evaluation of data sets of groups and members: frozen values.
 
 CONFIDENTIAL: errors are computed from true data, and no noise protects them; every form says so.
 """
@@ -15,65 +15,65 @@ import numpy as np
 from ..table import WARNING
 
 CLASSES = ("groups", "people", "relations")
-MEASURED = "measurements"
+DATA_SET, MODEL, MEASURED = "data set", "model", "measurements"
 
 
 @dataclass(frozen=True)
 class Quality:
-    """One method's errors on one class of queries, in shares.
-
-    answer: "data set", "model" (its expectation) or "measurements"; budget: as the owner writes it;
-    number: of queries.
-    """
+    """One method's errors on one class of queries, as shares."""
 
     method: str
+    # The label of a budget, as the owner writes it.
     budget: str
+    # `DATA_SET`; `MODEL`: the expectation of the fitted one; or `MEASURED`.
     answer: str
+    # One of `CLASSES`.
     queries: str
+    # How many queries there are.
     number: int
     greatest: float
     mean: float
 
 
-def averaged(found: Sequence[Quality]) -> list[Quality]:
-    """Repetitions of the same method, budget, answer and class become one entry: their mean."""
-    groups: dict[tuple[str, str, str, str], list[Quality]] = {}
-    for q in found:
-        groups.setdefault((q.method, q.budget, q.answer, q.queries), []).append(q)
+def averaged(qualities: Sequence[Quality]) -> list[Quality]:
+    """The means over repetitions: one entry for each method, budget, answer and class."""
+    by_key: dict[tuple[str, str, str, str], list[Quality]] = {}
+    for q in qualities:
+        by_key.setdefault((q.method, q.budget, q.answer, q.queries), []).append(q)
     return [
         Quality(
             *key,
-            held[0].number,
-            float(np.mean([q.greatest for q in held])),
-            float(np.mean([q.mean for q in held])),
+            number=repeated[0].number,
+            greatest=float(np.mean([q.greatest for q in repeated])),
+            mean=float(np.mean([q.mean for q in repeated])),
         )
-        for key, held in groups.items()
+        for key, repeated in by_key.items()
     ]
 
 
-def quality_json(found: Iterable[Quality]) -> dict[str, Any]:
-    """As JSON values."""
-    rows = [asdict(q) for q in found]
+def quality_json(qualities: Iterable[Quality]) -> dict[str, Any]:
+    """Errors as JSON values."""
+    rows = [asdict(q) for q in qualities]
     return {"confidential": True, "warning": WARNING, "quality": rows}
 
 
 @dataclass(frozen=True)
 class DataSetReport:
-    """What was found of one batch release, on its population at one period's close.
-
-    groups, people: how many there are; rhos: by budget label, in the owner's order.
-    """
+    """The errors of one batch release on its population at one period's close."""
 
     study: str
     release: str
     kind: str
     period: str
+    # How many groups and people there are.
     groups: int
     people: int
     repetitions: int
     seed: int
+    # By the label of each budget, in the owner's order.
     rhos: dict[str, Fraction]
-    found: tuple[Quality, ...]
+    # Of every repetition.
+    qualities: tuple[Quality, ...]
 
     @property
     def about(self) -> str:
@@ -83,7 +83,7 @@ class DataSetReport:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """quality: the mean over repetitions; each: of every one."""
+        """As JSON values: under `quality` the means over repetitions, under `each` every one."""
         return {
             "confidential": True,
             "warning": WARNING,
@@ -96,19 +96,19 @@ class DataSetReport:
             "repetitions": self.repetitions,
             "seed": self.seed,
             "budgets": {label: str(rho) for label, rho in self.rhos.items()},
-            "quality": [asdict(q) for q in averaged(self.found)],
-            "each": [asdict(q) for q in self.found],
+            "quality": [asdict(q) for q in averaged(self.qualities)],
+            "each": [asdict(q) for q in self.qualities],
         }
 
 
 @dataclass(frozen=True)
 class DataSetReports:
-    """Of all batch releases of a study."""
+    """The reports of all batch releases of a study."""
 
     releases: tuple[DataSetReport, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        return {"confidential": True, "releases": [one.as_dict() for one in self.releases]}
+        return {"confidential": True, "releases": [report.as_dict() for report in self.releases]}
 
 
 def budget_label(rho: Fraction) -> str:

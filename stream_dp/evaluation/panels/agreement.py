@@ -1,4 +1,4 @@
-"""Do raw answers have the variance that theory says? A test of an evaluation, cell by cell.
+"""Tests, cell by cell, whether the raw answers of an evaluation have the variance of the theory.
 
 Confidential like the evaluation.
 """
@@ -17,11 +17,12 @@ LEAST_VARIANCE = 1.0
 
 
 def disagreements(evaluation: Evaluation, chance: float = 1e-4) -> list[str]:
-    """Where raw answers are not unbiased with the variance that theory says; normally none.
+    """Where raw answers are biased or have another variance than the theory; normally nowhere.
 
-    Each cell's mean and mean square are held against their normal and chi-square laws, and
-    so is the mean square of all bins of a window, whose noise is independent; the chance that
-    a correct mechanism is blamed at all is about `chance` at most (union bound).
+    Each cell's mean is compared with its normal law and its mean square with its chi-square law.
+    So is the mean square of all bins of a window whose noise is independent.
+
+    chance: about the largest probability that a correct mechanism is blamed at all (union bound).
     """
     tested = [
         (errors, line, i)
@@ -47,19 +48,23 @@ def disagreements(evaluation: Evaluation, chance: float = 1e-4) -> list[str]:
         square = (cells.rmse / cells.theory) ** 2
         least, most = _square_limits(tail, n * cells.number)
         if not least <= square <= most:
-            ratio = math.sqrt(square)
-            faults.append(f"{errors.release}, every pattern: RMSE is {ratio:.3f} times the theory")
+            where = f"{errors.release}, every pattern"
+            faults.append(_wrong_size(where, square))
     for errors, line, i in tested:
         assert line.theory is not None
         where = f"{errors.release}, {line.query}, period {evaluation.periods[line.periods[i] - 1]}"
         square, bias = (line.rmse[i] / line.theory[i]) ** 2, line.bias[i] / line.theory[i]
         if not low <= square <= high:
-            faults.append(f"{where}: RMSE is {math.sqrt(square):.3f} times the theory")
+            faults.append(_wrong_size(where, square))
         if abs(bias) > reach:
             faults.append(f"{where}: biased by {bias:+.3f} standard deviations")
     return faults
 
 
+def _wrong_size(where: str, square: float) -> str:
+    return f"{where}: RMSE is {math.sqrt(square):.3f} times the theory"
+
+
 def _square_limits(tail: float, freedom: int) -> tuple[float, float]:
-    """Where the mean of `freedom` squared standard normals lies, but for `tail` on each side."""
+    """The quantiles of the mean of `freedom` squared standard normals with `tail` on each side."""
     return chi2.ppf(tail, freedom) / freedom, chi2.isf(tail, freedom) / freedom

@@ -1,8 +1,9 @@
-"""What the best linear unbiased estimates from all that a release publishes are off by, in theory.
+"""The errors, in theory, of the best linear unbiased estimates from all that a release publishes.
 
-The client's own estimator is asked (`estimator.py`): its weights are fixed numbers, so the error
-is known exactly and nothing is repeated. The sums of a cumulative release by itself are the best
-already: a counter measures as many numbers as there are sums, or uses what it measures best.
+The client's own estimator answers (`stream_dp.estimate.estimator`): its weights are fixed numbers,
+so the error is known exactly and nothing is repeated. The sums of a cumulative release by itself
+are the best already: a counter measures as many numbers as there are sums, or uses its
+measurements in the best way.
 """
 
 from __future__ import annotations
@@ -19,13 +20,16 @@ from .patterns import PatternsJudge
 from .totals import TotalsJudge
 from .trial import Floats, PanelJudge, TrialPlan
 
-# Each answer is a solve: above so many there is none.
+# Each answer solves a linear system: with more of them than this, none is computed.
 MOST_ANSWERS = 1500
 
 
 def best_errors(study: Study, release: Release, plan: TrialPlan) -> tuple[Floats | None, ...]:
-    """For each judge of a plan, (queries, periods) as it asks, from everything that is published
-    up to the horizon; NaN or None where there is no answer."""
+    """For each judge of a plan the standard deviations of the best answers to its queries.
+
+    They are (queries, periods), from all that is published up to the horizon; NaN for a query
+    without an answer, None for a judge without any.
+    """
     windows = [judge for judge in plan.judges if isinstance(judge, PatternsJudge)]
     answers = sum(judge.truth.size for judge in plan.judges)
     if not windows or answers > MOST_ANSWERS:
@@ -37,22 +41,23 @@ def best_errors(study: Study, release: Release, plan: TrialPlan) -> tuple[Floats
             step.measurements.values.astype(float),
             step.measurements.standard_errors() ** 2,
         )
-        for t, step in plan.released(0)
+        for t, step in plan.simulated_steps(0)
     )
     measured = ReleaseMeasurements(study, release, messages)
     best = StreamEstimator(StreamMeasurements((measured,)), measured)
-    return tuple(_errors(judge, best, first - 1) for judge in plan.judges)
+    return tuple(_deviations(judge, best, first - 1) for judge in plan.judges)
 
 
-def _errors(judge: PanelJudge, best: StreamEstimator, before: int) -> Floats:
-    found = np.full(judge.truth.shape, np.nan)
-    for i, p in np.argwhere(~np.isnan(judge.truth)):
-        number = before + judge.first + int(p)
+def _deviations(judge: PanelJudge, best: StreamEstimator, before: int) -> Floats:
+    """before: how many periods of the study lie before the first of the release."""
+    deviations = np.full(judge.truth.shape, np.nan)
+    for i, place in np.argwhere(~np.isnan(judge.truth)):
+        number = before + judge.first + int(place)
         if isinstance(judge, TotalsJudge):
-            one = best.total(int(i) + 1, number)
+            answer = best.total(int(i) + 1, number)
         else:
             assert isinstance(judge, PatternsJudge)
-            one = best.patterns(number, judge.queries[i].mask.astype(float))
-        if one is not None:
-            found[i, p] = math.sqrt(best.covariance(one, one))
-    return found
+            answer = best.patterns(number, judge.queries[i].mask.astype(float))
+        if answer is not None:
+            deviations[i, place] = math.sqrt(best.covariance(answer, answer))
+    return deviations

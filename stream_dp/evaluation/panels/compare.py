@@ -1,4 +1,4 @@
-"""Every form of every release against the paper's, at equal rho and equal relation.
+"""Compares every form of every release with the paper's, at equal rho and under equal relation.
 
 CONFIDENTIAL where the panel is real, as every evaluation is. A panel of simulated people is said
 to be one.
@@ -8,58 +8,77 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
 from stream_dp.study import Study
 
-from ..pool import cores, run_repetitions
 from .best import best_errors
 from .comparison import AnswerErrors, Comparison, FormErrors, ReleaseComparison
 from .plans import Truth, count_people
+from .pool import SeededPlan, run_repetitions
 from .repeat import release_errors
 from .report import QueryErrors, ReleaseErrors
+from .summary import root_mean_square
 from .trial import Floats, PanelJudge
 from .variants import Variant, variants
 
-# Of a cumulative release's sums, those that are named: as `estimate` lists them.
-_NAMED_TOTALS = 3
+# Of the sums of a cumulative release, the thresholds 1, this one and T are named, as `estimate`
+# lists them.
+_NAMED_THRESHOLD = 3
+
+# By kind of release: the name of all cells together, and the kind of the queries that are cells.
+_CELLS = {"window": ("every pattern", "bin"), "cumulative": ("every cell", "total")}
 
 
 def compare(
     study: Study,
     truth: Truth,
     repetitions: int,
+    *,
     seed: int = 0,
     jobs: int | None = None,
     progress: bool = True,
-    *,
     data: str | None = None,
     simulated: bool = False,
 ) -> Comparison:
-    """All forms of all releases, over `repetitions` runs with simulated noise each.
+    """All forms of all releases, each over `repetitions` runs with simulated noise.
 
-    The arguments are those of `repeat.evaluate_panels`; data: what the panel is called.
+    data: the name of the panel, by default the study's.
+    simulated: whether its people are simulated.
+
+    The other parameters are those of `repeat.evaluate_panels`.
     """
     people = count_people(study, truth)
-    found = [
+    forms = [
         (release, variant)
         for release in study.releases
         for variant in variants(study, release, truth)
     ]
-    plans = [(variant.plan, (seed,), i) for i, (_, variant) in enumerate(found)]
-    done = run_repetitions(plans, repetitions, cores() if jobs is None else jobs, progress)
-    held: dict[tuple[str, str], list[_Judged]] = {}
-    for (release, variant), trials in zip(found, done, strict=True):
+    plans = [SeededPlan(variant.plan, (seed,), key) for key, (_, variant) in enumerate(forms)]
+    trials_by_form = run_repetitions(plans, repetitions, jobs=jobs, progress=progress)
+    errors_by_contest: dict[tuple[str, str], list[FormErrors]] = {}
+    widths: dict[tuple[str, str], int | None] = {}
+    for (release, variant), trials in zip(forms, trials_by_form, strict=True):
         best = best_errors(variant.study, variant.release, variant.plan)
-        for judge, trial, known in zip(variant.plan.judges, trials, best, strict=True):
-            seen = release_errors(variant.release, judge, trial)
-            rows = [*_measured(seen, repetitions), *_known(judge, known)]
-            held.setdefault((release.name, judge.kind), []).append((variant, seen, rows))
+        for judge, trial, deviations in zip(variant.plan.judges, trials, best, strict=True):
+            errors = release_errors(variant.release, judge, trial)
+            quantities = [*_measured(errors, repetitions), *_best(judge, deviations)]
+            contest = release.name, judge.kind
+            widths.setdefault(contest, errors.width)
+            errors_by_contest.setdefault(contest, []).append(
+                _form_errors(variant, errors.rho, quantities)
+            )
     contests = tuple(
-        _contest(name, kind, str(study.release(name).rho), forms)
-        for (name, kind), forms in held.items()
+        ReleaseComparison(
+            release=name,
+            kind=kind,
+            rho=str(study.release(name).rho),
+            width=widths[name, kind],
+            forms=_with_ratios(own),
+        )
+        for (name, kind), own in errors_by_contest.items()
     )
     return Comparison(
         data=study.name if data is None else data,
@@ -75,97 +94,101 @@ def compare(
     )
 
 
-# A form, what was found of it, and the fields of each quantity but for its ratios.
-_Judged = tuple[Variant, ReleaseErrors, list[dict[str, Any]]]
+def _form_errors(variant: Variant, rho: str, quantities: list[AnswerErrors]) -> FormErrors:
+    return FormErrors(
+        label=variant.label,
+        title=variant.title,
+        rho=rho,
+        paper=variant.paper,
+        chosen=variant.chosen,
+        quantities=tuple(quantities),
+    )
 
 
-def _contest(name: str, kind: str, rho: str, forms: list[_Judged]) -> ReleaseComparison:
-    paper = next(rows for variant, _, rows in forms if variant.paper)
-    yardstick = {row["query"]: row for row in paper if row["answer"] == "panel"}
-    made = []
-    for variant, found, rows in forms:
-        quantities = []
-        for row in rows:
-            base = yardstick[row["query"]]
-            ratio, worst = (_over(row[key], base[key]) for key in ("rmse", "worst"))
-            quantities.append(AnswerErrors(**row, ratio=ratio, worst_ratio=worst))
-        made.append(
-            FormErrors(
-                variant.label,
-                variant.title,
-                found.rho,
-                variant.paper,
-                variant.chosen,
-                tuple(quantities),
-            )
-        )
-    return ReleaseComparison(name, kind, rho, forms[0][1].width, tuple(made))
+def _with_ratios(forms: list[FormErrors]) -> tuple[FormErrors, ...]:
+    """The forms with the ratios to the errors of the paper's panel."""
+    paper = next(form for form in forms if form.paper)
+    yardstick = {q.query: q for q in paper.quantities if q.answer == "panel"}
+    return tuple(
+        replace(form, quantities=tuple(_compared(q, yardstick[q.query]) for q in form.quantities))
+        for form in forms
+    )
 
 
-def _over(found: float | None, base: float | None) -> float | None:
-    return None if found is None or not base else found / base
+def _compared(errors: AnswerErrors, base: AnswerErrors) -> AnswerErrors:
+    return replace(
+        errors,
+        ratio=_ratio(errors.rmse, base.rmse),
+        worst_ratio=_ratio(errors.worst, base.worst),
+    )
 
 
-_CELLS = {"window": ("every pattern", "bin"), "cumulative": ("every cell", "total")}
+def _ratio(error: float | None, base: float | None) -> float | None:
+    return None if error is None or not base else error / base
 
 
-def _measured(found: ReleaseErrors, repetitions: int) -> Iterator[dict[str, Any]]:
-    """The fields of each quantity but for its ratios."""
-    name, cell = _CELLS[found.kind]
-    for cells in found.cells:
+def _measured(errors: ReleaseErrors, repetitions: int) -> Iterator[AnswerErrors]:
+    """What the repetitions measured of a form, without ratios."""
+    name, cell = _CELLS[errors.kind]
+    for cells in errors.cells:
         if cells.answer == "undebiased":
             continue
-        each = found.of_kind(cell, cells.answer)
-        rmse = np.concatenate([line.rmse for line in each]) if each else None
-        yield {
-            "query": name,
-            "answer": cells.answer,
-            "bias": _net_bias(each, repetitions) if each else None,
-            "rmse": cells.rmse,
-            "worst": None if rmse is None else float(rmse.max()),
-            "theory": cells.theory if cells.answer == "raw" else None,
-        }
-        lines = found.of_kind(cell, cells.answer) if cell == "total" else ()
-        chosen = [lines[i] for i in _some(len(lines))] or found.of_kind("named", cells.answer)
-        for line in chosen:
-            yield {
-                "query": line.query,
-                "answer": cells.answer,
-                "bias": float(np.mean(line.bias)),
-                "rmse": _rms(line.rmse),
-                "worst": max(line.rmse),
-                "theory": _rms(line.theory) if line.theory and cells.answer == "raw" else None,
-            }
+        cell_lines = errors.of_kind(cell, cells.answer)
+        rmse = np.concatenate([line.rmse for line in cell_lines]) if cell_lines else None
+        yield AnswerErrors(
+            query=name,
+            answer=cells.answer,
+            bias=_net_bias(cell_lines, repetitions) if cell_lines else None,
+            rmse=cells.rmse,
+            worst=None if rmse is None else float(rmse.max()),
+            theory=cells.theory if cells.answer == "raw" else None,
+        )
+        sums = cell_lines if cell == "total" else ()
+        named = [sums[i] for i in _named(len(sums))] or errors.of_kind("named", cells.answer)
+        for line in named:
+            theory = line.theory if cells.answer == "raw" else None
+            yield AnswerErrors(
+                query=line.query,
+                answer=cells.answer,
+                bias=float(np.mean(line.bias)),
+                rmse=root_mean_square(line.rmse),
+                worst=max(line.rmse),
+                theory=root_mean_square(theory) if theory else None,
+            )
 
 
-def _some(sums: int) -> list[int]:
+def _named(sums: int) -> list[int]:
     """Of so many sums, the places of those that are named."""
-    return list(dict.fromkeys((0, min(_NAMED_TOTALS, sums) - 1, sums - 1))) if sums else []
+    return list(dict.fromkeys((0, min(_NAMED_THRESHOLD, sums) - 1, sums - 1))) if sums else []
 
 
-def _known(judge: PanelJudge, best: Floats | None) -> Iterator[dict[str, Any]]:
-    """The same of the best estimates, whose errors are known."""
-    if best is None:
+def _best(judge: PanelJudge, deviations: Floats | None) -> Iterator[AnswerErrors]:
+    """The best estimates' errors, which are known without repetitions.
+
+    deviations: the standard deviation of each, (queries, periods), None where there are none.
+    """
+    if deviations is None:
         return
     name, cell = _CELLS[judge.kind]
-    kinds = [kind for _, kind, _ in judge.labels]
-    cells = [i for i, kind in enumerate(kinds) if kind == cell]
-    named = [cells[i] for i in _some(len(cells))] if cell == "total" else []
-    named = named or [i for i, kind in enumerate(kinds) if kind == "named"]
-    for query, rows in [(name, cells), *((judge.labels[i][0], [i]) for i in named)]:
-        own = best[rows][~np.isnan(judge.truth[rows])]
+    cells = [i for i, label in enumerate(judge.labels) if label.kind == cell]
+    named = [cells[i] for i in _named(len(cells))] if cell == "total" else []
+    named = named or [i for i, label in enumerate(judge.labels) if label.kind == "named"]
+    for query, rows in [(name, cells), *((judge.labels[i].text, [i]) for i in named)]:
+        own = deviations[rows][~np.isnan(judge.truth[rows])]
         if own.size and not np.isnan(own).any():
-            rmse, worst = _rms(tuple(own)), float(own.max())
-            held = {"rmse": rmse, "worst": worst, "theory": rmse}
-            yield {"query": query, "answer": "best", "bias": 0.0, **held}
+            rmse = root_mean_square(own)
+            yield AnswerErrors(
+                query=query,
+                answer="best",
+                bias=0.0,
+                rmse=rmse,
+                worst=float(own.max()),
+                theory=rmse,
+            )
 
 
 def _net_bias(lines: tuple[QueryErrors, ...], repetitions: int) -> float:
-    """Root mean square bias of all cells, from which the noise of their means is taken off."""
+    """Root mean square bias of all cells, less the noise of their means."""
     bias = np.concatenate([line.bias for line in lines])
     noise = np.concatenate([line.deviation for line in lines]) ** 2 / max(repetitions - 1, 1)
     return math.sqrt(max(0.0, float((bias**2 - noise).mean())))
-
-
-def _rms(numbers: tuple[float, ...]) -> float:
-    return float(np.sqrt(np.mean(np.square(numbers))))

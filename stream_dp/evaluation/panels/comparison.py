@@ -1,4 +1,4 @@
-"""What a comparison found: frozen values. CONFIDENTIAL where the panel is real."""
+"""The result of a comparison: frozen values. CONFIDENTIAL where the panel is real."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from ..table import WARNING
 
 @dataclass(frozen=True)
 class AnswerErrors:
-    """One answer to one query, or to all cells, in people.
+    """The errors of one answer to one query, or to all cells, in people."""
 
-    query: "every pattern" and "every cell" are over all cells (a pattern or a sum b, in a period);
-    answer: "panel"; "raw": the release's own unbiased estimates; "best": the best linear unbiased
-    ones from all that it publishes, in theory. rmse: over cells or periods and repetitions; worst:
-    the largest RMSE of any cell or period. bias: of a query, the mean over its periods; of all
-    cells, the root mean square of theirs, less what chance adds (None, as worst, where there are
-    too many cells to look at one by one). theory: what is known of the RMSE of an unbiased answer.
-    ratio, worst_ratio: to those of the paper's panel, None where it has no error.
-    """
-
+    # "every pattern" and "every cell" are over all cells: a pattern or a sum b, in a period.
     query: str
+    # "panel"; "raw": the release's own unbiased estimates; "best": the best linear unbiased ones
+    # from all that it publishes, in theory.
     answer: str
+    # Of a query, the mean over its periods; of all cells, the root mean square of theirs, less
+    # what chance adds; None where there are too many cells to look at one by one.
     bias: float | None
+    # Over cells or periods, and repetitions.
     rmse: float
+    # The largest RMSE of any cell or period; None where the bias of all cells is None.
     worst: float | None
+    # The standard deviation of an unbiased answer, as far as it is known.
     theory: float | None
-    ratio: float | None
-    worst_ratio: float | None
+    # RMSE and worst over those of the paper's panel; None where that has no error.
+    ratio: float | None = None
+    worst_ratio: float | None = None
 
 
 @dataclass(frozen=True)
 class FormErrors:
-    """One form of a release, as `variants.Variant`, and how it did."""
+    """The errors of one form of a release; the first fields are those of `variants.Variant`."""
 
     label: str
     title: str
@@ -43,15 +43,16 @@ class FormErrors:
     quantities: tuple[AnswerErrors, ...]
 
     def quantity(self, query: str, answer: str) -> AnswerErrors:
-        """query: its first words."""
+        """The errors of an answer to the query that begins with these words."""
         return next(q for q in self.quantities if q.query.startswith(query) and q.answer == answer)
 
 
 @dataclass(frozen=True)
 class ReleaseComparison:
-    """The forms of one release, or of one class of its queries; kind: of that class."""
+    """The forms of one release, or of one class of its queries."""
 
     release: str
+    # Of the class of queries: "window" or "cumulative".
     kind: str
     rho: str
     width: int | None
@@ -68,9 +69,11 @@ class ReleaseComparison:
 
 @dataclass(frozen=True)
 class Comparison:
-    """simulated: whether the people are; data: the name of the data set."""
+    """All forms of all releases of a study on a known panel."""
 
+    # The name of the data set.
     data: str
+    # Whether its people are simulated.
     simulated: bool
     study: str
     unit: str
@@ -83,6 +86,7 @@ class Comparison:
     confidential: bool = True
 
     def contest(self, release: str, kind: str | None = None) -> ReleaseComparison:
+        """The comparison of a release, of one kind of queries where it answers two."""
         return next(c for c in self.contests if c.release == release and kind in (None, c.kind))
 
     def as_dict(self) -> dict[str, Any]:

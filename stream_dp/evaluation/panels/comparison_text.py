@@ -17,45 +17,47 @@ _WORDS = {
 }
 
 
-def comparison_text(found: Comparison) -> str:
-    people = "SIMULATED people" if found.simulated else f"{found.unit}s"
+def comparison_text(comparison: Comparison) -> str:
+    people = "SIMULATED people" if comparison.simulated else f"{comparison.unit}s"
     head = (
         f"{WARNING}\n"
-        f"{found.data}: {found.people} {people}, {found.periods} periods, {found.neighbours}, "
-        f"{found.repetitions} repetitions, seed {found.seed}\n"
+        f"{comparison.data}: {comparison.people} {people}, {comparison.periods} periods, "
+        f"{comparison.neighbours}, {comparison.repetitions} repetitions, seed {comparison.seed}\n"
         "errors in people; x: over the paper's panel, at the same rho and relation; *: the plan's\n"
         "every cell: bias is the root mean square of the cells', less what chance adds, and worst"
         " the largest RMSE of any cell\n"
         "a query: bias is the mean of its periods', RMSE is over them\n"
         "best estimates: linear and unbiased, from all that the form ever publishes, in theory"
     )
-    return "\n\n".join([head, *map(_contest, found.contests)])
+    return "\n\n".join([head, *map(_release_text, comparison.contests)])
 
 
-def _contest(found: ReleaseComparison) -> str:
-    what = _WORDS[found.kind].format(width=found.width)
-    rho = float(Fraction(found.rho))
-    first = found.forms[0].quantities[0].query
+def _release_text(comparison: ReleaseComparison) -> str:
+    words = _WORDS[comparison.kind].format(width=comparison.width)
+    rho = float(Fraction(comparison.rho))
+    all_cells = comparison.forms[0].quantities[0].query
     named = list(
-        dict.fromkeys(q.query for form in found.forms for q in form.quantities if q.query != first)
+        dict.fromkeys(
+            quantity.query
+            for form in comparison.forms
+            for quantity in form.quantities
+            if quantity.query != all_cells
+        )
     )
     legend = "\n".join(f"({i}) {query}" for i, query in enumerate(named, 1))
     cells = [["form", "answer", "bias", "RMSE", "x", "theory", "worst", "x"]]
     queries = [["form", "answer"]]
     for i in range(1, len(named) + 1):
         queries[0] += [f"({i}) bias", "RMSE", "x"]
-    for form in found.forms:
+    for form in comparison.forms:
         for answer in _answers(form):
-            label = [_label(form, found), _ANSWERS[answer]]
-            one = form.quantity(first, answer)
-            cells.append([*label, *_cell_columns(one)])
-            row = list(label)
-            for query in named:
-                held = [q for q in form.quantities if (q.query, q.answer) == (query, answer)]
-                row += _query_columns(held[0]) if held else ["-"] * 3
-            queries.append(row)
+            label = [_label(form, comparison), _ANSWERS[answer]]
+            cells.append([*label, *_cell_columns(form.quantity(all_cells, answer))])
+            by_query = {q.query: q for q in form.quantities if q.answer == answer}
+            columns = [_query_columns(by_query.get(query)) for query in named]
+            queries.append([*label, *(text for texts in columns for text in texts)])
     blocks = [
-        f"release {found.release}: {what}, rho {rho:g}; {first}",
+        f"release {comparison.release}: {words}, rho {rho:g}; {all_cells}",
         _aligned(cells),
         legend,
         _aligned(queries),
@@ -67,25 +69,27 @@ def _answers(form: FormErrors) -> list[str]:
     return sorted({q.answer for q in form.quantities}, key=list(_ANSWERS).index)
 
 
-def _label(form: FormErrors, contest: ReleaseComparison) -> str:
-    rho = "" if form.rho == contest.rho else f", rho {float(Fraction(form.rho)):g}"
+def _label(form: FormErrors, comparison: ReleaseComparison) -> str:
+    rho = "" if form.rho == comparison.rho else f", rho {float(Fraction(form.rho)):g}"
     return f"{'* ' if form.chosen else '  '}{form.label}{rho}"
 
 
-def _cell_columns(one: AnswerErrors) -> list[str]:
+def _cell_columns(errors: AnswerErrors) -> list[str]:
     return [
-        _decimal(one.bias, 1),
-        f"{one.rmse:.1f}",
-        _decimal(one.ratio, 2),
-        _decimal(one.theory, 1),
-        _decimal(one.worst, 1),
-        _decimal(one.worst_ratio, 2),
+        _decimal(errors.bias, 1),
+        f"{errors.rmse:.1f}",
+        _decimal(errors.ratio, 2),
+        _decimal(errors.theory, 1),
+        _decimal(errors.worst, 1),
+        _decimal(errors.worst_ratio, 2),
     ]
 
 
-def _query_columns(one: AnswerErrors) -> list[str]:
-    bias = "-" if one.bias is None else f"{one.bias:+.1f}"
-    return [bias, f"{one.rmse:.1f}", _decimal(one.ratio, 2)]
+def _query_columns(errors: AnswerErrors | None) -> list[str]:
+    if errors is None:
+        return ["-"] * 3
+    bias = "-" if errors.bias is None else f"{errors.bias:+.1f}"
+    return [bias, f"{errors.rmse:.1f}", _decimal(errors.ratio, 2)]
 
 
 def _decimal(number: float | None, digits: int) -> str:
@@ -93,7 +97,7 @@ def _decimal(number: float | None, digits: int) -> str:
 
 
 def _aligned(rows: list[list[str]]) -> str:
-    """The first two columns to the left."""
-    wide = max(len(row[0]) for row in rows)
-    joined = [[f"{form.ljust(wide)}  {answer}", *rest] for form, answer, *rest in rows]
+    """The rows as a table whose first two columns are aligned to the left."""
+    width = max(len(row[0]) for row in rows)
+    joined = [[f"{form.ljust(width)}  {answer}", *rest] for form, answer, *rest in rows]
     return plain_table(joined[0], joined[1:])

@@ -1,77 +1,49 @@
-"""Figures of an evaluation, after Bun24, Figures 1-8. CONFIDENTIAL: they show true values.
+"""Figures of an evaluation, after Bun et al. 2024, Figures 1 to 8.
 
-Needs matplotlib, the `plot` extra, which is imported only when a figure is drawn. Figures are
-drawn without global state and saved without a date: the same evaluation gives the same file.
+CONFIDENTIAL: they show true values.
 """
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stream_dp.errors import UserError
-
+from ..drawing import (
+    BLUE,
+    GREEN,
+    INK,
+    ORANGE,
+    PURPLE,
+    axes_grid,
+    caption,
+    legend,
+    logarithmic,
+    save_all,
+    styled,
+)
 from .report import Evaluation, QueryErrors, ReleaseErrors, Sweep
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's palette, told apart with any colour vision; markers and dashes differ as well.
-INK, GREY, BLUE, ORANGE, GREEN = "#222222", "#767676", "#0072B2", "#D55E00", "#009E73"
-NARROW, WIDE = (BLUE, GREEN), (ORANGE, "#9F3A86")
+# Colours of queries narrower and wider than the window, in turn.
+NARROW, WIDE = (BLUE, GREEN), (ORANGE, PURPLE)
+# Standard deviations on each side of a mean that hold 95% of a normal law.
 BAND = 1.96
-_STYLE: Any = {
-    "font.size": 9,
-    "axes.titlesize": 10,
-    "axes.titlelocation": "left",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": GREY,
-    "axes.grid": True,
-    "axes.grid.axis": "y",
-    "axes.axisbelow": True,
-    "grid.color": "#E4E4E4",
-    "grid.linewidth": 0.7,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "lines.linewidth": 1.6,
-    "lines.markersize": 4.5,
-    "legend.frameon": False,
-    "text.parse_math": False,
-    "svg.hashsalt": "stream-dp",
-}
 
 
 def write_panel_figures(
     result: Evaluation | Sweep, folder: Path, formats: Sequence[str] = ("svg",)
 ) -> list[Path]:
-    """Save every figure to `folder`, made if need be, in each format ("svg", "png")."""
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = []
+    """Saves every figure to `folder` in each format ("svg", "png"); creates the folder."""
     with styled():
-        for name, figure in draw_panel_figures(result).items():
-            for form in formats:
-                paths.append(folder / f"{name}.{form}")
-                save(figure, paths[-1], form)
-    return paths
-
-
-def svg_texts(result: Evaluation | Sweep) -> dict[str, str]:
-    """Every figure as the text of an SVG file, by name."""
-    texts = {}
-    with styled():
-        for name, figure in draw_panel_figures(result).items():
-            held = io.BytesIO()
-            save(figure, held, "svg")
-            texts[name] = held.getvalue().decode()
-    return texts
+        return save_all(draw_panel_figures(result), folder, formats)
 
 
 def draw_panel_figures(result: Evaluation | Sweep) -> dict[str, Figure]:
@@ -89,22 +61,27 @@ def draw_panel_figures(result: Evaluation | Sweep) -> dict[str, Figure]:
 
 
 def share_figure(result: Evaluation, errors: ReleaseErrors) -> Figure:
-    """Named queries every k periods: true, debiased and undebiased shares (Bun24, Figures 1-4)."""
+    """Named queries every k periods: true, debiased and undebiased shares.
+
+    After Bun et al. 2024, Figures 1 to 4.
+    """
     with styled():
         named = errors.of_kind("named", "panel")
         columns = min(2, len(named))
         figure, grid = axes_grid(-(-len(named) // columns), columns, 3.9, 2.5)
         for axes, line in zip(grid, named, strict=False):
             at = [i for i, t in enumerate(line.periods) if t % (errors.width or 1) == 0]
-            at = at[:: -(-len(at) // 12)]
+            at = at[:: -(-len(at) // 12)]  # at most 12 of them
             where = np.arange(len(at))
             true = [100 * line.truth[i] / result.people for i in at]
             axes.hlines(true, where - 0.32, where + 0.32, color=INK, lw=1.6, label="true")
-            _draw_shares(axes, where - 0.12, line, at, result.people, BLUE, "o", "panel, debiased")
+            looks = [(_Look("o", BLUE, "panel, debiased"), -0.12, line)]
             plain = errors.line(line.query, "undebiased")
             if plain is not None:
-                word = "panel, undebiased"
-                _draw_shares(axes, where + 0.12, plain, at, result.people, ORANGE, "s", word)
+                looks.append((_Look("s", ORANGE, "panel, undebiased"), 0.12, plain))
+            for look, shift, answer in looks:
+                points = _SharePoints(where + shift, at, result.people)
+                _draw_shares(axes, points, answer, look)
             axes.set_title(line.query)
             axes.set_ylabel("share of people, %")
             axes.set_xlim(-0.6, len(at) - 0.4)
@@ -117,7 +94,10 @@ def share_figure(result: Evaluation, errors: ReleaseErrors) -> Figure:
 
 
 def count_figure(result: Evaluation, errors: ReleaseErrors) -> Figure:
-    """People with at least b events so far, true and released, and the error (Figures 5-8)."""
+    """People with at least b events so far, true and released, and the error.
+
+    After Bun et al. 2024, Figures 5 to 8.
+    """
     with styled():
         least = min(3, len(result.periods))
         panel = errors.line(f"total at-least {least}", "panel")
@@ -158,9 +138,9 @@ def error_by_width(result: Evaluation, errors: ReleaseErrors) -> Figure:
         figure, grid = axes_grid(1, 2, 3.9, 3.4)
         first, last = width, len(result.periods)
         titles = ("all of the last w periods", "at least 1 of the last w periods")
-        for axes, held, title in zip(grid, (all_of, once), titles, strict=True):
+        for axes, queries, title in zip(grid, (all_of, once), titles, strict=True):
             ends = []
-            for line in sorted(held, key=lambda x: x.width):
+            for line in sorted(queries, key=lambda x: x.width):
                 colour, style = _width_style(line.width, width)
                 axes.plot(line.periods, line.rmse, style, color=colour)
                 if line.theory is not None:
@@ -185,25 +165,26 @@ def error_by_rho(sweep: Sweep) -> Figure:
         columns = min(2, len(base.releases))
         figure, grid = axes_grid(-(-len(base.releases) // columns), columns, 3.9, 3.2)
         looks = {
-            "raw": ("^", GREEN, "raw"),
-            "panel": ("-o", BLUE, "panel"),
-            "undebiased": ("-s", ORANGE, "panel, undebiased"),
+            "raw": _Look("^", GREEN, "raw"),
+            "panel": _Look("-o", BLUE, "panel"),
+            "undebiased": _Look("-s", ORANGE, "panel, undebiased"),
         }
         for place, axes in enumerate(grid):
             axes.set_visible(place < len(base.releases))
             if place >= len(base.releases):
                 continue
-            held = [e.releases[place] for e in sweep.evaluations]
-            found = sorted(held, key=lambda x: Fraction(x.rho))
-            rhos = [float(Fraction(x.rho)) for x in found]
-            axes.plot(
-                rhos, [x.cells[0].theory for x in found], "--", color=INK, label="raw, theory"
+            by_rho = sorted(
+                (evaluation.releases[place] for evaluation in sweep.evaluations),
+                key=lambda errors: Fraction(errors.rho),
             )
-            for i, cells in enumerate(found[0].cells):
-                style, colour, word = looks[cells.answer]
-                axes.plot(rhos, [x.cells[i].rmse for x in found], style, color=colour, label=word)
+            rhos = [float(Fraction(errors.rho)) for errors in by_rho]
+            theory = [errors.cells[0].theory for errors in by_rho]
+            axes.plot(rhos, theory, "--", color=INK, label="raw, theory")
+            for i, cells in enumerate(by_rho[0].cells):
+                look, rmse = looks[cells.answer], [errors.cells[i].rmse for errors in by_rho]
+                axes.plot(rhos, rmse, look.style, color=look.colour, label=look.label)
             logarithmic(axes, rhos)
-            axes.set_title(found[0].release)
+            axes.set_title(by_rho[0].release)
             axes.set_xlabel("rho of the release (zCDP)")
             axes.set_ylabel("root mean square error, people")
         legend(figure, max(grid, key=lambda axes: len(axes.lines)))
@@ -211,22 +192,41 @@ def error_by_rho(sweep: Sweep) -> Figure:
         return figure
 
 
-def _draw_shares(
-    axes: Axes,
-    where: Any,
-    line: QueryErrors,
-    at: Sequence[int],
-    people: int,
-    colour: str,
-    marker: str,
-    label: str,
-) -> None:
-    mean = [100 * line.mean[i] / people for i in at]
-    reach = [100 * BAND * line.deviation[i] / people for i in at]
-    axes.errorbar(where, mean, reach, fmt=marker, color=colour, elinewidth=1.6, label=label)
+@dataclass(frozen=True)
+class _Look:
+    """How an answer is drawn: matplotlib's format of its marker and line, colour and label."""
+
+    style: str
+    colour: str
+    label: str
+
+
+@dataclass(frozen=True, eq=False)
+class _SharePoints:
+    """Where shares are drawn, the places of their periods in a line, and whom they are of."""
+
+    where: Any
+    at: Sequence[int]
+    people: int
+
+
+def _draw_shares(axes: Axes, points: _SharePoints, line: QueryErrors, look: _Look) -> None:
+    """Draws mean shares with bars that hold 95% of the repetitions."""
+    mean = [100 * line.mean[i] / points.people for i in points.at]
+    reach = [100 * BAND * line.deviation[i] / points.people for i in points.at]
+    axes.errorbar(
+        points.where,
+        mean,
+        reach,
+        fmt=look.style,
+        color=look.colour,
+        elinewidth=1.6,
+        label=look.label,
+    )
 
 
 def _width_style(w: int, k: int) -> tuple[str, str]:
+    """The colour and the line style of a query of width w for a window of width k."""
     if w == k:
         return INK, "-o"
     pair = NARROW if w < k else WIDE
@@ -249,52 +249,10 @@ def _ticks(axes: Axes, where: Any, labels: Sequence[str]) -> None:
     axes.set_xlabel("period")
 
 
-def logarithmic(axes: Axes, rhos: Sequence[float]) -> None:
-    """Both axes logarithmic, with plain numbers: the rhos below, 1, 2, 5, 10, ... at the left."""
-    from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
-
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    if len(rhos) <= 6:
-        axes.set_xticks(rhos, [f"{rho:g}" for rho in rhos])
-        axes.xaxis.set_minor_locator(NullLocator())
-    else:
-        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
-    axes.yaxis.set_minor_locator(NullLocator())
-
-
-def legend(figure: Figure, axes: Axes) -> None:
-    handles, labels = axes.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels))
-
-
 def _caption(figure: Figure, result: Evaluation, errors: ReleaseErrors | None, note: str) -> None:
     rho = "" if errors is None else f", {errors.release}: rho {float(Fraction(errors.rho)):g}"
     text = (
         f"CONFIDENTIAL: shows true values. {result.repetitions} repetitions with simulated noise, "
         f"{result.people:,} people{rho}, {result.neighbours}.\n{note}"
     )
-    figure.supxlabel(text, fontsize=7.5, color=INK, x=0.01, ha="left")
-
-
-def axes_grid(rows: int, columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
-    from matplotlib.figure import Figure
-
-    size = (max(width * columns, 5.5), height * rows + 0.6)
-    figure = Figure(figsize=size, layout="constrained")
-    grid = figure.subplots(rows, columns, squeeze=False)
-    return figure, [axes for row in grid for axes in row]
-
-
-def styled() -> AbstractContextManager[None]:
-    try:
-        import matplotlib
-    except ImportError:
-        raise UserError("figures need matplotlib: pip install 'stream-dp[plot]'") from None
-    return matplotlib.rc_context(_STYLE)
-
-
-def save(figure: Figure, target: Path | io.BytesIO, form: str) -> None:
-    figure.savefig(target, format=form, dpi=150, metadata={"Date": None} if form == "svg" else None)
+    caption(figure, text)

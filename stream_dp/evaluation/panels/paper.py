@@ -1,9 +1,10 @@
-"""Trees with the paper's split of rho, to be compared with: nothing else uses them.
+"""Trees with the paper's split of rho, which serve as a yardstick in comparisons only.
 
-Bun, Gaboardi, Neunhoeffer, Zhang 2024 give counter b a part of rho in proportion to L_b^3, L_b the
-levels of its tree. As printed, with L_b = ceil(log2 n), the last counter has none; here L_b is
-floor(log2 n) + 1, as many nodes as an entry is in. The noise is scaled to the exact cost under the
-declared relation, as everywhere.
+Bun, Gaboardi, Neunhoeffer, Zhang 2024 (Algorithm 2 and the choice of its parameters) give counter b
+a part of rho in proportion to L_b^3, where L_b is the number of levels of its tree. As printed,
+with L_b = ceil(log2 n), the last counter has none; here L_b is floor(log2 n) + 1, the number of
+nodes that an entry is in. The noise is scaled to the exact cost under the declared relation, as
+everywhere.
 """
 
 from __future__ import annotations
@@ -14,15 +15,18 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 
 from stream_dp.continual import Cumulative
+from stream_dp.continual.base import design_of
 from stream_dp.continual.budgets import CounterBudget
 from stream_dp.continual.cumulative_design import CumulativeDesign
 from stream_dp.continual.paths import weights_with_entry
 
 
 @dataclass(frozen=True)
-class Cubes(CounterBudget):
-    """Parts of rho as `power` has it: L^3, or for 0 equal ones. A counter whose nodes have weight w
-    costs L w."""
+class PowerBudget(CounterBudget):
+    """Parts of rho in proportion to L^power: 3 for the paper's, 0 for equal ones.
+
+    A counter whose nodes have weight w costs L w.
+    """
 
     power: int = 3
 
@@ -35,40 +39,45 @@ class Cubes(CounterBudget):
             return own
         if not self.share:
             return (*own, own[0])
-        alone = replace(self, present=False, share=Fraction(0))
-        return weights_with_entry(own, int(alone.total_cost), self.counters[0], self.share)
+        sums_alone = replace(self, present=False, share=Fraction(0))
+        cost = int(sums_alone.total_cost)
+        return weights_with_entry(own, cost, self.counters[0], self.share)
 
 
-_cubes = lru_cache(maxsize=64)(Cubes)
+_power_budget = lru_cache(maxsize=64)(PowerBudget)
 
 
 @dataclass(frozen=True)
 class TreesDesign(CumulativeDesign):
-    """Binary trees with parts of rho as L^power."""
+    """Binary trees with parts of rho in proportion to L^power."""
 
     power: int = 3
 
     @property
     def budget(self) -> CounterBudget:
-        share = self.size_share if self.present else Fraction(0)
-        form = self.horizon, self.counter, self.neighbours, self.present, self.moves, share
-        return _cubes(*form, self.power)
+        return _power_budget(
+            horizon=self.horizon,
+            name=self.counter,
+            neighbours=self.neighbours,
+            present=self.present,
+            moves=self.moves,
+            share=self.size_share if self.present else Fraction(0),
+            power=self.power,
+        )
 
 
 @dataclass(frozen=True)
 class Trees(Cumulative):
-    """Algorithm 2 with parts of rho as L^power."""
+    """Algorithm 2 with parts of rho in proportion to L^power."""
 
     power: int = 3
 
     @cached_property
     def design(self) -> CumulativeDesign:
-        common = super().design
-        names = [field.name for field in fields(CumulativeDesign)]
-        return TreesDesign(**{name: getattr(common, name) for name in names}, power=self.power)
+        return design_of(TreesDesign, self)
 
     @classmethod
-    def like(cls, made: Cumulative, power: int) -> Trees:
-        """With another split than a mechanism whose counters are trees."""
-        held = {field.name: getattr(made, field.name) for field in fields(Cumulative)}
-        return cls(**held, power=power)
+    def like(cls, trees: Cumulative, power: int) -> Trees:
+        """A mechanism whose counters are trees, with another split."""
+        common = {field.name: getattr(trees, field.name) for field in fields(Cumulative)}
+        return cls(**common, power=power)

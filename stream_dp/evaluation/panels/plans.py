@@ -1,4 +1,4 @@
-"""From a study and a known panel to what is repeated: each release's mechanism, counts, judges."""
+"""The trial plan of each release of a study on a known panel: its mechanism, counts and judges."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from .patterns import PatternsJudge, patterns_judge
 from .totals import total_increments, totals_judge
 from .trial import Ints, TrialPlan
 
+# By attribute, the symbol codes of a known panel with the missing rule applied, (people, T).
 Truth = Mapping[str, Symbols]
 
 
@@ -47,7 +48,7 @@ def count_people(study: Study, truth: Truth) -> int:
 
 
 def visible_symbols(study: Study, release: Release, truth: Truth) -> Symbols:
-    """What a release sees of a true panel: codes in its alphabet, (people, its periods)."""
+    """What a release sees of a known panel: codes in its alphabet, (people, its periods)."""
     alphabet = study.alphabet(release)
     codes: NDArray[np.uint8] = np.zeros(1, np.uint8)
     for name, part in zip(alphabet.attributes, alphabet.parts, strict=True):
@@ -67,7 +68,7 @@ def named_symbol(study: Study, release: Release) -> int:
 
 
 def is_open(release: Release, absent: int | None) -> bool:
-    """May people come and go, so that those who are absent throughout are not judged?"""
+    """Whether people may come and go, so that those who are absent throughout are not judged."""
     return absent is not None and release.rows is not None
 
 
@@ -77,35 +78,56 @@ def trial_plan(
     symbols: Symbols,
     *,
     wide: bool = True,
-    open_: bool | None = None,
-    made: AnyMechanism | None = None,
+    leave_out_absent: bool | None = None,
+    override: AnyMechanism | None = None,
 ) -> TrialPlan:
-    """What is repeated of a release on what it sees.
+    """The trial plan of a release.
 
-    wide: ask queries wider than the window as well; open_: whether the pattern of absences is
-    left out, by default where the release does not measure it; made: the mechanism, by default
-    the one that the release declares.
+    symbols: what the release sees of the known panel.
+    wide: whether queries wider than the window are asked as well.
+    leave_out_absent: whether the pattern of absences is not judged; None to leave it out where
+        people may come and go.
+    override: the mechanism; None for the one that the release declares.
     """
-    made, alphabet = made or mechanism(study, release), study.alphabet(release)
-    open_ = is_open(release, alphabet.absent) if open_ is None else open_
-    absent, q = alphabet.absent if open_ else None, len(alphabet.values)
-    word = alphabet.name, named_symbol(study, release)
-    if isinstance(made, FixedWindow):
-        judge = patterns_judge(made, *word, symbols, absent=absent, wide=wide)
-        return TrialPlan(made, _padded(judge), (judge,))
+    simulated, alphabet = override or mechanism(study, release), study.alphabet(release)
+    if leave_out_absent is None:
+        leave_out_absent = is_open(release, alphabet.absent)
+
+    def window_judge(window: FixedWindow, part: str = "") -> PatternsJudge:
+        return patterns_judge(
+            window,
+            symbols,
+            attribute=alphabet.name,
+            code=named_symbol(study, release),
+            absent=alphabet.absent if leave_out_absent else None,
+            wide=wide,
+            part=part,
+        )
+
+    if isinstance(simulated, FixedWindow):
+        judge = window_judge(simulated)
+        return TrialPlan(simulated, _window_counts(judge, symbols), (judge,))
     assert isinstance(release, CumulativeRelease | JointRelease)
-    events = study.event_codes(release)
-    counts = total_increments(symbols, events, alphabet.absent)
-    if isinstance(made, Cumulative):
-        return TrialPlan(made, counts, (totals_judge(made, events, symbols, q),))
-    window = patterns_judge(made.window, *word, symbols, absent=absent, wide=wide, part=" patterns")
-    skip = made.window.measured.size
-    sums = totals_judge(made.totals, events, symbols, q, own=False, skip=skip, part=" totals")
-    both = tuple(map(np.append, _padded(window), counts))
-    return TrialPlan(made, both, (window, sums))
+    events, q = study.event_codes(release), len(alphabet.values)
+    increments = total_increments(symbols, events, alphabet.absent)
+    if isinstance(simulated, Cumulative):
+        sums = totals_judge(simulated, symbols, events=events, q=q)
+        return TrialPlan(simulated, increments, (sums,))
+    patterns = window_judge(simulated.window, part=" patterns")
+    sums = totals_judge(
+        simulated.totals,
+        symbols,
+        events=events,
+        q=q,
+        own_panel=False,
+        skip=simulated.window.measured.size,
+        part=" totals",
+    )
+    counts = tuple(map(np.append, _window_counts(patterns, symbols), increments))
+    return TrialPlan(simulated, counts, (patterns, sums))
 
 
-def _padded(judge: PatternsJudge) -> tuple[Ints, ...]:
-    """The histograms of all periods, empty before t = k."""
-    none = np.zeros(judge.form.bins, np.int64)
-    return (*[none] * (judge.form.width - 1), *judge.histograms)
+def _window_counts(judge: PatternsJudge, symbols: Symbols) -> tuple[Ints, ...]:
+    """What a window mechanism takes at every period."""
+    own = judge.mechanism
+    return tuple(own.counts(symbols, t) for t in range(1, own.horizon + 1))

@@ -1,7 +1,8 @@
 """The queries that a window release is judged by, and histograms to answer them from.
 
-Queries are written in the words of `query.py` and parsed there: a mask over the q^w patterns of
-the last w periods, the newest symbol the lowest digit, as in `panel.window_codes`.
+Queries are written in the words of `stream_dp.estimate.query` and parsed there. A query of width w
+is a mask over the q^w patterns of the last w periods, the newest symbol the lowest digit, as in
+`stream_dp.panel.window_codes`.
 """
 
 from __future__ import annotations
@@ -26,59 +27,56 @@ MOST_CODES = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
-class JudgedQuery:
-    """text: the query; kind: its relation to the release's width k; mask: bool, (q^width,)."""
+class JudgedQuery(WindowQuery):
+    """A query that a window release is asked; `kind` is its relation to the release's width k."""
 
-    text: str
     kind: Kind
-    width: int
-    mask: NDArray[np.bool_]
 
     @property
     def patterns(self) -> int:
+        """How many patterns it counts."""
         return int(self.mask.sum())
-
-    def lifted(self, bins: int) -> NDArray[np.bool_]:
-        """The same question as a mask over windows of `bins` patterns; older symbols are free."""
-        return np.tile(self.mask, bins // self.mask.size)
 
 
 def judged_queries(
-    mechanism: FixedWindow, attribute: str, code: int, bins: NDArray[np.int64], longest: int
+    mechanism: FixedWindow, attribute: str, code: int, *, bins: NDArray[np.int64], longest: int
 ) -> tuple[JudgedQuery, ...]:
-    """Every bin, the paper's queries of width k, narrower and wider ones.
+    """Every bin, the named queries of width k, narrower and wider ones.
 
-    code: the symbol that the named queries are about; bins: the codes of the patterns to ask.
-    Bun24, Section 5: at least 1, at least 2, 2 consecutive and all of the last k; narrower: all of
-    the last w; wider, answered by the panel alone: at least 1 and all of the last w, w up to
-    `longest`.
+    The named queries are those of Bun et al. 2024, Section 5: at least 1, at least 2, 2 consecutive
+    and all of the last k. Narrower ones ask for all of the last w. Wider ones, which only the panel
+    answers, ask for at least 1 and for all of the last w, w up to `longest`.
+
+    attribute: the name of the release's attribute, or of several joined by &.
+    code: the symbol that the named queries are about.
+    bins: the codes of the patterns to ask for.
     """
     k = mechanism.width
-    value = str(mechanism.values[code])  # of a product it names its attributes by itself
+    value = str(mechanism.values[code])  # a product's value names its attributes by itself
     word = shlex.quote(value if "=" in value else f"{attribute}={value}")
 
     def ask(form: str, need: int, width: int, kind: Kind) -> JudgedQuery:
         text = f"{form} {need} of last {width} {word}"
         query = parse_query(text, attribute, mechanism.values)
         assert isinstance(query, WindowQuery)
-        return JudgedQuery(text, kind, width, query.mask)
+        return JudgedQuery(text, width, query.mask, kind)
 
-    found: list[JudgedQuery] = []
+    queries: list[JudgedQuery] = []
     if bins.size <= MOST_LINES:
         every = np.arange(mechanism.bins)
-        found += [
-            JudgedQuery(mechanism.design.query(c), "bin", k, every == c) for c in bins.tolist()
+        queries += [
+            JudgedQuery(mechanism.design.query(c), k, every == c, "bin") for c in bins.tolist()
         ]
     forms = [("at-least", 1), ("at-least", 2), ("consecutive", 2), ("at-least", k)]
-    found += _distinct([ask(form, need, k, "named") for form, need in forms if need <= k])
-    found += [ask("at-least", w, w, "narrower") for w in range(1, k)]
+    queries += _distinct([ask(form, need, k, "named") for form, need in forms if need <= k])
+    queries += [ask("at-least", w, w, "narrower") for w in range(1, k)]
     for w in range(k + 1, longest + 1):
-        found += [ask("at-least", need, w, "wider") for need in (1, w)]
-    return tuple(found)
+        queries += [ask("at-least", need, w, "wider") for need in (1, w)]
+    return tuple(queries)
 
 
 def widest(mechanism: FixedWindow) -> int:
-    """The widest query asked: min(T, 2 k), less where the patterns would be too many."""
+    """The width of the widest query: min(T, 2 k), less where the patterns would be too many."""
     width = mechanism.width
     while width < min(mechanism.horizon, 2 * mechanism.width):
         if mechanism.q ** (width + 1) > MOST_CODES:
@@ -98,14 +96,14 @@ def pattern_histograms(
 ) -> list[NDArray[np.int64]]:
     """At each period t >= `first`, the histogram of the last min(t, widest) symbols."""
     codes = np.zeros(symbols.shape[0], np.int64)
-    found = []
+    histograms = []
     for t in range(1, symbols.shape[1] + 1):
         codes = (codes * q + symbols[:, t - 1]) % q ** min(t, widest)
         if t >= first:
-            found.append(np.bincount(codes, minlength=q ** min(t, widest)))
-    return found
+            histograms.append(np.bincount(codes, minlength=q ** min(t, widest)))
+    return histograms
 
 
 def _distinct(queries: list[JudgedQuery]) -> list[JudgedQuery]:
-    """Without those that ask what an earlier one asks."""
+    """The queries without those that ask what an earlier one asks."""
     return list({query.mask.tobytes(): query for query in reversed(queries)}.values())[::-1]

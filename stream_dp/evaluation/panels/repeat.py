@@ -1,7 +1,7 @@
-"""Repeat the declared mechanisms of a study on a known panel: errors against theory.
+"""Repeats the declared mechanisms of a study on a known panel: errors against theory.
 
-For trials on simulated or past data. Noise comes from seeded generators, so nothing that this
-prints is private, and everything that it prints is CONFIDENTIAL where the panel is real.
+For trials on simulated or past data. Noise comes from seeded generators, so no result is private,
+and every result is CONFIDENTIAL where the panel is real.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from stream_dp.errors import UserError
 from stream_dp.study import Release, Study
 
-from ..pool import cores as _cores
-from ..pool import run_repetitions
 from .plans import Truth, count_people, trial_plan, visible_symbols
+from .pool import SeededPlan, run_repetitions
 from .report import CellErrors, Evaluation, QueryErrors, ReleaseErrors, Sweep
 from .trial import PanelJudge, Trial
 
@@ -26,6 +25,7 @@ def evaluate_panels(
     study: Study,
     truth: Truth,
     repetitions: int,
+    *,
     seed: int = 0,
     jobs: int | None = None,
     progress: bool = True,
@@ -33,10 +33,18 @@ def evaluate_panels(
     """Errors of every release of the study over `repetitions` runs with simulated noise.
 
     truth: for each attribute that a release uses, the (n, T) symbol codes with the missing rule
-    applied. jobs: processes, None for one per core, 1 for none. progress: a bar, on a terminal
-    only. Raises UserError for a panel that does not fit the study.
+        applied.
+    repetitions: runs of each mechanism.
+    seed: of the simulated noise.
+    jobs: processes; None for one per core, 1 for none beside this one.
+    progress: whether to show a bar, which appears on a terminal only.
+
+    Raises UserError for a panel that does not fit the study.
     """
-    return _evaluations([(study, (seed,))], truth, repetitions, seed, jobs, progress)[0]
+    (evaluation,) = _evaluations(
+        [(study, (seed,))], truth, repetitions, seed=seed, jobs=jobs, progress=progress
+    )
+    return evaluation
 
 
 def sweep(
@@ -44,17 +52,21 @@ def sweep(
     truth: Truth,
     scales: Sequence[float | str | Fraction],
     repetitions: int,
+    *,
     seed: int = 0,
     jobs: int | None = None,
     progress: bool = True,
 ) -> Sweep:
-    """`evaluate_panels` with every rho multiplied by each scale, noise drawn afresh."""
+    """`evaluate_panels` with every rho multiplied by each scale and noise of its own.
+
+    The other parameters are those of `evaluate_panels`.
+    """
     exact = [Fraction(str(scale)) for scale in scales]
     if not exact or min(exact) <= 0:
         raise UserError("scales: give at least one, each above 0")
-    asked = [(scaled(study, scale), (seed, i)) for i, scale in enumerate(exact)]
-    found = _evaluations(asked, truth, repetitions, seed, jobs, progress)
-    return Sweep(tuple(str(scale) for scale in exact), tuple(found))
+    studies = [(scaled(study, scale), (seed, i)) for i, scale in enumerate(exact)]
+    evaluations = _evaluations(studies, truth, repetitions, seed=seed, jobs=jobs, progress=progress)
+    return Sweep(tuple(str(scale) for scale in exact), tuple(evaluations))
 
 
 def scaled(study: Study, scale: Fraction) -> Study:
@@ -65,29 +77,34 @@ def scaled(study: Study, scale: Fraction) -> Study:
 
 
 def _evaluations(
-    asked: Sequence[tuple[Study, tuple[int, ...]]],
+    studies: Sequence[tuple[Study, tuple[int, ...]]],
     truth: Truth,
     repetitions: int,
+    *,
     seed: int,
     jobs: int | None,
     progress: bool,
 ) -> list[Evaluation]:
-    """One evaluation for each study and entropy, all over one pool of processes."""
-    people = count_people(asked[0][0], truth)
+    """One evaluation for each study, all with the same pool of processes.
+
+    studies: each with the entropy of its noise.
+    """
+    people = count_people(studies[0][0], truth)
     plans = [
-        (trial_plan(study, release, visible_symbols(study, release, truth)), entropy, place)
-        for study, entropy in asked
-        for place, release in enumerate(study.releases)
+        SeededPlan(trial_plan(study, release, visible_symbols(study, release, truth)), entropy, key)
+        for study, entropy in studies
+        for key, release in enumerate(study.releases)
     ]
-    done = run_repetitions(plans, repetitions, _cores() if jobs is None else jobs, progress)
-    finished = zip(plans, done, strict=True)
-    found = []
-    for study, _ in asked:
+    trials_by_plan = run_repetitions(plans, repetitions, jobs=jobs, progress=progress)
+    results = zip(plans, trials_by_plan, strict=True)
+    evaluations = []
+    for study, _ in studies:
         releases: list[ReleaseErrors] = []
         for release in study.releases:
-            (made, _, _), trials = next(finished)
-            releases += map(release_errors, [release] * len(trials), made.judges, trials)
-        found.append(
+            seeded, trials = next(results)
+            judged = zip(seeded.plan.judges, trials, strict=True)
+            releases += [release_errors(release, judge, trial) for judge, trial in judged]
+        evaluations.append(
             Evaluation(
                 study=study.name,
                 study_hash=study.hash,
@@ -101,20 +118,20 @@ def _evaluations(
                 releases=tuple(releases),
             )
         )
-    return found
+    return evaluations
 
 
-def release_errors(release: Release, judge: PanelJudge, done: Trial) -> ReleaseErrors:
-    """What a judge found of a release."""
-    n = done.repetitions
+def release_errors(release: Release, judge: PanelJudge, trial: Trial) -> ReleaseErrors:
+    """The errors of a release, from a judge's sums over all repetitions."""
+    n = trial.repetitions
     cells = tuple(
         CellErrors(
             answer=answer,
-            number=int(done.cells[a]),
-            rmse=float(np.sqrt(done.cell_squares[a] / (n * done.cells[a]))),
-            worst=float(done.cell_worst[:, a].max()),
+            number=int(trial.cells[a]),
+            rmse=float(np.sqrt(trial.cell_squares[a] / (n * trial.cells[a]))),
+            worst=float(trial.cell_worst[:, a].max()),
             theory=judge.cell_theory,
-            within=float((done.cell_worst[:, a] <= judge.bound).mean()),
+            within=float((trial.cell_worst[:, a] <= judge.bound).mean()),
         )
         for a, answer in enumerate(judge.answers)
     )
@@ -127,34 +144,34 @@ def release_errors(release: Release, judge: PanelJudge, done: Trial) -> ReleaseE
         padding=judge.padding,
         bound=float(judge.bound),
         failure=float(release.failure),
-        repaired=done.repaired / n,
+        repaired=trial.repaired / n,
         independent=judge.independent,
         cells=cells,
-        lines=tuple(_lines(judge, done)),
+        lines=tuple(_lines(judge, trial)),
     )
 
 
-def _lines(judge: PanelJudge, done: Trial) -> Iterator[QueryErrors]:
-    """Each query's answers, in the periods in which they are given."""
-    truth, theory, n = judge.truth, judge.theory, done.repetitions
+def _lines(judge: PanelJudge, trial: Trial) -> Iterator[QueryErrors]:
+    """Each query's answers, in the periods in which there are any."""
+    truth, theory, n = judge.truth, judge.theory, trial.repetitions
     for number, (text, kind, width) in enumerate(judge.labels):
         for a, answer in enumerate(judge.answers):
-            bias = done.total[a, number] / n
-            given = np.flatnonzero(~np.isnan(bias))
-            if given.size == 0:
+            bias = trial.total[a, number] / n
+            answered = np.flatnonzero(~np.isnan(bias))
+            if answered.size == 0:
                 continue
-            known = not np.isnan(theory[number, given]).any()
+            known = not np.isnan(theory[number, answered]).any()
             yield QueryErrors(
                 query=text,
                 kind=kind,
                 width=width,
                 answer=answer,
-                periods=tuple(int(p) + judge.first for p in given),
-                truth=_floats(truth[number, given]),
-                mean=_floats((truth[number] + bias)[given]),
-                rmse=_floats(np.sqrt(done.squares[a, number] / n)[given]),
-                worst=_floats(done.worst[a, number, given]),
-                theory=_floats(theory[number, given]) if known else None,
+                periods=tuple(int(place) + judge.first for place in answered),
+                truth=_floats(truth[number, answered]),
+                mean=_floats((truth[number] + bias)[answered]),
+                rmse=_floats(np.sqrt(trial.squares[a, number] / n)[answered]),
+                worst=_floats(trial.worst[a, number, answered]),
+                theory=_floats(theory[number, answered]) if known else None,
             )
 
 

@@ -1,7 +1,7 @@
-"""What an evaluation found: frozen values, which JSON holds in full.
+"""The result of an evaluation: frozen values, which JSON represents in full.
 
 CONFIDENTIAL. Truths, means and errors are computed from true data, and no noise protects them:
-every form says so. All numbers are people; a share is that over `people`.
+every form says so. All numbers are in people; divided by the number of people they are shares.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from ..table import WARNING
 
 @dataclass(frozen=True)
 class QueryErrors:
-    """One query and one answer to it, through the periods in which it is asked.
-
-    answer: "raw", the release's own unbiased estimates; "panel", the synthetic panel (for windows
-    less its padding, if any); "undebiased", the panel's plain share. kind: "bin", "named",
-    "narrower" or "wider" for windows, "total" for cumulative releases. width: the query's width,
-    or b. periods: numbers from 1. worst: the largest error of any repetition. theory: standard
-    deviation of the raw answer, a yardstick for the others; None where there is none.
-    """
+    """One query and one answer to it, in every period in which it is asked."""
 
     query: str
+    # "bin", "named", "narrower" or "wider" for windows, "total" for cumulative releases.
     kind: str
+    # The query's width, or b of a total.
     width: int
+    # "raw": the release's own unbiased estimates; "panel": the synthetic panel, for windows less
+    # its padding; "undebiased": the panel's plain share times the people.
     answer: str
+    # Numbers from 1; the sequences below have an entry for each.
     periods: tuple[int, ...]
     truth: tuple[float, ...]
+    # Over the repetitions: the answer's mean, its root mean square error, its largest error.
     mean: tuple[float, ...]
     rmse: tuple[float, ...]
     worst: tuple[float, ...]
+    # The standard deviation of the raw answer, a yardstick for the others; None for wider queries.
     theory: tuple[float, ...] | None
 
     @property
@@ -56,44 +56,45 @@ class QueryErrors:
 
 @dataclass(frozen=True)
 class CellErrors:
-    """One answer over all cells of a release: bins and periods, or every b <= t.
-
-    within: the share of repetitions whose worst cell stayed within the release's error bound;
-    number: how many cells there are.
-    """
+    """One answer over all cells of a release: bins and periods, or every b <= t."""
 
     answer: str
+    # How many cells there are.
     number: int
     rmse: float
     worst: float
     theory: float
+    # The share of repetitions whose worst cell stayed within the release's error bound.
     within: float
 
 
 @dataclass(frozen=True)
 class ReleaseErrors:
-    """One release. rho is exact; bound: the published error bound, kept with probability
-    1 - failure; repaired: share of repetitions whose noisy counts had to be repaired (below zero,
-    not monotone, or not of one panel); independent: whether the raw answers to all cells are
-    independent and have the same variance.
-    """
+    """The errors of one release, or of one class of its queries."""
 
     release: str
+    # "window" or "cumulative".
     kind: str
     attribute: str
+    # Of a window release.
     width: int | None
+    # Exact, as a fraction.
     rho: str
     padding: int | None
+    # The published error bound, which holds with probability 1 - failure.
     bound: float
     failure: float
+    # The share of repetitions whose noisy counts had to be repaired: some were below zero, not
+    # monotone, or not those of one panel.
     repaired: float
+    # Whether the raw answers to all cells are independent and have the same variance.
     independent: bool
     cells: tuple[CellErrors, ...]
     lines: tuple[QueryErrors, ...]
 
     def line(self, query: str, answer: str) -> QueryErrors | None:
-        found = [x for x in self.lines if x.query == query and x.answer == answer]
-        return found[0] if found else None
+        matching = (x for x in self.lines if x.query == query and x.answer == answer)
+        return next(matching, None)
 
     def of_kind(self, kind: str, answer: str) -> tuple[QueryErrors, ...]:
         return tuple(x for x in self.lines if x.kind == kind and x.answer == answer)
@@ -117,17 +118,18 @@ class Evaluation:
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON values; `from_dict` reads them back."""
-        found = asdict(self)
-        for release, held in zip(found["releases"], self.releases, strict=True):
-            for line, source in zip(release["lines"], held.lines, strict=True):
-                line["bias"], line["ratio"] = source.bias, source.ratio
-        return {"confidential": True, "warning": WARNING, **_listed(found)}
+        fields_by_name = asdict(self)
+        for release, errors in zip(fields_by_name["releases"], self.releases, strict=True):
+            for line, query_errors in zip(release["lines"], errors.lines, strict=True):
+                line["bias"], line["ratio"] = query_errors.bias, query_errors.ratio
+        return {"confidential": True, "warning": WARNING, **_listed(fields_by_name)}
 
 
 @dataclass(frozen=True)
 class Sweep:
     """The same study at several multiples of its rhos; confidential like each evaluation."""
 
+    # Exact, as fractions.
     scales: tuple[str, ...]
     evaluations: tuple[Evaluation, ...]
     confidential: bool = True
@@ -156,14 +158,17 @@ def from_dict(raw: dict[str, Any]) -> Evaluation:
 
 
 def _only(kind: type, raw: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a dataclass."""
     return {f.name: raw[f.name] for f in fields(kind)}
 
 
 def _tupled(raw: dict[str, Any]) -> dict[str, Any]:
+    """The fields with tuples for lists."""
     return {k: tuple(v) if isinstance(v, list) else v for k, v in raw.items()}
 
 
 def _listed(value: Any) -> Any:
+    """The value with lists for all other sequences, at any depth."""
     if isinstance(value, dict):
         return {k: _listed(v) for k, v in value.items()}
     if isinstance(value, Iterable) and not isinstance(value, str):

@@ -3,62 +3,75 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
-from .report import Evaluation, ReleaseErrors
+from .report import Evaluation
+from .trial import Floats
 
 
-def summary_rows(evaluation: Evaluation) -> list[dict[str, Any]]:
-    """One row for each release, query and answer, pooled over periods; confidential.
+@dataclass(frozen=True)
+class SummaryRow:
+    """One answer to one query of a release, pooled over periods."""
 
-    rmse and theory are root mean squares over periods, bias the largest in size with its sign,
-    worst the largest. The first rows of a release are over all of its cells.
-    """
-    rows: list[dict[str, Any]] = []
+    release: str
+    query: str
+    # "cells" for all cells of the release together, else as in `report.QueryErrors`.
+    kind: str
+    answer: str
+    # The mean over periods; None for all cells.
+    truth: float | None
+    # Root mean squares over periods.
+    rmse: float
+    theory: float | None
+    # The largest in size, with its sign; None for all cells.
+    bias: float | None
+    # The largest.
+    worst: float
+    confidential: bool = True
+
+    @property
+    def ratio(self) -> float | None:
+        """RMSE over theory."""
+        return None if self.theory is None else self.rmse / self.theory
+
+
+def summary_rows(evaluation: Evaluation) -> list[SummaryRow]:
+    """One row for each release, query and answer; of a release, those over all cells first."""
+    rows: list[SummaryRow] = []
     for errors in evaluation.releases:
         name = "every pattern" if errors.kind == "window" else "every cell"
         rows += [
-            _row(errors, name, "cells", c.answer, None, c.rmse, None, c.worst, c.theory)
-            for c in errors.cells
-        ]
-        for line in errors.lines:
-            theory = None if line.theory is None else _rms(line.theory)
-            truth = sum(line.truth) / len(line.truth)
-            bias, worst = max(line.bias, key=abs), max(line.worst)
-            rmse = _rms(line.rmse)
-            rows.append(
-                _row(errors, line.query, line.kind, line.answer, truth, rmse, bias, worst, theory)
+            SummaryRow(
+                release=errors.release,
+                query=name,
+                kind="cells",
+                answer=cells.answer,
+                truth=None,
+                rmse=cells.rmse,
+                theory=cells.theory,
+                bias=None,
+                worst=cells.worst,
             )
+            for cells in errors.cells
+        ]
+        rows += [
+            SummaryRow(
+                release=errors.release,
+                query=line.query,
+                kind=line.kind,
+                answer=line.answer,
+                truth=sum(line.truth) / len(line.truth),
+                rmse=root_mean_square(line.rmse),
+                theory=None if line.theory is None else root_mean_square(line.theory),
+                bias=max(line.bias, key=abs),
+                worst=max(line.worst),
+            )
+            for line in errors.lines
+        ]
     return rows
 
 
-def _row(
-    errors: ReleaseErrors,
-    query: str,
-    kind: str,
-    answer: str,
-    truth: float | None,
-    rmse: float,
-    bias: float | None,
-    worst: float,
-    theory: float | None,
-) -> dict[str, Any]:
-    return {
-        "confidential": True,
-        "release": errors.release,
-        "query": query,
-        "kind": kind,
-        "answer": answer,
-        "truth": truth,
-        "rmse": rmse,
-        "theory": theory,
-        "ratio": None if theory is None else rmse / theory,
-        "bias": bias,
-        "worst": worst,
-    }
-
-
-def _rms(numbers: Sequence[float]) -> float:
+def root_mean_square(numbers: Sequence[float] | Floats) -> float:
     return float(np.sqrt(np.mean(np.square(numbers))))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
 
 from ..table import WARNING, plain_table
 from .agreement import disagreements
 from .report import Evaluation, ReleaseErrors, Sweep
-from .summary import summary_rows
+from .summary import SummaryRow, summary_rows
 
 # A window's bins are listed one by one up to this number.
 MOST_BINS = 48
@@ -20,7 +19,7 @@ def panels_text(result: Evaluation | Sweep) -> str:
 
 
 def evaluation_text(evaluation: Evaluation) -> str:
-    """A table a release, a line a query, its answers side by side."""
+    """A table for each release, then whether raw answers have the errors of the theory."""
     blocks = [
         f"{WARNING}\nstudy {evaluation.study}: {evaluation.people} people, "
         f"{len(evaluation.periods)} periods, {evaluation.neighbours}, "
@@ -30,9 +29,9 @@ def evaluation_text(evaluation: Evaluation) -> str:
     ]
     summary = summary_rows(evaluation)
     for errors in evaluation.releases:
-        rows = [row for row in summary if row["release"] == errors.release]
-        if sum(row["kind"] == "bin" for row in rows) > MOST_BINS:
-            rows = [row for row in rows if row["kind"] != "bin"]
+        rows = [row for row in summary if row.release == errors.release]
+        if sum(row.kind == "bin" for row in rows) > MOST_BINS:
+            rows = [row for row in rows if row.kind != "bin"]
         blocks.append(f"{_heading(errors)}\n{text_table(rows)}")
     faults = disagreements(evaluation)
     note = "raw answers agree with theory, cell by cell, as far as these repetitions can tell"
@@ -41,55 +40,57 @@ def evaluation_text(evaluation: Evaluation) -> str:
 
 
 def _heading(errors: ReleaseErrors) -> str:
-    what = f"{errors.release} ({errors.kind}"
-    what += f", width {errors.width}" if errors.width else ""
-    what += f", padding {errors.padding}" if errors.padding else ""
+    head = f"{errors.release} ({errors.kind}"
+    head += f", width {errors.width}" if errors.width else ""
+    head += f", padding {errors.padding}" if errors.padding else ""
     coverage = ", ".join(
         f"{c.answer} {c.within:.1%}" for c in errors.cells if c.answer != "undebiased"
     )
-    word = "some count had to be repaired"
     return (
-        f"{what}, rho {errors.rho}): error bound {errors.bound:.1f} in every cell with probability "
-        f"{1 - errors.failure:g}; kept in: {coverage} of the repetitions; {word} in "
-        f"{errors.repaired:.1%}"
+        f"{head}, rho {errors.rho}): error bound {errors.bound:.1f} in every cell with probability "
+        f"{1 - errors.failure:g}; kept in: {coverage} of the repetitions; "
+        f"some count had to be repaired in {errors.repaired:.1%}"
     )
 
 
-def text_table(rows: Sequence[dict[str, Any]]) -> str:
-    """rows as `summary_rows` gives them, of one release."""
-    plain_share = any(row["answer"] == "undebiased" for row in rows)
+def text_table(rows: Sequence[SummaryRow]) -> str:
+    """The rows of one release as a table: a line for each query, its answers side by side."""
+    has_plain_share = any(row.answer == "undebiased" for row in rows)
     head = ["query", "mean truth", "theory", "raw RMSE", "ratio", "panel RMSE", "panel bias"]
-    head += ["undebiased RMSE"] if plain_share else []
+    head += ["undebiased RMSE"] if has_plain_share else []
     head += ["worst raw", "worst panel"]
-    grid = []
-    answers: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
+    lines = []
+    answers: dict[tuple[str, str], dict[str, SummaryRow]] = {}
     for row in rows:
-        answers.setdefault((row["query"], row["kind"]), {})[row["answer"]] = row
+        answers.setdefault((row.query, row.kind), {})[row.answer] = row
     for (query, _), by_answer in answers.items():
-        raw, panel = by_answer.get("raw", {}), by_answer["panel"]
-        line = [query, _cell(panel["truth"]), _cell(panel["theory"])]
-        line += [_cell(raw.get("rmse")), _cell(raw.get("ratio"), 3)]
-        line += [_cell(panel["rmse"]), _cell(panel["bias"], signed=True)]
-        if plain_share:
-            line.append(_cell(by_answer["undebiased"]["rmse"]))
-        grid.append([*line, _cell(raw.get("worst")), _cell(panel["worst"])])
-    return plain_table(head, grid)
+        raw, panel = by_answer.get("raw"), by_answer["panel"]
+        rmse, ratio, worst = (raw.rmse, raw.ratio, raw.worst) if raw else (None, None, None)
+        line = [query, _number(panel.truth), _number(panel.theory)]
+        line += [_number(rmse), _number(ratio, 3)]
+        line += [_number(panel.rmse), _number(panel.bias, signed=True)]
+        if has_plain_share:
+            line.append(_number(by_answer["undebiased"].rmse))
+        lines.append([*line, _number(worst), _number(panel.worst)])
+    return plain_table(head, lines)
 
 
 def sweep_text(sweep: Sweep) -> str:
     """A line for each release and rho."""
     head = ["release", "rho", "theory", "raw RMSE", "panel RMSE", "undebiased RMSE"]
-    grid = []
-    for same in zip(*(evaluation.releases for evaluation in sweep.evaluations), strict=True):
-        for errors in same:
-            errors_of = {c.answer: f"{c.rmse:.1f}" for c in errors.cells}
+    lines = []
+    for at_one_scale in zip(
+        *(evaluation.releases for evaluation in sweep.evaluations), strict=True
+    ):
+        for errors in at_one_scale:
+            rmse = {cells.answer: f"{cells.rmse:.1f}" for cells in errors.cells}
             line = [errors.release, f"{float(Fraction(errors.rho)):g}"]
-            line += [f"{errors.cells[0].theory:.1f}", errors_of["raw"], errors_of["panel"]]
-            grid.append([*line, errors_of.get("undebiased", "-")])
-    return f"{WARNING}\nRMSE over all cells, in people\n\n{plain_table(head, grid)}"
+            line += [f"{errors.cells[0].theory:.1f}", rmse["raw"], rmse["panel"]]
+            lines.append([*line, rmse.get("undebiased", "-")])
+    return f"{WARNING}\nRMSE over all cells, in people\n\n{plain_table(head, lines)}"
 
 
-def _cell(value: float | None, digits: int = 1, signed: bool = False) -> str:
+def _number(value: float | None, digits: int = 1, signed: bool = False) -> str:
     if value is None:
         return "-"
     return f"{value:+.{digits}f}" if signed else f"{value:.{digits}f}"

@@ -1,7 +1,7 @@
 """Judge of totals: in how many periods so far people had the event, against the truth.
 
 raw: the release's own unbiased estimates of S_b. panel: rows whose total is at least b. A panel
-that begins later than its first period is asked of the earlier ones when they are released.
+that begins later than its first period gives the earlier ones' answers when they are released.
 """
 
 from __future__ import annotations
@@ -18,19 +18,21 @@ from numpy.typing import NDArray
 from stream_dp.continual import Cumulative
 from stream_dp.panel import Symbols
 
-from .trial import Floats, Ints, QueryLabel, Steps, Trial, one_trial
+from .trial import Floats, Ints, QueryLabel, Steps, Trial, single_trial
 
 
 @dataclass(frozen=True, eq=False)
 class TotalsJudge:
-    """made: the cumulative mechanism; happens: (symbols,) whether a symbol of the panel is the
-    event; truth: S_b at t, (T, T), NaN for b > t; skip: how many estimates stand before those of
-    the sums; part: see `PanelJudge`."""
+    """The judge of a cumulative mechanism on a known panel of T periods."""
 
-    made: Cumulative
-    happens: NDArray[np.bool_]
+    mechanism: Cumulative
+    # Whether each symbol of the panel is the event, (symbols,).
+    is_event: NDArray[np.bool_]
+    # S_b at t, (T, T); NaN for b > t.
     truth: Floats
+    # How many estimates stand before those of the sums.
     skip: int = 0
+    # See `PanelJudge`.
     part: str = ""
 
     kind: ClassVar[str] = "cumulative"
@@ -42,12 +44,12 @@ class TotalsJudge:
 
     @property
     def bound(self) -> float:
-        return self.made.error_bound
+        return self.mechanism.error_bound
 
     @property
     def labels(self) -> tuple[QueryLabel, ...]:
-        every = range(1, self.made.horizon + 1)
-        return tuple((f"total at-least {b}", "total", b) for b in every)
+        thresholds = range(1, self.mechanism.horizon + 1)
+        return tuple(QueryLabel(f"total at-least {b}", "total", b) for b in thresholds)
 
     @property
     def cell_theory(self) -> float:
@@ -56,37 +58,45 @@ class TotalsJudge:
     @cached_property
     def theory(self) -> Floats:
         """Standard deviation of the unbiased S_b at t; NaN for b > t."""
-        found = np.full(self.truth.shape, np.nan)
-        for t in range(1, self.made.horizon + 1):
+        deviations = np.full(self.truth.shape, np.nan)
+        for t in range(1, self.mechanism.horizon + 1):
             for b in range(1, t + 1):
-                found[b - 1, t - 1] = math.sqrt(self.made.design.variance(b, t))
-        return found
+                deviations[b - 1, t - 1] = math.sqrt(self.mechanism.design.variance(b, t))
+        return deviations
 
     def judge(self, steps: Steps) -> Trial:
         errors = np.full((2, *self.truth.shape), np.nan)
         totals = np.zeros(steps[0][1].columns.shape[0], np.int64)
         for last, step in steps:
             for t, column in enumerate(step.columns.T, last - step.columns.shape[1] + 1):
-                totals = totals + self.happens[column]
+                totals = totals + self.is_event[column]
                 errors[1, :t, t - 1] = at_least(totals, t)
-            told = step.estimates.values[self.skip : self.skip + last]
-            errors[0, :last, last - 1] = told
+            errors[0, :last, last - 1] = step.estimates.values[self.skip : self.skip + last]
         errors -= self.truth
-        cells = (~np.isnan(errors)).sum(axis=(1, 2))
-        worst = np.nanmax(np.abs(errors), axis=(1, 2))
-        return one_trial(errors, cells, np.nansum(errors**2, axis=(1, 2)), worst, steps)
+        return single_trial(
+            errors,
+            cells=(~np.isnan(errors)).sum(axis=(1, 2)),
+            cell_squares=np.nansum(errors**2, axis=(1, 2)),
+            cell_worst=np.nanmax(np.abs(errors), axis=(1, 2)),
+            steps=steps,
+        )
 
 
 def at_least(totals: Ints, t: int) -> Ints:
     """S_1..S_t of running totals of at most t."""
-    found: Ints = np.bincount(totals, minlength=t + 1)[::-1].cumsum()[::-1][1 : t + 1]
-    return found
+    sums: Ints = np.bincount(totals, minlength=t + 1)[::-1].cumsum()[::-1][1 : t + 1]
+    return sums
 
 
 def total_increments(
     symbols: Symbols, events: Iterable[int], absent: int | None
 ) -> tuple[Ints, ...]:
-    """At each period, the people whose total reached b, b = 1..T, and those who entered."""
+    """At each period, the people whose total reached b, b = 1..T, and those who entered.
+
+    symbols: the panel, (people, T).
+    events: the codes of the event.
+    absent: the code of those who are not there, None where everybody is from the start.
+    """
     horizon = symbols.shape[1]
     happened = np.isin(symbols, list(events))
     totals = happened.cumsum(axis=1)
@@ -101,23 +111,27 @@ def total_increments(
 
 
 def totals_judge(
-    made: Cumulative,
-    events: tuple[int, ...],
+    mechanism: Cumulative,
     symbols: Symbols,
-    q: int,
     *,
-    own: bool = True,
+    events: tuple[int, ...],
+    q: int,
+    own_panel: bool = True,
     skip: int = 0,
     part: str = "",
 ) -> TotalsJudge:
-    """The judge of a cumulative mechanism on a true panel of q symbols.
+    """The judge of a cumulative mechanism on a known panel.
 
-    own: the panel is the mechanism's own, 1 for the event (0 without it, 2 for a row that has not
-    entered); otherwise its symbols are the truth's.
+    symbols: the panel, (people, T), with codes below q.
+    events: the codes of the event.
+    own_panel: whether the synthetic panel is the mechanism's own: 1 for the event, 0 without it, 2
+        for a row that has not entered. Otherwise its symbols are those of the known panel.
+    skip: how many estimates stand before those of the sums.
+    part: see `PanelJudge`.
     """
-    happened = np.isin(symbols, events).cumsum(axis=1)
-    truth = np.full((made.horizon, made.horizon), np.nan)
-    for t in range(1, made.horizon + 1):
-        truth[:t, t - 1] = at_least(happened[:, t - 1], t)
-    happens = np.array([False, True, False]) if own else np.isin(np.arange(q), events)
-    return TotalsJudge(made, happens, truth, skip, part)
+    totals = np.isin(symbols, events).cumsum(axis=1)
+    truth = np.full((mechanism.horizon, mechanism.horizon), np.nan)
+    for t in range(1, mechanism.horizon + 1):
+        truth[:t, t - 1] = at_least(totals[:, t - 1], t)
+    is_event = np.array([False, True, False]) if own_panel else np.isin(np.arange(q), events)
+    return TotalsJudge(mechanism, is_event, truth, skip=skip, part=part)

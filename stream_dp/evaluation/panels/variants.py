@@ -1,13 +1,14 @@
 """The forms that a release could have at its rho and relation, beside the paper's.
 
-The paper's form (Bun, Gaboardi, Neunhoeffer, Zhang 2024) always has noise that is honest for the
-declared relation: for windows padded histograms of equal noise; for totals binary trees with parts
-of rho in proportion to the cubes of their levels (`paper.py`); for both classes two panels of
-their own. Beside it stand trees with equal parts, and with ours: the same worst error in each.
+The paper is Bun, Gaboardi, Neunhoeffer, Zhang 2024. Its form always has the noise that the declared
+relation needs: for windows padded histograms of equal noise (Algorithm 1); for totals binary trees
+with parts of rho in proportion to the cubes of their levels (Algorithm 2, `paper.py`); for both
+classes of queries two panels. The other forms are trees with equal parts, and those of this
+library.
 
-Where people come and go, the paper's window has no name for it: 'absent' is a symbol like the
-others, everybody under the declared bound is counted, those absent throughout as well, and a
-person's coming changes two patterns each time (squared sensitivity 2).
+Where people come and go, the paper's window does not know of absence: 'absent' is a symbol like
+the others, everybody under the declared bound is counted, those absent throughout as well, and a
+person's coming changes two patterns at each period (squared sensitivity 2).
 """
 
 from __future__ import annotations
@@ -41,21 +42,23 @@ _COMMON = ("name", "attribute", "failure", "where", "first", "last")
 
 @dataclass(frozen=True)
 class Variant:
-    """One form of a release: label; paper: whether it is the paper's; chosen: whether it is what
-    the study's plan makes of the release; title: the mechanism's own name; study: of which the
-    release could be."""
+    """One form of a release."""
 
+    # A study that could have the release.
     study: Study
     release: Release
     label: str
+    # Whether it is the paper's form.
     paper: bool
+    # Whether it is the form that the study's plan gives the release.
     chosen: bool
+    # The mechanism's own name.
     title: str
     plan: TrialPlan
 
 
 def variants(study: Study, release: Release, truth: Truth) -> list[Variant]:
-    """The paper's form first."""
+    """The forms of a release, the paper's first."""
     symbols = visible_symbols(study, release, truth)
     if isinstance(release, WindowRelease):
         return list(_windows(study, release, symbols))
@@ -66,66 +69,71 @@ def variants(study: Study, release: Release, truth: Truth) -> list[Variant]:
 
 def _windows(study: Study, release: WindowRelease, symbols: Symbols) -> Iterator[Variant]:
     alphabet = study.alphabet(release)
-    open_ = is_open(release, alphabet.absent)
+    people_come_and_go = is_open(release, alphabet.absent)
     chosen = mechanism(study, release)
     assert isinstance(chosen, FixedWindow)
-    found = [("histogram", True)] if not open_ else []
-    found += [("histogram", False)] if chosen.rows is not None else []
-    if not study.grows(release):
-        found += [("contrasts", True)] if not open_ else []
-        found += [("contrasts", False)]
-    if open_:
+    forms = [("histogram", True)] if not people_come_and_go else []
+    forms += [("histogram", False)] if chosen.rows is not None else []
+    if chosen.design.allows("residuals"):
+        forms += [("residuals", True)] if not people_come_and_go else []
+        forms += [("residuals", False)] if chosen.rows is not None else []
+    if people_come_and_go:
         assert release.rows is not None
         assert alphabet.absent is not None
         missing = max(release.rows - symbols.shape[0], 0)
-        gone = np.full((missing, symbols.shape[1]), alphabet.absent, np.uint8)
-        everybody = np.concatenate([symbols, gone])
-        closed = _copied(release, strategy="histogram", padded=True, rows=None)
-        declared = _closed(study, everybody.shape[0])
-        label = "paper: histogram, padded, absence counted"
-        yield _variant(declared, closed, everybody, label, paper=True, open_=True)
+        absentees = np.full((missing, symbols.shape[1]), alphabet.absent, np.uint8)
+        everybody = np.concatenate([symbols, absentees])
+        yield _variant(
+            _closed(study, everybody.shape[0]),
+            _copied(release, strategy="histogram", padded=True, rows=None),
+            everybody,
+            "paper: histogram, padded, absence counted",
+            paper=True,
+            leave_out_absent=True,
+        )
     own = (chosen.strategy, chosen.padded)
-    for form in found if own in found else [*found, own]:
+    for form in forms if own in forms else [*forms, own]:
         strategy, padded = form
         paper = form == ("histogram", True)
         label = f"{'paper: ' if paper else ''}{strategy}, {'padded' if padded else 'projected'}"
-        made = _copied(release, strategy=strategy, padded=padded)
-        yield _variant(study, made, symbols, label, paper=paper, chosen=form == own)
+        variant = _copied(release, strategy=strategy, padded=padded)
+        yield _variant(study, variant, symbols, label, paper=paper, chosen=form == own)
 
 
 def _counters(study: Study, release: CumulativeRelease, symbols: Symbols) -> Iterator[Variant]:
     chosen, trees = mechanism(study, release), _copied(release, counter="tree")
-    ours = mechanism(study, trees)
-    assert isinstance(ours, Cumulative)
+    equal_error_trees = mechanism(study, trees)
+    assert isinstance(equal_error_trees, Cumulative)
     for power, label in ((3, "paper: tree, cubic parts"), (0, "tree, equal parts")):
-        made = Trees.like(ours, power)
-        yield _variant(study, trees, symbols, label, paper=power == 3, made=made)
+        split = Trees.like(equal_error_trees, power)
+        yield _variant(study, trees, symbols, label, paper=power == 3, override=split)
     for name in get_args(CounterName):
+        variant = _copied(release, counter=name)
         try:
-            own = mechanism(study, made := _copied(release, counter=name))
+            is_chosen = mechanism(study, variant) == chosen
         except UserError:
-            continue  # not made for so many periods
-        yield _variant(study, made, symbols, name, chosen=own == chosen)
+            continue  # this counter is not for so many periods
+        yield _variant(study, variant, symbols, name, chosen=is_chosen)
 
 
 def _joint(study: Study, release: JointRelease, symbols: Symbols) -> Iterator[Variant]:
-    """One panel, the paper's two that spend all of rho each, and our own two of half of it."""
-    fields = {name: getattr(release, name) for name in _COMMON}
+    """The paper's two panels with all of rho each, our two with half of it each, and one panel."""
+    common = {name: getattr(release, name) for name in _COMMON}
     private = study.neighbours == "add_remove"
     rows = symbols.shape[0] if private and release.rows is None else release.rows
 
-    def alone(rho: Fraction) -> tuple[WindowRelease, CumulativeRelease]:
-        held = {**fields, "rho": rho}
+    def separate(rho: Fraction) -> tuple[WindowRelease, CumulativeRelease]:
+        fields = {**common, "rho": rho}
         return (
-            WindowRelease(kind="window", width=release.width, rows=release.rows, **held),
-            CumulativeRelease(kind="cumulative", event=release.event, rows=rows, **held),
+            WindowRelease(kind="window", width=release.width, rows=release.rows, **fields),
+            CumulativeRelease(kind="cumulative", event=release.event, rows=rows, **fields),
         )
 
-    window, sums = alone(release.rho)
-    for found in (_windows(study, window, symbols), _counters(study, sums, symbols)):
-        one = next(v for v in found if v.paper)
-        yield replace(one, label="paper: a panel of its own, all of rho", chosen=False)
-    for half in alone(release.rho / 2):
+    window, sums = separate(release.rho)
+    for forms in (_windows(study, window, symbols), _counters(study, sums, symbols)):
+        paper = next(variant for variant in forms if variant.paper)
+        yield replace(paper, label="paper: a panel of its own, all of rho", chosen=False)
+    for half in separate(release.rho / 2):
         yield _variant(study, half, symbols, "a panel of its own, half of rho")
     yield _variant(study, release, symbols, "one panel", chosen=True)
 
@@ -138,11 +146,27 @@ def _variant(
     *,
     paper: bool = False,
     chosen: bool = False,
-    open_: bool | None = None,
-    made: AnyMechanism | None = None,
+    leave_out_absent: bool | None = None,
+    override: AnyMechanism | None = None,
 ) -> Variant:
-    found = trial_plan(study, release, symbols, wide=False, open_=open_, made=made)
-    return Variant(study, release, label, paper, chosen, found.mechanism.title, found)
+    """A form of a release; the last two parameters are those of `trial_plan`."""
+    plan = trial_plan(
+        study,
+        release,
+        symbols,
+        wide=False,
+        leave_out_absent=leave_out_absent,
+        override=override,
+    )
+    return Variant(
+        study=study,
+        release=release,
+        label=label,
+        paper=paper,
+        chosen=chosen,
+        title=plan.mechanism.title,
+        plan=plan,
+    )
 
 
 def _copied(release: Any, **fields: Any) -> Any:
@@ -150,7 +174,7 @@ def _copied(release: Any, **fields: Any) -> Any:
 
 
 def _closed(study: Study, size: int) -> Study:
-    """The study with everybody there from the start, so many, under replacement."""
+    """The study of a declared number of people, all there from the start, under replacement."""
     fields = {name: getattr(study, name) for name in Study.model_fields}
     population = study.population.model_copy(update={"size": size})
     return Study(**{**fields, "neighbours": "replace_one", "population": population})

@@ -1,0 +1,105 @@
+"""A synthesizer on two tables, of groups and of their members, in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import pyarrow as pa
+
+from stream_dp.errors import UserError
+from stream_dp.privacy.noise import SeededNoise, SystemNoise
+from stream_dp.study.groups import BATCH_KINDS, BatchRelease
+
+from .base import FitContext, FittedModel
+from .data.domain import Column, Domain
+from .data.tables import from_tables, to_tables
+from .kinds import load_synthesizer
+
+Values = Mapping[str, Sequence[int | str]]
+
+
+@dataclass(frozen=True)
+class FittedTables:
+    """What `fit_tables` learned. model: with its title, its noisy answers and its notes."""
+
+    model: FittedModel
+
+    def sample(self, seed: int = 0) -> tuple[pa.Table, pa.Table]:
+        """Artificial groups and people, tied by the column `group`; costs nothing more.
+
+        seed: the same one gives the same tables again.
+        """
+        return to_tables(self.model.sample(seed))
+
+
+def fit_tables(
+    groups: pa.Table,
+    people: pa.Table,
+    *,
+    key: str,
+    group_values: Values,
+    person_values: Values,
+    most: int,
+    rho: Fraction | int | float | str,
+    kind: str = "mwem",
+    rounds: int = 20,
+    simulation_seed: int | None = None,
+) -> FittedTables:
+    """Fits a synthesizer to groups and their members.
+
+    The fit is `rho`-zCDP where one person's attributes change (the relation `replace_in_place`);
+    which groups there are, their attributes, and who belongs to them are not protected. Each call
+    is charged anew; there is no ledger here.
+
+    groups: a row for each group.
+    people: a row for each member.
+    key: the column of both tables that names a group.
+    group_values, person_values: the columns to learn, each with its possible values. They are
+        public, so state them from what is known beforehand, never from the tables.
+    most: how many members a group may have; public too.
+    kind: `mwem` (the default, for small domains) and `independent` need no extra, `hpd-fixed` and
+        `hpd-gen` need JAX.
+    rounds: how often badly answered marginals are picked and measured, at most.
+    simulation_seed: for simulations only: repeatable noise, which protects nobody. By default
+        noise is from the system's entropy.
+
+    Raises UserError, a line for each kind of fault in the tables.
+
+    >>> import pyarrow, stream_dp
+    >>> homes = pyarrow.table({"home": [1, 2], "region": ["north", "south"]})
+    >>> people = pyarrow.table({"home": [1, 1, 2], "work": ["yes", "no", "yes"]})
+    >>> fitted = stream_dp.fit_tables(
+    ...     homes, people, key="home", most=2, rho="1/10", simulation_seed=1,
+    ...     group_values={"region": ["north", "south"]}, person_values={"work": ["yes", "no"]})
+    >>> synthetic_homes, synthetic_people = fitted.sample(seed=2)
+    >>> synthetic_homes.column_names, synthetic_people.column_names
+    (['group', 'region', 'size'], ['group', 'work'])
+    """
+    if kind not in BATCH_KINDS:
+        raise UserError(f"fit_tables: kind '{kind}' is none of {', '.join(BATCH_KINDS)}")
+    try:
+        release = BatchRelease.model_validate(
+            {
+                "name": "tables",
+                "kind": kind,
+                "attributes": tuple(person_values),
+                "rho": rho,
+                "rounds": rounds,
+            }
+        )
+    except ValueError:
+        raise UserError(
+            "fit_tables: rho must be a number above 0, rounds a whole number from 1 on, and"
+            " person_values must name at least one column"
+        ) from None
+    fit = load_synthesizer(kind)
+    domain = Domain(_columns(group_values), _columns(person_values), most)
+    hierarchy = from_tables(domain, groups, people, key_group=key, key_person=key)
+    noise = SystemNoise() if simulation_seed is None else SeededNoise(simulation_seed)
+    return FittedTables(fit(hierarchy, release, FitContext(noise)))
+
+
+def _columns(values: Values) -> tuple[Column, ...]:
+    return tuple(Column(name, tuple(symbols)) for name, symbols in values.items())

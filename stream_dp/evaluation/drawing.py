@@ -1,0 +1,108 @@
+"""The look of figures: colours, grids, axes, legends, captions, and how figures are saved.
+
+Needs matplotlib, the `plot` extra, which is imported only when a figure is drawn. Figures are
+drawn without global state and saved without a date: the same result gives the same file.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stream_dp.errors import UserError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's palette, told apart with any colour vision; markers and dashes differ as well.
+INK, GREY, BLUE, ORANGE, GREEN = "#222222", "#767676", "#0072B2", "#D55E00", "#009E73"
+PURPLE = "#9F3A86"
+_STYLE: Any = {
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": GREY,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "axes.axisbelow": True,
+    "grid.color": "#E4E4E4",
+    "grid.linewidth": 0.7,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 4.5,
+    "legend.frameon": False,
+    "text.parse_math": False,
+    "svg.hashsalt": "stream-dp",
+}
+
+
+def logarithmic(axes: Axes, rhos: Sequence[float]) -> None:
+    """Makes both axes logarithmic: the rhos below, if few, and 1, 2, 5, 10, ... at the left."""
+    from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
+
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    if len(rhos) <= 6:
+        axes.set_xticks(rhos, [f"{rho:g}" for rho in rhos])
+        axes.xaxis.set_minor_locator(NullLocator())
+    else:
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
+    axes.yaxis.set_minor_locator(NullLocator())
+
+
+def legend(figure: Figure, axes: Axes) -> None:
+    """Puts the lines of one of the figure's axes above everything else."""
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels))
+
+
+def caption(figure: Figure, text: str) -> None:
+    """Puts small text below everything else, from the left edge."""
+    figure.supxlabel(text, fontsize=7.5, color=INK, x=0.01, ha="left")
+
+
+def axes_grid(rows: int, columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
+    """A figure of rows and columns of axes, each of this size in inches; the axes row by row."""
+    from matplotlib.figure import Figure
+
+    size = (max(width * columns, 5.5), height * rows + 0.6)
+    figure = Figure(figsize=size, layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False)
+    return figure, [axes for row in grid for axes in row]
+
+
+def styled() -> AbstractContextManager[None]:
+    """The style of all figures, while drawing and saving. Raises UserError without matplotlib."""
+    try:
+        import matplotlib
+    except ImportError:
+        raise UserError("figures need matplotlib: pip install 'stream-dp[plot]'") from None
+    return matplotlib.rc_context(_STYLE)
+
+
+def save(figure: Figure, target: Path | io.BytesIO, form: str) -> None:
+    """Saves a figure in a format, "svg" or "png", without the date."""
+    figure.savefig(target, format=form, dpi=150, metadata={"Date": None} if form == "svg" else None)
+
+
+def save_all(figures: Mapping[str, Figure], folder: Path, formats: Sequence[str]) -> list[Path]:
+    """Saves figures by their names to a folder, in each format, and returns the paths.
+
+    The folder is created if there is none.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for name, figure in figures.items():
+        for form in formats:
+            paths.append(folder / f"{name}.{form}")
+            save(figure, paths[-1], form)
+    return paths

@@ -1,0 +1,218 @@
+"""Reads records of a Kafka log, under read_committed and with manual assignment.
+
+A topic's end is what the broker reports as the end of the partition, never arithmetic on offsets,
+for control records take offsets too.
+"""
+
+from __future__ import annotations
+
+import time as clock_module
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from .base import (
+    MAX_BATCH,
+    Batch,
+    Headers,
+    LogError,
+    OutOfRange,
+    Positions,
+    Stored,
+    Unavailable,
+    memory_bytes,
+)
+from .topics import TIMEOUT, TRANSIENT_ERRORS, Topics, error_text, new_client
+from .unreadable import Unreadable
+
+_CHUNK = 0.05  # seconds that one call waits for messages
+_BULK = 1000  # messages of one call: more at a time are slower, for they leave the cache
+_FIRST_BULK, _BULK_BYTES = 8, 4_000_000  # fewer while their sizes are not known, or are large
+# A fetch is bounded as it is sent, and a few bytes may expand to megabytes: so little of it at a
+# time. A batch that expands to more than the last of these cannot be read; see `unreadable.py`.
+_FETCHED, _QUEUED, _EXPANDED = 16_384, 16_000_000, 64_000_000
+_RANGE = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
+# Stored from a tuple of its fields; quicker than _make, which is a function of Python.
+_STORED = partial(tuple.__new__, Stored)
+
+
+class KafkaReader:
+    """One consumer, which stays assigned to what was read last.
+
+    topics: names and partitions of the log's topics.
+    settings: of librdkafka, for connecting.
+    group: the consumer's group.id; positions are never committed to it.
+    """
+
+    def __init__(self, topics: Topics, settings: Mapping[str, str], group: str) -> None:
+        reading = {
+            **settings,
+            "group.id": group,
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error",
+            "fetch.wait.max.ms": 50,
+            "fetch.queue.backoff.ms": 20,
+            "queued.min.messages": 200_000,
+            "queued.max.messages.kbytes": _QUEUED // 1000,
+            "message.max.bytes": _FETCHED,
+            "fetch.message.max.bytes": _FETCHED,
+            "fetch.max.bytes": _FETCHED,
+            "receive.message.max.bytes": _EXPANDED,
+        }
+        self._topics = topics
+        self._consumer: Consumer = new_client(Consumer, reading)
+        self._unreadable = Unreadable(reading)
+        self._blocked: dict[int, int] = {}  # by partition, where a batch cannot be decompressed
+        self._bulk, self._bytes = _FIRST_BULK, 0
+        self._at: tuple[str, Positions] = ("", {})  # what the consumer is assigned, and where
+        self._ended: dict[int, int] = {}  # by partition, the call that saw its end
+        self._call = 0
+        self._led: set[str] = set()  # topics whose leaders were asked for
+
+    def close(self) -> None:
+        with suppress(RuntimeError):  # closed before
+            self._consumer.close()
+
+    def read(self, topic: str, positions: Positions, limit: int, timeout: float) -> Batch:
+        try:
+            return self._read(topic, positions, limit, timeout)
+        except BaseException as error:
+            self._at = ("", {})  # where the consumer stands is not known: the next read says it
+            if not isinstance(error, KafkaException):
+                raise
+            name = self._topics.name(topic)
+            raise Unavailable(f"kafka: {name} cannot be read: {error_text(error)}") from None
+
+    def _read(self, topic: str, positions: Positions, limit: int, timeout: float) -> Batch:
+        self._call += 1
+        self._bytes, self._blocked = 0, {}
+        if (topic, positions) != self._at:
+            self._assign(topic, positions)
+        after, records = dict(positions), list[Stored]()
+        deadline = clock_module.monotonic() + timeout
+        silence = clock_module.monotonic() + max(TIMEOUT, timeout)
+        while len(records) < limit and self._bytes < MAX_BATCH:
+            ended = self._ended.keys() >= positions.keys()
+            if ended and not self._at_end():
+                # A partition that ended may have gone on since: only a fresh fetch tells.
+                self._assign(topic, after)
+                continue
+            now = clock_module.monotonic()
+            late = now >= deadline
+            if (ended and (late or records)) or (late and records):
+                break
+            if now > silence:
+                name = self._topics.name(topic)
+                raise Unavailable(f"kafka: {name} cannot be read: no answer")
+            if ended:
+                message = self._consumer.poll(min(_CHUNK, max(0.0, deadline - now)))
+                self._take([] if message is None else [message], after, records)
+            else:
+                self._fill(limit, after, records)
+            if self._blocked:
+                self._pass(topic, limit, after, records)
+        self._at = (topic, dict(after))
+        return Batch(records, after, self._at_end())
+
+    def _at_end(self) -> bool:
+        """Whether this call has seen the end of every assigned partition."""
+        return all(self._ended.get(part) == self._call for part in self._at[1])
+
+    def _assign(self, topic: str, positions: Positions) -> None:
+        name, count = self._topics.name(topic), self._topics.partitions(topic)
+        if outside := [part for part in positions if part >= count]:
+            raise OutOfRange(f"kafka: {name} has no partition {outside[0]}")
+        if name not in self._led:
+            # Once asked for its leaders, a new topic is read at once and not after a second.
+            with suppress(KafkaException):
+                self._consumer.list_topics(name, TIMEOUT)
+            self._led.add(name)
+        assigned = self._at[1] if self._at[0] == topic else {}
+        kept = {p for p, o in positions.items() if assigned.get(p) == o and p not in self._ended}
+        fresh = [TopicPartition(name, p, o) for p, o in positions.items() if p not in kept]
+        if not kept:
+            self._consumer.assign(fresh)
+        else:
+            # What is fetched of the partitions that stay is not fetched again.
+            if gone := assigned.keys() - kept:
+                self._consumer.incremental_unassign([TopicPartition(name, p) for p in gone])
+            if fresh:
+                self._consumer.incremental_assign(fresh)
+        self._at, self._ended = (topic, dict(positions)), {}
+
+    def _fill(self, limit: int, after: Positions, records: list[Stored]) -> None:
+        """Take in messages and events up to the limit, or until no more come quickly."""
+        full = True
+        while full and len(records) < limit and self._bytes < MAX_BATCH:
+            asked, before = min(self._bulk, limit - len(records)), self._bytes
+            messages = self._consumer.consume(asked, _CHUNK)
+            self._take(messages, after, records)
+            fitting = _BULK_BYTES * len(messages) // max(1, self._bytes - before)
+            self._bulk = max(1, min(_BULK, 2 * self._bulk, fitting)) if messages else self._bulk
+            full = len(messages) == asked
+
+    def _pass(self, topic: str, limit: int, after: Positions, records: list[Stored]) -> None:
+        """Take in the records of batches that cannot be decompressed, as unreadable ones."""
+        name = self._topics.name(topic)
+        for part, place in self._blocked.items():
+            first = max(place, after[part])
+            end = min(self._unreadable.end(name, part, first), first + limit - len(records))
+            records += (Stored.unreadable(part, offset) for offset in range(first, end))
+            after[part] = max(after[part], end)
+        self._blocked = {}
+        self._assign(topic, after)
+
+    def _take(self, messages: list[Message], after: Positions, records: list[Stored]) -> None:
+        """Take in messages, column by column, and then the events that came among them."""
+        errors = list(map(Message.error, messages))
+        events = [m for m, error in zip(messages, errors, strict=True) if error is not None]
+        if events:
+            messages = [m for m, error in zip(messages, errors, strict=True) if error is None]
+        parts, offsets = list(map(Message.partition, messages)), list(map(Message.offset, messages))
+        times = [time for _, time in map(Message.timestamp, messages)]
+        keys, values = list(map(Message.key, messages)), list(map(Message.value, messages))
+        headers = _headers(messages)
+        self._bytes += sum(map(len, filter(None, keys))) + sum(map(len, messages))
+        self._bytes += sum([memory_bytes(None, None, several) for several in headers if several])
+        columns = (parts, offsets, times, keys, values, headers)
+        records += map(_STORED, zip(*columns, strict=True))
+        for part, offset in dict(zip(parts, offsets, strict=True)).items():
+            after[part] = offset + 1
+            self._ended.pop(part, None)
+        for event in events:
+            self._note(event, after)
+
+    def _note(self, event: Message, after: Positions) -> None:
+        """Take in an event: the end of a partition, or a fault."""
+        error, part, offset = event.error(), event.partition(), event.offset()
+        if error.code() == KafkaError._PARTITION_EOF:
+            # Messages that came after it, in the same call, stand already in `after`.
+            if offset >= after[part]:
+                after[part] = offset
+                self._ended[part] = self._call
+        elif error.code() == KafkaError._BAD_COMPRESSION:
+            self._blocked[part] = offset
+        elif error.code() in _RANGE:
+            raise OutOfRange(f"kafka: {event.topic()} has nothing at position {after[part]}")
+        elif error.fatal() or error.code() not in TRANSIENT_ERRORS:
+            raise LogError(f"kafka: {event.topic()} cannot be read: {error.str()}")
+
+
+def _headers(messages: list[Message]) -> list[Headers | None]:
+    """The headers of each message; None where the client fails to decode a name as UTF-8.
+
+    They are asked once, and through `map`: after that failure the client's answer has holes that
+    end the process when they are touched, and only calls from C are checked for it.
+    """
+    answers, headers = map(Message.headers, messages), list[Headers | None]()
+    while len(headers) < len(messages):
+        try:
+            for several in answers:
+                headers.append(tuple([(n, v or b"") for n, v in several]) if several else ())
+        except (SystemError, UnicodeDecodeError):
+            headers.append(None)
+    return headers

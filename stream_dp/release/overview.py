@@ -1,0 +1,59 @@
+"""Every release of a public log as a row of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from stream_dp.study import Study
+
+from .data_sets import DataSet
+from .panels import PanelCertificate
+from .published import PublishedRelease
+
+_COLUMNS = pa.schema(
+    {
+        "release": pa.string(),
+        "kind": pa.string(),
+        "period": pa.string(),
+        "number": pa.int64(),
+        "time": pa.timestamp("ms", "UTC"),
+        "rows": pa.int64(),
+        "groups": pa.int64(),
+        "rho": pa.float64(),
+        "rho_spent": pa.float64(),
+        "epsilon_spent": pa.float64(),
+        "mechanism": pa.string(),
+        "hash": pa.string(),
+    }
+)
+
+
+def release_rows(study: Study, published: Iterable[PublishedRelease | DataSet]) -> pa.Table:
+    """A row for each release, in order; `PublicLog.release_table` says what is in the columns."""
+    rows = []
+    for release in published:
+        certificate = release.certificate
+        time = study.periods.release_time(certificate.number)
+        if isinstance(certificate, PanelCertificate):
+            people, groups = certificate.rows, None
+        else:
+            people, groups = certificate.people, certificate.groups
+        rows.append(
+            {
+                "release": certificate.release,
+                "kind": certificate.kind,
+                "period": certificate.period,
+                "number": certificate.number,
+                "time": None if time is None else round(time * 1000),
+                "rows": people,
+                "groups": groups,
+                "rho": float(certificate.rho),
+                "rho_spent": float(certificate.rho_spent),
+                "epsilon_spent": float(certificate.epsilon_spent),
+                "mechanism": certificate.mechanism,
+                "hash": release.message.hash,
+            }
+        )
+    return pa.Table.from_pylist(rows, _COLUMNS)
