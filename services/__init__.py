@@ -1,1 +1,1 @@
-"""The processes: they alone tie studies, mechanisms and logs together."""
+"""The processes of a study, which connect its mechanisms with its logs."""

@@ -1,6 +1,7 @@
-"""The command line: `stream-dp COMMAND`. One clear line and exit code 2 for a user's mistake.
+"""The command line: `stream-dp COMMAND`.
 
-A command's module is imported when the command is called.
+A user's mistake gives one clear line and exit code 2. A command's module is imported only when
+the command is called.
 """
 
 from __future__ import annotations
@@ -48,10 +49,12 @@ COMMANDS = {
     "demo": "simulate a study, run every period, draw a page",
     "new": "write a commented study file to start from",
     "check": "validate a study file and print the plan",
+    "schema": "write the schemas of a study's reports",
     "topics": "make the topics, or check those there are",
     "send": "send tables of reports",
+    "rehearse": "run the study on a copy in memory, with simulated noise (confidential)",
     "groups": "send the table of groups and their members, once",
-    "close": "close every open period up to this one",
+    "close": "show what open periods hold, and close them up to this one",
     "run": "close, decide and publish; stops on SIGTERM",
     "status": "open period, last release, budget (confidential)",
     "jobs": "batch jobs: states, retry, abandon (confidential)",
@@ -65,20 +68,27 @@ COMMANDS = {
 }
 
 
+SERVICES = ("run", "worker")  # with --json every line of theirs is an event
+
+
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message}; see '{self.prog} --help'")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit code."""
+    """Runs a command; returns the exit code."""
     words = sys.argv[1:] if arguments is None else arguments
+    logged = False
     try:
         called = next((word for word in words if not word.startswith("-")), "")
         options = _parser([called]).parse_args(words)
+        logged = called in SERVICES
         output: Output = options.command(options)
         if options.json:
-            say(json.dumps(output.data, indent=2).replace("\x7f", "\\u007f"))
+            # What a service prints is a log: one line for each event, the last among them.
+            text = json.dumps(output.data, indent=None if logged else 2)
+            say(text.replace("\x7f", "\\u007f"))
         elif output.text:
             say(output.text)
         return output.code
@@ -87,11 +97,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except (Exception, KeyboardInterrupt) as error:
         code, lines = _failure(error)
-        return _fail(lines, code, as_json="--json" in words)
+        return _fail(lines, code, as_json="--json" in words, logged=logged)
 
 
 def _failure(error: BaseException) -> tuple[int, Sequence[str]]:
-    """Exit code and lines for an error; a fault of this program is raised again."""
+    """The exit code and the lines for an error. Raises an error that is a fault of this program."""
     match error:
         case Inconsistent():
             return INCONSISTENT, error.lines
@@ -114,8 +124,13 @@ def _failure(error: BaseException) -> tuple[int, Sequence[str]]:
     raise error
 
 
-def _fail(lines: Sequence[str], code: int, *, as_json: bool) -> int:
-    text = json.dumps({"error": _KINDS[code], "lines": list(lines), "code": code})
+def _fail(lines: Sequence[str], code: int, *, as_json: bool, logged: bool) -> int:
+    fields = {"error": _KINDS[code], "lines": list(lines), "code": code}
+    if logged:
+        from .events import head  # no other command needs it
+
+        fields = {**head("ended"), **fields}
+    text = json.dumps(fields)
     if not as_json:
         text = "\n".join(f"stream-dp: {printable(line)}" for line in lines)
     try:
@@ -130,15 +145,15 @@ def _fail(lines: Sequence[str], code: int, *, as_json: bool) -> int:
 
 
 def _discard(stream: TextIO) -> None:
-    """Keep the interpreter from complaining at exit of a stream that takes no more."""
+    """Redirects a closed stream to nowhere, so that the interpreter can flush it at exit."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _parser(names: Collection[str] = COMMANDS) -> argparse.ArgumentParser:
-    """The parser of the command line, with the options of these commands alone.
+    """The parser of the command line.
 
-    Imports the module of each of them.
+    names: the commands whose modules are imported for their options.
     """
     parser = _Parser(
         "stream-dp",

@@ -1,4 +1,4 @@
-"""Dead letters: rejected records as they came, with the reasons in headers of their own."""
+"""Dead letters: copies of rejected records, with the reasons in headers."""
 
 from __future__ import annotations
 
@@ -7,31 +7,32 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from stream_dp.log.base import MAX_RECORD, Headers, Record, Stored
-from stream_dp.population.reports import REASONS, Reason
-
-from .topics import DEAD_LETTERS, REPORTS
+from stream_dp.population.rejected import REASONS, Reason
+from stream_dp.topics import DEAD_LETTERS, REPORTS
 
 SOURCE = "stream-dp-source"  # the header that names the file that a report came from
-_MOST_SOURCE = 255
-_CELLS = "stream-dp-cells"
-_MOST_LETTER = MAX_RECORD - 10_000  # of the rejected record, beside the headers
+_MOST_SOURCE = 255  # bytes of that name
+_CELLS = "stream-dp-cells"  # the header that counts rejected cells by reason
+_MOST_LETTER = MAX_RECORD - 10_000  # bytes of the rejected record, beside the headers
 
 
 def source_header(path: Path) -> Headers:
-    """The name of the file that reports come from, for their dead letters."""
+    """The headers of reports that name the file they come from."""
     return ((SOURCE, path.name.encode("utf-8", "backslashreplace")[:_MOST_SOURCE]),)
 
 
 def dead_letter(record: Stored, cells: dict[Reason, int], topic: str) -> Record:
-    """The rejected record as it came, under the header names of Kafka Connect.
+    """The dead letter of a rejected record: its value, with the header names of Kafka Connect.
 
-    topic: the name of the record's in the log. The message gives reasons, never the record's
-    content. A record that leaves no room for the headers is cut short: the whole of it is where
-    the headers say. The name of the file that it came from stays a header of its own.
+    The message in the headers gives reasons and no content. A value that leaves no room for the
+    headers is cut; the headers say where the record is.
+
+    cells: how many of its cells are rejected, by reason.
+    topic: the log's name of the reports topic.
     """
     message = "; ".join(REASONS[reason] for reason in sorted(cells))
     counts = ",".join(f"{reason}={count}" for reason, count in sorted(cells.items()))
-    place = f"{REPORTS}/{record.partition}/{record.offset}"
+    key = f"{REPORTS}/{record.partition}/{record.offset}"
     source = record.header(SOURCE)[:_MOST_SOURCE]
     headers = (
         ("__connect.errors.topic", topic.encode()),
@@ -43,22 +44,23 @@ def dead_letter(record: Stored, cells: dict[Reason, int], topic: str) -> Record:
         *([(SOURCE, source)] if source else []),
     )
     value = None if record.value is None else record.value[:_MOST_LETTER]
-    return Record(DEAD_LETTERS, value, place.encode(), headers, 0)
+    return Record(DEAD_LETTERS, value, key.encode(), headers, partition=0)
 
 
 def reasons_of(letters: Sequence[Stored]) -> dict[Reason, int]:
-    """Rejected cells by reason; a letter that was written again after a crash counts once.
+    """Rejected cells by reason.
 
-    A record may have two letters: one for what was unusable, one for what found no place.
+    A letter that was written again after a crash counts once. A record may have two letters, for
+    the cells that were unusable when it was read and for those that a close could not use.
     """
     total: Counter[Reason] = Counter()
-    for letter in {(x.key, x.header(_CELLS)): x for x in letters}.values():
+    for letter in {(letter.key, letter.header(_CELLS)): letter for letter in letters}.values():
         total += Counter(cells_of(letter))
     return {reason: total[reason] for reason in REASONS if total[reason]}
 
 
 def cells_of(letter: Stored) -> dict[Reason, int]:
-    """Rejected cells of a dead letter by reason; empty for a record that nobody of ours wrote."""
+    """Rejected cells of a dead letter by reason; empty for a record that is no dead letter."""
     items = letter.header(_CELLS).decode("utf-8", "replace").split(",")
     counts = {reason: count for reason, _, count in (item.partition("=") for item in items)}
     return {

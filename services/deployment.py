@@ -1,4 +1,4 @@
-"""Where a study runs: its file, its plan and its logs, as the commands need them."""
+"""A study file with its plan, its logs and its folder of snapshots."""
 
 from __future__ import annotations
 
@@ -6,24 +6,23 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from stream_dp.client import PublicLog
+from stream_dp.client import PublicLog, public_log
 from stream_dp.errors import UserError
 from stream_dp.log import Log, address, open_log
 from stream_dp.log.base import Missing
-from stream_dp.log.settings import settings_from_environment
 from stream_dp.plan import Plan, plan_study
 from stream_dp.release.published import TableFilter
 from stream_dp.study import Run, Study
 from stream_dp.studyfile import load_study
+from stream_dp.topics import CLOCK, REPORTS
 
-from . import journal
+from . import journal_checks
 from .snapshots import Snapshots
-from .topics import CLOCK, REPORTS
 
 
 @dataclass(frozen=True)
 class Deployment:
-    """A study file, read and checked. What it names is relative to its folder."""
+    """A study file, read and checked. Its paths are relative to its folder."""
 
     study: Study
     run: Run
@@ -31,6 +30,7 @@ class Deployment:
 
     @classmethod
     def load(cls, path: Path) -> Deployment:
+        """Reads a study file. Raises UserError."""
         study, run = load_study(path)
         lines = []
         for key, url in (("log", run.log), ("public", run.public)):
@@ -55,7 +55,7 @@ class Deployment:
         return plan_study(self.study)
 
     def log(self, *, readonly: bool = False) -> Log:
-        """The confidential log. Raises Inconsistent where a file that releases are of is gone."""
+        """The confidential log. Raises Inconsistent where its file is gone after a release."""
         kind, _, name = self.run.log.partition(":")
         public = self.run.public.partition(":")[0]
         if kind == public == "sqlite" and not (self.base / name).exists():
@@ -71,18 +71,19 @@ class Deployment:
         )
 
     def check_unpublished(self) -> None:
-        """That a confidential log is rightly empty. Raises Inconsistent."""
+        """Raises Inconsistent where something is published, although the journal is empty."""
         with suppress(Missing), closing(self.public(readonly=True)) as log:
-            journal.check_unpublished(log)
+            journal_checks.check_unpublished(log)
 
     def public(self, *, readonly: bool = False) -> Log:
-        own = self.run.kafka_public
+        """The public log."""
+        kafka = self.run.kafka if self.run.kafka_public is None else self.run.kafka_public
         return open_log(
             self.run.public,
             self.base,
             public=True,
             readonly=readonly,
-            kafka=self.run.kafka if own is None else own,
+            kafka=kafka,
             insecure=self.run.insecure,
             replication=self.run.replication,
         )
@@ -93,23 +94,21 @@ class Deployment:
 
 
 def open_public(source: str, keep: TableFilter) -> tuple[PublicLog, Deployment | None]:
-    """What STUDY|PUBLIC names: its public log, and the study where a file was given.
+    """A public log, and its deployment where it is named by a study file.
 
-    keep: the tables that are asked for.
+    source: a study file, or a public log such as sqlite:FILE.
+    keep: which tables to read.
+
+    Raises UserError.
     """
     if Path(source).suffix in {".db", ".sqlite"} and ":" not in source:
         raise UserError(f"{source}: name a public log as sqlite:{source}")
-    named = ":" in source and not Path(source).exists()
-    deployment = None if named else Deployment.load(Path(source))
+    is_log = ":" in source and not Path(source).exists()
+    deployment = None if is_log else Deployment.load(Path(source))
     try:
         with closing(
-            _public(source) if deployment is None else deployment.public(readonly=True)
+            public_log(source) if deployment is None else deployment.public(readonly=True)
         ) as log:
             return PublicLog(log, keep), deployment
     except Missing as error:
         raise UserError(f"public log: {error}: nothing is published there yet") from None
-
-
-def _public(url: str) -> Log:
-    kafka, insecure = settings_from_environment(Path())
-    return open_log(url, Path(), public=True, readonly=True, kafka=kafka, insecure=insecure)

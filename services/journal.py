@@ -1,16 +1,17 @@
 """The journal: the releaser's confidential record of decisions, a chain of messages.
 
-Entry 0 (genesis) binds the study to its input and holds the key of the hash of ids; every other
-entry closes one period, takes the result of a batch job that a close began, or notes in which
-files the journal goes on. An entry holds the
-exact records to be published, so that publishing, at once or after a crash, only copies them.
+Entry 0 (genesis) binds the study to its input and holds the key of the hash of ids. Every other
+entry closes a period, publishes the result of a batch job that a close began, or notes that the
+logs are in other files. An entry holds the exact records to be published, so that publishing, at
+once or after a crash, only copies them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -26,37 +27,119 @@ from stream_dp.log.message import (
     read_messages,
     split_part,
 )
-from stream_dp.plan import Plan
-from stream_dp.privacy.ledger import Charge, Ledger
-from stream_dp.release.panels import STUDY_TYPE, TOPIC
+from stream_dp.population import CellCounts
+from stream_dp.population.reports import ReadAs
+from stream_dp.privacy.ledger import Charge
+from stream_dp.release.panels import STUDY_TYPE
 from stream_dp.study import Study
-from stream_dp.study.changes import changed_keys
+from stream_dp.topics import JOURNAL, RELEASES
 
-from .jobs.records import Job
-from .topics import JOURNAL
-
-GENESIS, CLOSE, RESULT, PLACED = "genesis", "close", "result", "placed"
+from .jobs.records import Job, SnapshotFile
+from .journal_heads import (
+    ChargeHead,
+    CloseHead,
+    GenesisHead,
+    Head,
+    JobHead,
+    PlacedHead,
+    ReportsTopic,
+    ResultHead,
+    head_of,
+)
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A journal entry.
-
-    number: of the period that it closes, or whose job it is about, or that was closed last; 0 for
-    genesis.
-    """
+    """A journal entry: the typed head of its message, and the contents of its parts."""
 
     message: Message
+
+    @cached_property
+    def head(self) -> Head:
+        """Raises Inconsistent where the message is no journal entry."""
+        return head_of(self.message)
 
     @property
     def closes(self) -> bool:
         """Whether it closes a period, as genesis does for number 0."""
-        return self.message.head["type"] in {GENESIS, CLOSE}
+        return isinstance(self.head, GenesisHead | CloseHead)
+
+    @property
+    def number(self) -> int:
+        """The number of its period; 0 for genesis.
+
+        That is the period that it closes, the one of its job, or the last that was closed before.
+        """
+        return self.head.number
+
+    @property
+    def cut(self) -> Positions:
+        """By partition, the position where the input of its period ends."""
+        return dict(self._closing.cut)
+
+    @property
+    def marks(self) -> dict[int, int]:
+        """By partition, the last period that a marker below the cut closes."""
+        return dict(self._closing.marks)
+
+    @property
+    def marked(self) -> dict[int, int]:
+        """By partition, when that marker was appended, in milliseconds; empty in old entries."""
+        return dict(self.head.marked or {}) if isinstance(self.head, CloseHead) else {}
+
+    @property
+    def charges(self) -> tuple[Charge, ...]:
+        return tuple(Charge(c.release, self.number, Fraction(c.rho)) for c in self.head.charges)
+
+    @property
+    def published(self) -> list[str]:
+        """Hashes of the public messages of this entry, in order."""
+        return list(self.head.public)
 
     @property
     def places(self) -> dict[str, str]:
-        """Of the confidential log's file and the public one's, where it notes them."""
-        return dict(self.message.head.get("places", {}))
+        """The places of both logs' files, by `log` and `public`, where the entry notes them."""
+        return dict(self.head.places) if isinstance(self.head, GenesisHead | PlacedHead) else {}
+
+    @property
+    def jobs(self) -> list[Job]:
+        """The batch jobs that the close begins."""
+        if not isinstance(self.head, CloseHead):
+            return []
+        return [job.job(self.number) for job in self.head.jobs]
+
+    @property
+    def result_of(self) -> str | None:
+        """The job whose result it publishes; None for an entry of another kind."""
+        return self.head.job if isinstance(self.head, ResultHead) else None
+
+    @property
+    def snapshot(self) -> tuple[str, str]:
+        """Name and SHA-256 of the population's snapshot at the close of a period."""
+        assert isinstance(self.head, CloseHead)
+        return self.head.snapshot.name, self.head.snapshot.sha256
+
+    @property
+    def accounting(self) -> CellCounts | None:
+        """The outcome of all cells up to the cut; None for entries that close no period."""
+        return self.head.accounting if isinstance(self.head, CloseHead) else None
+
+    @property
+    def read_as(self) -> ReadAs | None:
+        """How the input of its period was read; None for plain reports."""
+        return self.head.read_as if isinstance(self.head, CloseHead) else None
+
+    @property
+    def genesis(self) -> GenesisHead:
+        """The head of entry 0. Raises Inconsistent for any other."""
+        if not isinstance(self.head, GenesisHead):
+            raise Inconsistent("journal: its first entry does not begin a study")
+        return self.head
+
+    @property
+    def key(self) -> bytes:
+        """The key of the hash of ids, which genesis has."""
+        return bytes.fromhex(self.genesis.key)
 
     @property
     def declaration(self) -> dict[str, Any]:
@@ -66,72 +149,9 @@ class Entry:
         return declared
 
     @property
-    def result_of(self) -> str | None:
-        """The job whose result it takes; None for every entry of another kind."""
-        return self.message.head["job"] if self.message.head["type"] == RESULT else None
-
-    @property
-    def jobs(self) -> list[Job]:
-        """The batch jobs that this close begins."""
-        return [Job.of(fields, self.number) for fields in self.message.head.get("jobs", [])]
-
-    @property
-    def number(self) -> int:
-        return int(self.message.head["number"])
-
-    @property
-    def cut(self) -> Positions:
-        return {int(p): int(o) for p, o in self.message.head["cut"].items()}
-
-    @property
-    def marks(self) -> dict[int, int]:
-        """By partition, the last period that a marker below the cut closes."""
-        return {int(p): int(n) for p, n in self.message.head["marks"].items()}
-
-    @property
-    def marked(self) -> dict[int, int]:
-        """By partition, when that marker was appended, in milliseconds; not in old entries."""
-        return {int(p): int(t) for p, t in self.message.head.get("marked", {}).items()}
-
-    @property
-    def charges(self) -> tuple[Charge, ...]:
-        return tuple(
-            Charge(c["release"], self.number, Fraction(c["rho"]))
-            for c in self.message.head["charges"]
-        )
-
-    @property
-    def snapshot(self) -> tuple[str, str]:
-        """Name and SHA-256 of the population's snapshot."""
-        snapshot = self.message.head["snapshot"]
-        return snapshot["name"], snapshot["sha256"]
-
-    @property
-    def key(self) -> bytes:
-        """Of the hash of ids. Genesis alone has it."""
-        return bytes.fromhex(self.message.head["key"])
-
-    @property
-    def simulated(self) -> bool:
-        """Whether the study's noise is seeded. Genesis alone says it."""
-        return bool(self.message.head["simulated"])
-
-    @property
-    def groups(self) -> str | None:
-        """The hash of the table of groups that genesis binds; None without batch releases."""
-        digest: str | None = self.message.head.get("groups")
-        return digest
-
-    @property
-    def accounting(self) -> dict[str, Any] | None:
-        """What became of all cells up to the cut; None for entries that close no period."""
-        cells: dict[str, Any] | None = self.message.head.get("accounting")
-        return cells
-
-    @property
-    def published(self) -> list[str]:
-        """Hashes of the public messages of this entry, in order."""
-        return list(self.message.head["public"])
+    def _closing(self) -> GenesisHead | CloseHead:
+        assert isinstance(self.head, GenesisHead | CloseHead)
+        return self.head
 
     def state(self, release: str) -> bytes:
         return self.message.part(f"state {release}")
@@ -155,8 +175,11 @@ def genesis(
 ) -> Message:
     """Entry 0, with the study's declaration as the first public message.
 
-    groups: the hash of the table of groups, where the study has batch releases. places: of the
-    files of both logs.
+    reports: the identity of the reports topic and its number of partitions.
+    key: the key of the hash of ids.
+    simulated: whether the noise is seeded.
+    groups: the hash of the table of groups, where the study has batch releases.
+    places: the places of both logs' files, by `log` and `public`.
     """
     manifest = {
         "type": STUDY_TYPE,
@@ -167,28 +190,27 @@ def genesis(
     declared = build_message(0, START, manifest, [])
     public = message_records(
         declared,
-        TOPIC,
+        RELEASES,
         kind=STUDY_TYPE,
         source=f"stream-dp/{study.name}",
         content="application/json",
         time=None,
     )
-    head = {
-        "type": GENESIS,
-        "number": 0,
-        "study_hash": study.hash,
-        "reports": {"identity": reports.identity, "partitions": reports.partitions},
-        "key": key.hex(),
-        "simulated": simulated,
-        "cut": {str(p): 0 for p in range(reports.partitions)},
-        "marks": {str(p): 0 for p in range(reports.partitions)},
-        "charges": [],
-        "public": [declared.hash],
-        "code_version": __version__,
-        **({} if groups is None else {"groups": groups}),
-        **({"places": dict(places)} if places and any(places.values()) else {}),
-    }
-    return build_message(0, START, head, _parts(public, {}))
+    head = GenesisHead(
+        number=0,
+        study_hash=study.hash,
+        reports=ReportsTopic(reports.identity, reports.partitions),
+        key=key.hex(),
+        simulated=simulated,
+        cut=dict.fromkeys(range(reports.partitions), 0),
+        marks=dict.fromkeys(range(reports.partitions), 0),
+        charges=[],
+        public=[declared.hash],
+        code_version=__version__,
+        groups=groups,
+        places=dict(places) if places and any(places.values()) else {},
+    )
+    return build_message(0, START, head.as_dict(), _parts(public, {}))
 
 
 def close(
@@ -200,77 +222,85 @@ def close(
     marked: Mapping[int, int],
     charges: Sequence[Charge],
     snapshot: tuple[str, str],
-    accounting: dict[str, Any],
+    accounting: CellCounts,
     jobs: Sequence[Job],
     states: Mapping[str, bytes],
     public: Sequence[Record],
     hashes: Sequence[str],
+    read_as: ReadAs | None = None,
 ) -> Message:
     """The entry that closes a period, after the entry `before`.
 
-    number: of the period.
+    number: the period's number.
     cut: by partition, the position where the period's input ends.
     marks, marked: by partition, the last period that a marker closes, and its append time in
         milliseconds.
-    charges: of the period.
+    charges: the period's charges.
     snapshot: name and SHA-256 of the population's snapshot.
-    accounting: what became of all cells since the study began.
-    jobs: batch jobs that the close begins.
+    accounting: the outcome of all cells since the study began.
+    jobs: the batch jobs that the close begins.
     states: by release, its mechanism's state.
     public: the records to be published.
-    hashes: of the public messages, in order.
+    hashes: the hashes of the public messages, in order.
+    read_as: how the input of the period was read.
     """
-    head = {
-        "type": CLOSE,
-        "number": number,
-        "cut": {str(p): o for p, o in cut.items()},
-        "marks": {str(p): n for p, n in marks.items()},
-        "marked": {str(p): t for p, t in marked.items()},
-        "charges": [{"release": c.release, "rho": str(c.rho)} for c in charges],
-        "snapshot": {"name": snapshot[0], "sha256": snapshot[1]},
-        "accounting": accounting,
-        "public": list(hashes),
-        "code_version": __version__,
-        **({"jobs": [job.as_dict() for job in jobs]} if jobs else {}),
-    }
-    return build_message(before.index + 1, before.hash, head, _parts(public, states))
+    head = CloseHead(
+        number=number,
+        cut=dict(cut),
+        marks=dict(marks),
+        marked=dict(marked),
+        charges=[ChargeHead.of(charge) for charge in charges],
+        snapshot=SnapshotFile(*snapshot),
+        accounting=accounting,
+        public=list(hashes),
+        code_version=__version__,
+        jobs=[JobHead.of(job) for job in jobs],
+        read_as=read_as,
+    )
+    return _next_message(before, head, _parts(public, states))
 
 
 def result(
     before: Message, job: Job, digest: str, public: Sequence[Record], hashes: Sequence[str]
 ) -> Message:
-    """The entry that takes a job's result, of that hash, after the entry `before`.
+    """The entry that publishes a job's result, after the entry `before`.
 
-    It charges nothing: that was done by the close that began the job.
+    It has no charges, as the close that began the job was charged.
+
+    digest: the hash of the result's manifest.
+    public: the records to be published.
+    hashes: the hashes of the public messages, in order.
     """
-    head = {
-        "type": RESULT,
-        "number": job.period,
-        "job": job.id,
-        "release": job.release,
-        "result": digest,
-        "charges": [],
-        "public": list(hashes),
-        "code_version": __version__,
-    }
-    return build_message(before.index + 1, before.hash, head, _parts(public, {}))
+    head = ResultHead(
+        number=job.period,
+        job=job.id,
+        release=job.release,
+        result=digest,
+        charges=[],
+        public=list(hashes),
+        code_version=__version__,
+    )
+    return _next_message(before, head, _parts(public, {}))
 
 
 def placed(before: Message, places: Mapping[str, str]) -> Message:
-    """The entry that notes in which files the journal goes on, after the entry `before`."""
-    head = {
-        "type": PLACED,
-        "number": before.head["number"],
-        "places": dict(places),
-        "charges": [],
-        "public": [],
-        "code_version": __version__,
-    }
-    return build_message(before.index + 1, before.hash, head, [])
+    """The entry that notes the places of both logs' files, after the entry `before`."""
+    head = PlacedHead(
+        number=head_of(before).number,
+        places=dict(places),
+        charges=[],
+        public=[],
+        code_version=__version__,
+    )
+    return _next_message(before, head, [])
+
+
+def _next_message(before: Message, head: Head, parts: list[tuple[str, bytes]]) -> Message:
+    return build_message(before.index + 1, before.hash, head.as_dict(), parts)
 
 
 def _parts(public: Sequence[Record], states: Mapping[str, bytes]) -> list[tuple[str, bytes]]:
-    """The states, each as parts that fit a record, and the public records."""
+    """The parts of an entry: the states, split to fit a record, and the public records."""
     dumped = [part for name, data in states.items() for part in split_part(f"state {name}", data)]
     packed = [msgspec.msgpack.encode(record) for record in public]
     return dumped + [(f"public/{i}", data) for i, data in enumerate(packed)]
@@ -288,23 +318,23 @@ def journal_records(entry: Message, study: Study) -> list[Record]:
 
 
 def read(log: Log) -> list[Entry]:
-    """The whole journal, checked for gaps, damage and a broken chain. Raises Inconsistent."""
+    """All entries. Raises Inconsistent for a gap, damage or a broken chain."""
     entries = [Entry(decision) for decision in read_messages(log, JOURNAL, "journal")]
     begun: set[str] = set()
     closed = -1
-    for place, entry in enumerate(entries):
+    for index, entry in enumerate(entries):
         result_of = entry.result_of
-        if entry.message.head["type"] == PLACED:
+        if isinstance(entry.head, PlacedHead):
             continue
         if result_of is None:
             closed += 1
             if entry.number != closed:
-                raise Inconsistent(f"journal: entry {place} closes period {entry.number}")
+                raise Inconsistent(f"journal: entry {index} closes period {entry.number}")
             begun |= {job.id for job in entry.jobs}
         elif result_of in begun:
             begun.remove(result_of)
         else:
-            raise Inconsistent(f"journal: entry {place} takes a result that no job waits for")
+            raise Inconsistent(f"journal: entry {index} takes a result that no job waits for")
     return entries
 
 
@@ -314,7 +344,7 @@ def closes(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def outstanding(entries: Sequence[Entry]) -> list[Job]:
-    """Jobs that are begun and have no result."""
+    """The batch jobs that have begun and have no result."""
     done = {entry.result_of for entry in entries}
     return [job for entry in entries for job in entry.jobs if job.id not in done]
 
@@ -322,78 +352,11 @@ def outstanding(entries: Sequence[Entry]) -> list[Job]:
 def certified_charges(entry: Entry, study: Study) -> tuple[Charge, ...]:
     """The charges that certificates count once the entry is published.
 
-    A data set's stands in the close that begins its job, and counts with the job's result: one
-    that is abandoned shows nothing.
+    The charge of a data set is in the close that begins its job, but counts only with the job's
+    result, as an abandoned job publishes nothing.
     """
-    if entry.result_of is None:
+    if not isinstance(entry.head, ResultHead):
         return tuple(c for c in entry.charges if study.batch(c.release) is None)
-    batch = study.batch(entry.message.head["release"])
+    batch = study.batch(entry.head.release)
     assert batch is not None
     return (Charge(batch.name, entry.number, batch.rho),)
-
-
-def first_declared_plan(entries: Sequence[Entry], plan: Plan) -> Plan:
-    """The plan under the study's first declaration, whose description alone may differ from it.
-
-    Raises Inconsistent, which names the keys that have changed.
-    """
-    first = entries[0].declaration
-    study = plan.study.described(first.get("description", ""))
-    if study.hash != entries[0].message.head["study_hash"]:
-        keys = changed_keys(first, msgspec.json.decode(study.canonical()))
-        raise Inconsistent(
-            f"study: it has changed since its first record: {keys}; restore the study file, or"
-            " start a new study with a new log"
-        )
-    return plan if study is plan.study else replace(plan, study=study)
-
-
-def check_journal(entries: Sequence[Entry], plan: Plan, reports: TopicInfo) -> Ledger:
-    """That the journal is of this study, this input and this plan. Raises Inconsistent."""
-    first_declared_plan(entries, plan)
-    first = entries[0].message.head
-    if first["reports"]["identity"] != reports.identity:
-        raise Inconsistent(
-            "reports: this is another log than the one that the journal was begun on; run with"
-            " the original one"
-        )
-    if first["reports"]["partitions"] != reports.partitions:
-        raise Inconsistent(
-            f"reports: the topic has {reports.partitions} partitions, the journal was begun with"
-            f" {first['reports']['partitions']}; the number cannot change during a study"
-        )
-    ledger = plan.ledger()
-    for entry in closes(entries)[1:]:
-        if entry.charges != plan.charges(entry.number):
-            raise Inconsistent(
-                f"journal: period {entry.number} was charged otherwise than the plan says; run the"
-                " version of stream-dp that wrote it"
-            )
-        ledger = ledger.charge(*entry.charges)
-    return ledger
-
-
-def check_unpublished(public: Log) -> None:
-    """That nothing is published, as there is no journal. Raises Inconsistent."""
-    if next(read_messages(public, TOPIC, "public log"), None) is not None:
-        raise Inconsistent(
-            "journal: it is empty, but the public log is not: the confidential log is lost or not"
-            " the right one; restore it, or begin a new study with new logs"
-        )
-
-
-def check_public(entries: Sequence[Entry], public: Sequence[str]) -> None:
-    """That what is published is what the journal decided. Raises Inconsistent."""
-    decided = [digest for entry in entries for digest in entry.published]
-    if len(public) > len(decided):
-        raise Inconsistent(
-            f"journal: it ends at public message {len(decided) - 1}, but the public log holds"
-            f" {len(public) - 1}: an older journal was restored; bring back the newer one, for"
-            " its noise must not be drawn again"
-        )
-    for place, (published, digest) in enumerate(zip(public, decided, strict=False)):
-        if published != digest:
-            raise Inconsistent(
-                f"public log: message {place} is not the one that the journal decided; restore"
-                " the public log from a copy, or find out who changed it"
-            )

@@ -1,4 +1,4 @@
-"""A panel that is known, for an evaluation: a table of reports, through decoder and population."""
+"""The panel of a table of reports, which an evaluation takes for the truth."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from stream_dp.errors import UserError
 from stream_dp.log.base import Stored
 from stream_dp.population import Population
-from stream_dp.population.reports import REASONS, Decoder
+from stream_dp.population.rejected import REASONS
+from stream_dp.population.reports import Decoder
 from stream_dp.population.tables import TableLayout
 from stream_dp.study import Study
 
@@ -21,39 +22,41 @@ from .groups.roster import Roster
 from .reports import encoded_reports
 
 
-def known_panel(study: Study, path: Path, how: TableLayout) -> dict[str, NDArray[np.uint8]]:
-    """A known panel by attribute, (people, periods), the missing rules applied.
+def known_panel(study: Study, path: Path, layout: TableLayout) -> dict[str, NDArray[np.uint8]]:
+    """The symbols of a table of reports by attribute, as arrays of (people, periods).
 
-    The table goes through the decoder and the population, as reports do. People who enter late
+    The reports are decoded and the missing rules applied as in a releaser. People who enter late
     under add_remove have the missing rule's symbol before.
+
+    Raises UserError where no value fits the study.
     """
-    return _closed_panel(study, path, how, ())[0]
+    return _closed_panel(study, path, layout, ())[0]
 
 
 def known_panel_and_members(
-    study: Study, path: Path, how: TableLayout, groups: Roster
+    study: Study, path: Path, layout: TableLayout, groups: Roster
 ) -> tuple[dict[str, NDArray[np.uint8]], Members]:
-    """The same with the members of groups, who have a place before everybody else.
+    """The panel with the members of groups, who are enrolled before everybody else.
 
-    Raises UserError where the table says nothing of a member.
+    Raises UserError where no value fits the study or a member has no report.
     """
-    panel, slots = _closed_panel(study, path, how, groups.persons)
+    panel, slots = _closed_panel(study, path, layout, groups.persons)
     return panel, Members(groups.codes(study), slots, groups.group_of, groups.role_codes(study))
 
 
 def _closed_panel(
-    study: Study, path: Path, how: TableLayout, members: Sequence[str]
+    study: Study, path: Path, layout: TableLayout, members: Sequence[str]
 ) -> tuple[dict[str, NDArray[np.uint8]], NDArray[np.int64]]:
-    """The panel, and where its members are."""
+    """The panel, and the rows of the members in it."""
     decoder, population = Decoder(study, bytes(32)), Population(study)
     ids = decoder.ids(members)
-    hashes, unheard = decoder.hashes(ids), set(ids)
+    hashes, silent = decoder.hashes(ids), set(ids)
     population.enrol(hashes[:, 0], hashes[:, 1])
     offset = 0
-    for batch in encoded_reports(path, study, how):
+    for batch in encoded_reports(path, study, layout):
         records = [Stored(0, offset + i, 0, None, value, ()) for i, (_, value) in enumerate(batch)]
         population.fold(*decoder.decode(records, 0))
-        unheard.difference_update(person for person, _ in batch)
+        silent.difference_update(person for person, _ in batch)
         offset += len(batch)
     columns: dict[str, list[NDArray[np.uint8]]] = {name: [] for name in study.attributes}
     for _ in study.periods.labels:
@@ -64,9 +67,9 @@ def _closed_panel(
         print(f"stream-dp: {path}: left out: {reasons}", file=sys.stderr)
     if not population.accounting.accepted:
         raise UserError(f"{path}: no value of it fits the study")
-    if unheard:
+    if silent:
         raise UserError(
-            f"{path}: {len(unheard)} of {len(members)} members of groups are not in it; the truth"
+            f"{path}: {len(silent)} of {len(members)} members of groups are not in it; the truth"
             " needs everybody's answers"
         )
     panel = {
@@ -79,4 +82,5 @@ def _closed_panel(
 
 
 def _filled(column: NDArray[np.uint8], size: int, code: int) -> NDArray[np.uint8]:
+    """The column with `code` for the people who are not in it yet, `size` in all."""
     return np.append(column, np.full(size - column.shape[0], code, np.uint8))

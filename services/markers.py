@@ -7,19 +7,20 @@ from collections.abc import Sequence
 from contextlib import closing
 
 from stream_dp.log.base import Log, OutOfRange, Record, Stored
+from stream_dp.topics import REPORTS
 
 from .deployment import Deployment
+from .following import READ_AT_ONCE
 from .journal import Entry, closes
-from .topics import REPORTS
 
 MARKER = "stream-dp-close"
 NEVER = 2.0**40  # a time after every record
-_BATCH = 10_000  # records
 
 
 def close_marker(number: int, partition: int) -> Record:
-    """The operator's word that every period up to `number` is closed, for one partition."""
-    return Record(REPORTS, None, None, ((MARKER, str(number).encode()),), partition)
+    """The marker that closes every period up to `number`, for one partition."""
+    headers = ((MARKER, str(number).encode()),)
+    return Record(REPORTS, None, headers=headers, partition=partition)
 
 
 def closed_by(record: Stored) -> int:
@@ -32,10 +33,12 @@ def closed_by(record: Stored) -> int:
 
 
 def has_close_markers(log: Log, entries: Sequence[Entry], seconds: float) -> bool | None:
-    """Whether a marker for the open period stands in every partition, read or not.
+    """Whether every partition has a marker for the open period, read or not.
 
-    None where that is not known: a sender's open transaction keeps something back, or there is
-    more than can be read in that time.
+    None where it is not known, as a sender's open transaction keeps records from being read, or
+    as there are too many records.
+
+    seconds: the time to read for.
     """
     last, info = closes(entries)[-1] if entries else None, log.describe(REPORTS)
     number = 1 if last is None else last.number + 1
@@ -47,7 +50,7 @@ def has_close_markers(log: Log, entries: Sequence[Entry], seconds: float) -> boo
     ends, deadline = log.cut(REPORTS, NEVER), time.monotonic() + seconds
     while left:
         try:
-            batch = log.read(REPORTS, left, _BATCH, 0)
+            batch = log.read(REPORTS, left, READ_AT_ONCE, 0)
         except OutOfRange:
             return None
         left = dict(batch.next)
@@ -62,7 +65,7 @@ def has_close_markers(log: Log, entries: Sequence[Entry], seconds: float) -> boo
 
 
 def send_close_markers(deployment: Deployment, number: int) -> None:
-    """Closes every open period up to this one, in every partition of the reports."""
+    """Sends markers that close every period up to `number` to all partitions."""
     with closing(deployment.log()) as log:
         log.create({REPORTS: deployment.run.partitions})
         log.append(close_marker(number, p) for p in range(log.describe(REPORTS).partitions))

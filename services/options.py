@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import csv
+from collections.abc import Sequence
 from pathlib import Path
 
 from stream_dp.errors import UserError
-from stream_dp.population.tables import TableLayout
+from stream_dp.population.reports import LONGEST_ID
+from stream_dp.population.tables import FileForm, TableLayout
+from stream_dp.population.tables.files import separator_of
+from stream_dp.population.tables.period_texts import check_date_format
+from stream_dp.study import Study
 
 
 def study_file(parser: argparse.ArgumentParser) -> None:
@@ -14,7 +20,7 @@ def study_file(parser: argparse.ArgumentParser) -> None:
 
 
 def public_source(parser: argparse.ArgumentParser) -> None:
-    """What `deployment.open_public` opens."""
+    """Adds the argument `source` of `deployment.open_public`."""
     words = "a study file, or a public log such as sqlite:FILE"
     parser.add_argument("source", metavar="STUDY|PUBLIC", help=words)
 
@@ -31,14 +37,67 @@ def table_columns(parser: argparse.ArgumentParser) -> None:
         "--period", default="period", metavar="COL", help="column of periods (long)"
     )
     parser.add_argument("--attribute", metavar="A", help="wide: the attribute of every cell")
-    parser.add_argument("--columns", metavar="COL=NAME,...", help="columns under other names")
+    words = "columns under other names; m{}=... are the periods in order, {}= leaves out all others"
+    parser.add_argument("--columns", metavar="COL=NAME,...", help=words)
+    words = "what a text of the file stands for, an empty VALUE for no answer; may be repeated"
+    parser.add_argument("--map", action="append", metavar="A:TEXT=VALUE,...", help=words)
+    words = "how dates are written where it is not as ISO does, such as %%d.%%m.%%Y"
+    parser.add_argument("--dates", metavar="FORMAT", help=words)
+    words = "put zeros in front of ids of fewer digits"
+    parser.add_argument("--id-width", type=int, metavar="DIGITS", help=words)
+    words = "between the cells of a text file, 'tab' too; by default found in its header"
+    parser.add_argument("--separator", metavar="CHARACTER", help=words)
+    words = "of a text file, such as cp1252; by default UTF-8, or that of its first bytes"
+    parser.add_argument("--encoding", metavar="NAME", help=words)
+    parser.add_argument("--sheet", metavar="NAME", help="of a spreadsheet with several")
 
 
 def layout(options: argparse.Namespace) -> TableLayout:
     columns: dict[str, str] = {}
     for pair in (options.columns or "").split(",") if options.columns else []:
-        name, equals, meant = pair.partition("=")
+        name, equals, column = pair.partition("=")
         if not equals:
             raise UserError(f"--columns: write COL=NAME,COL=NAME, not '{pair}'")
-        columns[name] = meant
-    return TableLayout(options.person, options.period, options.attribute, columns)
+        columns[name] = column
+    if options.id_width is not None and not 0 < options.id_width <= LONGEST_ID:
+        raise UserError(f"--id-width: write a number of digits from 1 to {LONGEST_ID}")
+    return TableLayout(
+        person=options.person,
+        period=options.period,
+        attribute=options.attribute,
+        columns=columns,
+        values=_mapped_values(options.map or []),
+        dates=None if options.dates is None else check_date_format(options.dates),
+        id_width=options.id_width,
+        form=FileForm(separator_of(options.separator), options.encoding, options.sheet),
+    )
+
+
+def _mapped_values(words: Sequence[str]) -> dict[str, dict[str, str]]:
+    """By attribute, the value that each text of the file stands for. Raises UserError.
+
+    A text with a comma stands in quotes.
+    """
+    mapped: dict[str, dict[str, str]] = {}
+    for word in words:
+        attribute, colon, pairs = word.partition(":")
+        values = mapped.setdefault(attribute, {})
+        for pair in next(csv.reader([pairs]), []) or [""]:
+            text, equals, value = pair.rpartition("=")
+            if not colon or not equals:
+                raise UserError(f"--map: write A:TEXT=VALUE,TEXT=VALUE, not '{word}'")
+            values[text] = value
+    return mapped
+
+
+def check_mapped_values(study: Study, layout: TableLayout) -> None:
+    """That what `--map` gives are declared values. Raises UserError."""
+    for name, values in layout.values.items():
+        attribute = study.attributes.get(name)
+        if attribute is None:
+            known = ", ".join(study.attributes)
+            raise UserError(f"--map: attribute '{name}' is not declared; there are {known}")
+        for value in values.values():
+            if value and value not in attribute.codes:
+                known = ", ".join(map(str, attribute.values[:12]))
+                raise UserError(f"--map: '{value}' is no value of {name}; there are {known}")

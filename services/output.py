@@ -1,4 +1,4 @@
-"""What a command gives back and how a text is shown: results, exit codes, terminal-safe lines."""
+"""The results of commands: exit codes, and texts that are safe on a terminal."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-# A service manager may start again after AGAIN, and must not after any other of these.
+# A service manager may start the program again after AGAIN, and must not after the others.
 JOB_FAILED, BAD_INPUT, FENCED, INCONSISTENT, AGAIN = 1, 2, 3, 4, 5
 INTERRUPTED = 130
 
@@ -15,8 +15,8 @@ INTERRUPTED = 130
 class Output:
     """The result of a command.
 
-    data: for machines, as JSON.
-    text: the same for people.
+    data: the result for machines, to be written as JSON.
+    text: the result for people.
     code: the exit code.
     """
 
@@ -26,9 +26,9 @@ class Output:
 
 
 def printable(text: str) -> str:
-    """The text with escapes for what a terminal does not show as it is.
+    """The text with escapes for characters that a terminal may not show as they are.
 
-    These are control characters, ends of lines, marks that turn the direction of writing, and
+    These are control characters, ends of lines, marks that change the direction of writing, and
     letters that the terminal's encoding lacks.
     """
     shown = "".join(
@@ -39,7 +39,7 @@ def printable(text: str) -> str:
 
 
 def say(text: str) -> None:
-    """Prints a text on standard output at once, escaped. Raises OSError, which names it."""
+    """Prints a text on standard output at once, escaped. Raises OSError with that name."""
     try:
         print("\n".join(printable(line) for line in text.split("\n")), flush=True)
     except OSError as error:

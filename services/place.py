@@ -1,4 +1,7 @@
-"""Which files a journal was written in: a copy must not draw noise beside its original."""
+"""The places of both logs' files, by which a releaser refuses a copy of them.
+
+A copy in use beside its original would draw noise for the same periods again.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +21,13 @@ _WORDS = {"log": "confidential log", "public": "public log"}
 def placed_entry(
     entries: Sequence[Entry], log: Log, public: Log, *, published: bool, moved: bool, file: str
 ) -> Message | None:
-    """The entry by which the journal notes where it goes on; None where it knows that.
+    """The entry that notes new places in the journal; None where they have not changed.
 
-    published: whether the public log holds anything; one that is empty may be made anew.
-    moved: the operator's word that the files were moved and no other copy goes on.
-    file: the study's, for the advice.
+    published: whether the public log has messages; an empty one may be in another file.
+    moved: whether the operator states that the files were moved and no other copy is in use.
+    file: the name of the study file, for the advice.
 
-    Raises Inconsistent where a file is another one and `moved` is not set.
+    Raises Inconsistent where a place has changed and `moved` is not set.
     """
     now = log_places(log, public)
     known = _known(entries)
@@ -37,17 +40,18 @@ def placed_entry(
 
 
 def log_places(log: Log, public: Log) -> dict[str, str]:
-    """Where the files of both logs are now."""
+    """The places of both logs' files now, by `log` and `public`."""
     return {"log": log.place, "public": public.place}
 
 
 def check_place(entries: Sequence[Entry], log: Log, file: str) -> None:
-    """That the confidential log is the file that the journal knows. Raises Inconsistent."""
+    """Raises Inconsistent where the confidential log is not the file that the journal notes."""
     if is_elsewhere(_known(entries).get("log", ""), log.place):
         raise Inconsistent(advice("log", file))
 
 
 def advice(name: str, file: str) -> str:
+    """The message for a changed place of the log `name`."""
     return (
         f"{_WORDS[name]}: not the file that the journal was written with: it was copied, moved or"
         " restored; where the original goes on too, both draw noise for the same periods and the"
@@ -56,9 +60,10 @@ def advice(name: str, file: str) -> str:
 
 
 def _known(entries: Sequence[Entry]) -> dict[str, str]:
-    """Places as the journal noted them last; empty in one from before there were any."""
+    """The places that the journal noted last; empty in a journal of an older version."""
     return next((e.places for e in reversed(entries) if e.places), {})
 
 
 def is_elsewhere(known: str, now: str) -> bool:
+    """Whether a file is in another place than the known one; False where either is empty."""
     return bool(known and now) and not same_place(known, now)

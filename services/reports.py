@@ -1,8 +1,8 @@
-"""Tables of reports on their way into the log."""
+"""Sends tables of reports to the log."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -14,18 +14,52 @@ from stream_dp.log.base import Record, memory_bytes
 from stream_dp.population.reports import LARGEST_REPORT
 from stream_dp.population.tables import TableLayout, count_rows, read_reports
 from stream_dp.study import Study
+from stream_dp.topics import REPORTS
 
 from .dead_letters import source_header
 from .deployment import Deployment
-from .topics import REPORTS
+from .replacement import cells_of_table, encoded_withdrawals
 
 
-def send_table(deployment: Deployment, path: Path, how: TableLayout, *, quiet: bool = False) -> int:
-    """Send the reports of a table; how many they were."""
+def require_plain_reports(deployment: Deployment) -> None:
+    """That the releaser reads what `send` writes. Raises UserError."""
+    shape = deployment.run.input.format
+    if shape != "report":
+        raise UserError(
+            f"{deployment.path}: run.input: the releaser reads records as '{shape}', and send"
+            " writes plain reports, which it would reject; write such records instead, or remove"
+            " [run.input]"
+        )
+
+
+def send_table(
+    deployment: Deployment, path: Path, layout: TableLayout, *, quiet: bool = False
+) -> int:
+    """Sends the reports of a table; returns how many. Raises UserError."""
+    return _send(deployment, path, encoded_reports(path, deployment.study, layout, quiet=quiet))
+
+
+def withdraw_cells(
+    deployment: Deployment, earlier: Path, path: Path, layout: TableLayout, closed: int
+) -> int:
+    """Sends reports that clear the cells of an earlier table that a newer one lacks.
+
+    path: of the newer one, which is sent already.
+    closed: the last closed period, of which nothing can be taken back.
+
+    Returns how many reports they were.
+    """
+    study = deployment.study
+    cells = cells_of_table(path, study, layout)
+    return _send(deployment, path, encoded_withdrawals(earlier, study, layout, cells, closed))
+
+
+def _send(deployment: Deployment, path: Path, batches: Iterable[list[tuple[str, bytes]]]) -> int:
+    """Sends reports under the name of a file; returns how many. Raises UserError."""
     with closing(deployment.log()) as log:
         log.create({REPORTS: deployment.run.partitions})
         count, source = 0, source_header(path)
-        for batch in encoded_reports(path, deployment.study, how, quiet=quiet):
+        for batch in batches:
             records = [Record(REPORTS, value, key.encode(), source) for key, value in batch]
             if any(memory_bytes(r.key, r.value, r.headers) > LARGEST_REPORT for r in records):
                 last = count + len(batch)
@@ -39,19 +73,19 @@ def send_table(deployment: Deployment, path: Path, how: TableLayout, *, quiet: b
 
 
 def encoded_reports(
-    path: Path, study: Study, how: TableLayout, *, quiet: bool = False
+    path: Path, study: Study, layout: TableLayout, *, quiet: bool = False
 ) -> Iterator[list[tuple[str, bytes]]]:
-    """Reports of a table as (id, JSON) in batches, with a progress bar on a terminal.
+    """The reports of a table as (id, JSON) in batches, with a progress bar on a terminal.
 
-    The id is the person's by the study's rule, so that all reports of one lie in one partition.
+    The id is normalised by the study's rule, so that a person's reports are in one partition.
     """
     encode = msgspec.json.encode
     normal = str if study.ids is None else study.ids.normal
-    # A wide table gives several reports a row; how many is known when it has been read.
-    total = count_rows(path) if path.is_file() and how.attribute is None else None
-    shown = True if quiet else None
-    with tqdm(total=total, desc=path.name, unit=" rows", disable=shown, leave=False) as bar:
-        for batch in read_reports(path, study, how):
+    # A row of a wide table gives several reports; their number is not known in advance.
+    total = count_rows(path) if layout.attribute is None else None
+    disabled = True if quiet else None  # None: only on a terminal
+    with tqdm(total=total, desc=path.name, unit=" rows", disable=disabled, leave=False) as bar:
+        for batch in read_reports(path, study, layout):
             yield [
                 (normal(person), encode({"person": person, "period": period, "values": values}))
                 for person, period, values in batch

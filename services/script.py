@@ -1,4 +1,4 @@
-"""A study run to its end in a script, on logs in memory."""
+"""Runs a study to its end in a script, on logs in memory."""
 
 from __future__ import annotations
 
@@ -8,20 +8,25 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 import pyarrow.parquet
 
+from stream_dp.batch.kinds import require_available
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
-from stream_dp.log.base import Record
+from stream_dp.log.base import Log, Record
 from stream_dp.log.memory import MemoryLog
 from stream_dp.plan import plan_study
 from stream_dp.population.tables import TableLayout
-from stream_dp.privacy.noise import SeededNoise, SystemNoise
+from stream_dp.privacy.noise import NoiseSource, SeededNoise, SystemNoise
 from stream_dp.study import Study
+from stream_dp.topics import CLOCK, REPORTS
 
+from .events import Event
+from .groups.roster import Roster, commit_roster
+from .groups.tables import RosterFiles, roster_from_files
 from .markers import close_marker
 from .releaser.releaser import Releaser
 from .reports import encoded_reports
 from .snapshots import Snapshots
-from .topics import CLOCK, REPORTS
+from .synthesizer.worker import Worker
 
 
 def run_study(
@@ -29,33 +34,65 @@ def run_study(
     reports: pa.Table,
     *,
     attribute: str | None = None,
+    groups: pa.Table | None = None,
+    members: pa.Table | None = None,
+    group_key: str = "group",
     simulation_seed: int | None = None,
 ) -> PublicLog:
-    """What a study publishes of a table of reports, from its first period to its last.
+    """The public log of a study that is run over a table of reports, with all its periods.
 
-    The releaser runs as it does in the service, on logs in memory, which end with the script: what
-    it publishes is all there is. A second run with the same reports spends the budget again.
+    The releaser runs as in the service, but on logs in memory, which are lost when the script
+    ends. Data sets of groups are fitted in this process. A second run with the same reports
+    spends the budget again.
 
-    study: one whose periods close by markers, without batch releases.
-    reports: long (columns `person`, `period` and one for each attribute), or wide.
-    attribute: for a wide table (columns `person` and one for each period), the attribute that
-        its cells are of.
-    simulation_seed: for simulations only: repeatable noise, which protects nobody; every
-        certificate says that it is simulated. By default noise is from the system's entropy.
+    study: a study whose periods close by markers.
+    reports: a long table, with columns `person`, `period` and one for each attribute, or a wide
+        one, with columns `person` and one for each period.
+    attribute: the attribute of the cells of a wide table.
+    groups: where the study declares groups, a row for each, with its attributes.
+    members: a row for each member, with the columns `person` and `group_key`, and those of the
+        roles where the study declares roles.
+    group_key: the column of `groups` and of `members` that names a group.
+    simulation_seed: for simulations only: the seed of repeatable noise, which protects nobody;
+        every certificate says that it is simulated. By default noise is from the system's entropy.
 
-    Raises UserError.
+    Raises UserError; before any noise is drawn also where a data set needs an extra that is not
+    installed.
+
+    >>> import pyarrow, stream_dp
+    >>> study = stream_dp.parse_study({
+    ...     "study": {"name": "homes", "unit": "person", "neighbours": "replace_in_place",
+    ...               "rho": 2, "delta": "1/1000000", "population": {"size": 3},
+    ...               "periods": {"first": "2026-01", "every": "month", "count": 2}},
+    ...     "attributes": {"work": {"values": ["no", "yes"], "missing": "no"}},
+    ...     "groups": {"unit": "household", "most": 2,
+    ...                "attributes": {"region": {"values": ["north", "south"]}}},
+    ...     "releases": [
+    ...         {"name": "now", "kind": "window", "attribute": "work", "width": 1, "rho": 1},
+    ...         {"name": "homes", "kind": "mwem", "attributes": ["work"], "rho": "1/2",
+    ...          "every": 1}],
+    ... })
+    >>> groups = pyarrow.table({"group": [1, 2], "region": ["north", "south"]})
+    >>> members = pyarrow.table({"person": ["a", "b", "c"], "group": [1, 1, 2]})
+    >>> reports = pyarrow.table({"person": ["a", "b"], "2026-01": ["yes", "no"],
+    ...                          "2026-02": ["yes", "yes"]})
+    >>> public = stream_dp.run_study(study, reports, attribute="work", groups=groups,
+    ...                              members=members, simulation_seed=1)
+    >>> households, people = public.data_set("homes").tables
+    >>> households.column_names, people.column_names
+    (['group', 'region', 'size'], ['group', 'work'])
     """
     if study.periods.close != "marker":
         raise UserError("run_study: this study closes by its schedule; declare close = 'marker'")
-    if study.batches:
-        raise UserError(
-            "run_study: releases of groups need a worker; run the study with 'stream-dp run', or"
-            " fit their tables with a synthesizer"
-        )
+    require_available(batch.kind for batch in study.batches or ())
     log, public = MemoryLog(timed=(REPORTS, CLOCK)), MemoryLog()
     noise = SystemNoise() if simulation_seed is None else SeededNoise(simulation_seed)
     with TemporaryDirectory(prefix="stream-dp-") as name:
         folder = Path(name)
+        if study.groups is not None:
+            commit_roster(log, study, _roster(study, groups, members, group_key, folder))
+        elif groups is not None or members is not None:
+            raise UserError("run_study: the study declares no groups; leave groups and members out")
         table = folder / "reports.parquet"
         pyarrow.parquet.write_table(reports, table)
         log.create({REPORTS: 1})
@@ -63,5 +100,47 @@ def run_study(
             log.append(Record(REPORTS, value, key.encode()) for key, value in batch)
         log.append([close_marker(study.periods.count, 0)])
         snapshots = Snapshots("snapshots", folder)
-        Releaser(plan_study(study), log, public, snapshots, source=noise).run(until_idle=True)
+        releaser = Releaser(plan_study(study), log, public, snapshots, source=noise)
+        if not releaser.run(until_idle=True):
+            fit_data_sets(study, log, snapshots, noise)
+            releaser.run(until_idle=True)
     return PublicLog(public)
+
+
+def _roster(
+    study: Study, groups: pa.Table | None, members: pa.Table | None, key: str, folder: Path
+) -> Roster:
+    """The table of groups and their members, which is read from files in `folder`.
+
+    Raises UserError.
+    """
+    if groups is None or members is None:
+        raise UserError("run_study: the study declares groups; give the tables groups and members")
+    files = RosterFiles(
+        groups=folder / "groups.parquet",
+        members=folder / "members.parquet",
+        key=key,
+        member_key=key,
+        person="person",
+    )
+    pyarrow.parquet.write_table(groups, files.groups)
+    pyarrow.parquet.write_table(members, files.members)
+    try:
+        return roster_from_files(study, files)
+    except UserError as error:
+        # The caller knows the arguments and not the files.
+        raise UserError(
+            line.replace(str(files.groups), "groups").replace(str(files.members), "members")
+            for line in error.lines
+        ) from None
+
+
+def fit_data_sets(
+    study: Study, log: Log, snapshots: Snapshots, noise: NoiseSource, caller: str = "run_study"
+) -> None:
+    """Fits the data sets of all open jobs. Raises UserError, with the caller, where one fails."""
+    events: list[Event] = []
+    worker = Worker(study, log, snapshots, source=noise, tell=events.append)
+    worker.run(until_idle=True)
+    if worker.failed:
+        raise UserError(f"{caller}: {e.message}" for e in events if e.name == "job-failed")

@@ -1,7 +1,7 @@
-"""Snapshots in a confidential folder, or under an fsspec URL: of the population, and for jobs.
+"""Snapshots of the population and of jobs' data, in a confidential folder or at an fsspec URL.
 
-Written whole, synced and renamed; their hashes are in the journal. Two of the population are kept,
-and those of jobs until they are done or abandoned.
+A file is written under another name, synced and renamed; its hash is in the journal. Two snapshots
+of the population are kept, and those of jobs until these are done or abandoned.
 """
 
 from __future__ import annotations
@@ -20,10 +20,13 @@ from stream_dp.population import Population
 
 
 class Snapshots:
-    """The folder at `place`: a path relative to `base`, or a URL that fsspec knows.
+    """A folder of snapshots, which several journals may share.
 
-    owner: what the names of one journal's snapshots begin with, so that several may share a
-    folder. Raises UserError for a URL of an unknown kind.
+    place: a path, or a URL that fsspec knows.
+    base: the folder that a path is relative to.
+    owner: the beginning of the names of one journal's snapshots.
+
+    Raises UserError for a URL of an unknown kind.
     """
 
     def __init__(self, place: str, base: Path, owner: str = "") -> None:
@@ -36,14 +39,11 @@ class Snapshots:
         self._root = self._place if self._fs else str(base / self._place)
 
     def of(self, owner: str) -> Snapshots:
-        """The same folder for one journal."""
+        """The same folder for the journal `owner`."""
         return Snapshots(self._place, self._base, owner)
 
     def prepare(self) -> None:
-        """Make the folder and try it, before there is anything to lose.
-
-        Raises UserError, OSError.
-        """
+        """Creates the folder and tries to write a file. Raises UserError, OSError."""
         name = f"{self._owner}-probe"
         try:
             if self._fs is None:
@@ -59,13 +59,17 @@ class Snapshots:
             raise write_error(f"run.snapshots: {self._root}", error) from None
 
     def write(self, population: Population) -> tuple[str, str]:
-        """Name and SHA-256 of the new snapshot. It is durable when this returns."""
+        """Writes a snapshot of the population; returns its name and SHA-256, see `store`."""
         return self.store(f"period-{population.period:05d}", ".npz", population.save)
 
     def store(self, what: str, suffix: str, save: Callable[[BinaryIO], None]) -> tuple[str, str]:
-        """Name and SHA-256 of a new file. It is durable when this returns.
+        """Writes a file, which is durable when this returns; returns its name and SHA-256.
 
-        Raises OSError, UserError; nothing of it is left then.
+        what: the middle of its name, after the owner's.
+        suffix: the end of its name, after a part of the hash.
+        save: writes the content.
+
+        Raises OSError, UserError; no file is left then.
         """
         stem = f"{self._owner}-{what}"
         try:
@@ -88,7 +92,7 @@ class Snapshots:
         return name, digest
 
     def read(self, name: str, digest: str) -> bytes | None:
-        """A snapshot's bytes, None where it is gone. Raises Inconsistent if they have changed."""
+        """The bytes of a snapshot; None where it is gone. Raises Inconsistent for other bytes."""
         try:
             if self._fs is None:
                 data = (Path(self._root) / name).read_bytes()
@@ -104,20 +108,23 @@ class Snapshots:
         return data
 
     def keep(self, names: set[str], what: str = "period") -> None:
-        """Remove every other snapshot of this journal, of the population or of jobs."""
+        """Removes all snapshots of this journal and kind but those with the names.
+
+        what: the kind, as the beginning of `what` in `store`.
+        """
         pattern = f"{self._owner}-{what}-*"
         if self._fs is None:
-            for path in Path(self._root).glob(pattern):
-                if path.name not in names:
-                    path.unlink()
+            for file in Path(self._root).glob(pattern):
+                if file.name not in names:
+                    file.unlink()
             return
-        for found in self._fs.glob(f"{self._root}/{pattern}"):
-            if found.rsplit("/", 1)[-1] not in names:
-                self._fs.rm_file(found)
+        for path in self._fs.glob(f"{self._root}/{pattern}"):
+            if path.rsplit("/", 1)[-1] not in names:
+                self._fs.rm_file(path)
 
 
 def _written(save: Callable[[BinaryIO], None], path: Path) -> tuple[Path, str]:
-    """The state in a new file that only its owner reads, synced; its path and SHA-256."""
+    """Writes a synced file that only its owner can read; returns its path and SHA-256."""
     path.unlink(missing_ok=True)
     path.touch(mode=0o600)
     try:

@@ -1,4 +1,4 @@
-"""`stream-dp check`: the plan of a study file that is valid."""
+"""`stream-dp check`: validates a study file and prints its plan."""
 
 from __future__ import annotations
 

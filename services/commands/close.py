@@ -1,20 +1,33 @@
-"""`stream-dp close`: an operator's markers, which close periods."""
+"""`stream-dp close`: shows what periods hold, and writes the markers that close them."""
 
 from __future__ import annotations
 
 import argparse
+import sys
+import time
+from typing import Any
 
-from stream_dp.errors import UserError
+from stream_dp.errors import Inconsistent, UserError
+from stream_dp.log.base import LogError
+from stream_dp.study.periods import duration_seconds
 
 from ..deployment import Deployment
 from ..markers import send_close_markers
 from ..options import study_file
-from ..output import Output
+from ..output import BAD_INPUT, Output, say
+from ..rejections import rejections_data, rejections_text, totals
+from ..releaser.preview import PeriodPreview, Preview, preview
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     study_file(parser)
     parser.add_argument("period", metavar="PERIOD")
+    words = "show what the open periods hold (confidential), and close nothing"
+    parser.add_argument("--check", action="store_true", help=words)
+    words = "close without counting and without asking, whatever share is rejected"
+    parser.add_argument("--yes", action="store_true", help=words)
+    words = "wait this long before the markers are written, such as 30m; an interrupt withdraws"
+    parser.add_argument("--after", type=_duration, metavar="TIME", default=0, help=words)
 
 
 def run(options: argparse.Namespace) -> Output:
@@ -28,6 +41,116 @@ def run(options: argparse.Namespace) -> Output:
             f"period '{options.period}': not one of the study's, {periods.labels[0]} to"
             f" {periods.labels[-1]}"
         )
+    if options.check:
+        counted = preview(deployment, number)
+        code = BAD_INPUT if _too_many(deployment, counted) else 0
+        text = _text(deployment, counted, options.period)
+        return Output(_data(counted), text, code)
+    if not options.yes:
+        _agree(deployment, number, options)
+    if options.after:
+        if not options.json:
+            say(f"{options.period} is still open: its markers are written in {options.after} s")
+        time.sleep(options.after)
     send_close_markers(deployment, number)
     text = f"{options.period} is closed to reports from here on; 'stream-dp run' releases it"
     return Output({"closed": options.period}, text)
+
+
+def _duration(text: str) -> int:
+    try:
+        return duration_seconds(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _agree(deployment: Deployment, number: int, options: argparse.Namespace) -> None:
+    """Asks the operator on a terminal; elsewhere applies `run.rejects`, where it is declared.
+
+    Raises UserError where the periods are not to be closed.
+    """
+    asks = not options.json and _on_terminal()
+    if not asks and deployment.run.rejects is None:
+        return
+    counted: Preview | None = None
+    try:
+        counted = preview(deployment, number)
+    except (LogError, Inconsistent, UserError, OSError) as error:
+        why = f"what the open periods hold cannot be counted: {error}"
+        if not asks:
+            raise UserError(
+                [f"close: {why}", "close: run.rejects cannot be applied; --yes closes all the same"]
+            ) from None
+        say(why)
+    if asks:
+        if counted is not None:
+            say(_text(deployment, counted, options.period))
+        _ask(options.period)
+    elif counted is not None and _too_many(deployment, counted):
+        raise UserError(
+            f"close: {options.period} stays open: a larger share of cells is rejected than"
+            f" run.rejects = {deployment.run.rejects:g}; 'stream-dp close {options.study}"
+            f" {options.period} --check' says why, --yes closes all the same"
+        )
+
+
+def _on_terminal() -> bool:
+    streams = (sys.stdin, sys.stdout)
+    return all(stream is not None and stream.isatty() for stream in streams)
+
+
+def _ask(label: str) -> None:
+    """Raises UserError unless the operator answers yes."""
+    try:
+        answer = input(f"close {label}? It never opens again. [y/N] ")
+    except EOFError:
+        answer = ""
+    if answer.strip().lower() not in ("y", "yes"):
+        raise UserError("close: nothing was closed")
+
+
+def _too_many(deployment: Deployment, counted: Preview) -> bool:
+    most = deployment.run.rejects
+    return most is not None and counted.share > most
+
+
+def _text(deployment: Deployment, counted: Preview, label: str) -> str:
+    lines = ["CONFIDENTIAL"]
+    if counted.before is not None:
+        lines.append(f"{_line(counted.before)} (closed)")
+    lines += [_line(period) for period in counted.periods]
+    if not counted.periods:
+        lines.append(f"{label} is closed already")
+    rejected = sum(totals(counted.rejected).values())
+    if rejected:
+        lines.append(
+            f"since the last close {rejected} cells are rejected, {100 * counted.share:.1f} % of"
+            " those that this close settles:"
+        )
+        lines += rejections_text(counted.rejected)
+    else:
+        lines.append("since the last close nothing is rejected")
+    if counted.obstructed:
+        lines.append("reports in a sender's open transaction are not counted")
+    if _too_many(deployment, counted):
+        lines.append(f"this is over the declared share, run.rejects = {deployment.run.rejects:g}")
+    return "\n".join(lines)
+
+
+def _line(period: PeriodPreview) -> str:
+    return f"{period.label}: {period.people} with an answer, {period.accepted} cells accepted"
+
+
+def _data(counted: Preview) -> dict[str, Any]:
+    def of(period: PeriodPreview) -> dict[str, Any]:
+        return {"period": period.label, "people": period.people, "accepted": period.accepted}
+
+    return {
+        "confidential": True,
+        "before": None if counted.before is None else of(counted.before),
+        "periods": [of(period) for period in counted.periods],
+        "rejected": totals(counted.rejected),
+        "rejected_share": counted.share,
+        "cells": rejections_data(counted.rejected),
+        "obstructed": counted.obstructed,
+    }

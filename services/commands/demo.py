@@ -1,7 +1,7 @@
 """The demo: a simulated study of twelve months, through the same services as a real one.
 
-The reports are simulated; the noise is the system's own. Every month is a whole cycle: its
-reports are sent, an operator's marker closes it, and a releaser starts, decides, publishes, ends.
+The reports are simulated; the noise is the system's own. Every month is a complete
+cycle: its reports are sent, a marker closes it, and a releaser starts, decides, publishes, ends.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ def _release(deployment: Deployment, table: Path) -> None:
             bar.set_description(label)
             # The other months' columns are renamed to no period, and so left out.
             others = {name: "" for name in labels if name != label}
-            how = TableLayout(PERSON, attribute=ATTRIBUTE, columns=others)
-            send_table(deployment, table, how, quiet=True)
+            layout = TableLayout(PERSON, attribute=ATTRIBUTE, columns=others)
+            send_table(deployment, table, layout, quiet=True)
             send_close_markers(deployment, number)
             releaser_of(deployment).run(until_idle=True)
 

@@ -1,4 +1,4 @@
-"""`stream-dp estimate`: the answer to a query, with its standard error."""
+"""`stream-dp estimate`: answers a query, with its standard error."""
 
 from __future__ import annotations
 

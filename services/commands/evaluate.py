@@ -1,4 +1,4 @@
-"""`stream-dp evaluate`: what a study's mechanisms do to known data. CONFIDENTIAL, all of it."""
+"""`stream-dp evaluate`: errors of a study's mechanisms on known data. CONFIDENTIAL."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from stream_dp.study import Study
 from stream_dp.study.groups import BatchRelease
 
 from ..deployment import Deployment
-from ..files import writing
+from ..files import writing_folder
 from ..groups.members import Members
-from ..groups.tables import roster_from_files
+from ..groups.tables import RosterFiles, roster_from_files
 from ..known_panel import known_panel, known_panel_and_members
 from ..options import group_columns, layout, study_file, table_columns
 from ..output import Output
 
 if TYPE_CHECKING:
-    from stream_dp.evaluation.data_sets.households import Heard
+    from stream_dp.evaluation.data_sets.households import FitProgress
     from stream_dp.evaluation.data_sets.report import DataSetReports
     from stream_dp.evaluation.panels.report import Evaluation, Sweep
 
-# A batch release is fitted anew each time, once for each budget and baseline.
+# By default; a data set is fitted in each repetition, once for each budget and baseline.
 REPETITIONS, FITS = 200, 5
 Panel = Mapping[str, NDArray[np.uint8]]
 
@@ -75,8 +75,14 @@ def run(options: argparse.Namespace) -> Output:
     members: Members | None = None
     if study.batches:
         kinds.require_available(batch.kind for batch in study.batches)
-        key = options.group, options.member_group or options.group, options.person
-        roster = roster_from_files(study, options.groups, options.members, *key)
+        files = RosterFiles(
+            groups=options.groups,
+            members=options.members,
+            key=options.group,
+            member_key=options.member_group or options.group,
+            person=options.person,
+        )
+        roster = roster_from_files(study, files)
         known, members = known_panel_and_members(study, options.truth, layout(options), roster)
     else:
         known = known_panel(study, options.truth, layout(options))
@@ -84,11 +90,12 @@ def run(options: argparse.Namespace) -> Output:
     if study.releases:
         results |= _continual(study, known, scales, options)
     if members is not None:
-        results["quality"] = _judged(study, known, members, scales, options)
+        results["quality"] = _judged(study, known, members, scales=scales, options=options)
     text = "\n\n".join(_text(result) for result in results.values())
     if options.out is not None:
-        written = [path for name in results for path in _keep(name, results[name], options.out)]
-        text += "\n" + "\n".join(f"wrote {path}" for path in written)
+        with writing_folder(options.out) as draft:
+            names = [path.name for name in results for path in _write(name, results[name], draft)]
+        text += _wrote(options.out, names)
     data = {name: result.as_dict() for name, result in results.items()}
     return Output(data if len(data) > 1 else next(iter(data.values())), text)
 
@@ -104,7 +111,7 @@ def _scales(text: str | None) -> list[str]:
 
 
 def _check(study: Study, options: argparse.Namespace) -> None:
-    """Raises UserError for words that do not go together, or with the study."""
+    """Raises UserError for options that contradict each other or the study."""
     files = {"--groups": options.groups, "--members": options.members}
     words = [word for word, file in files.items() if file is not None]
     least = 2 if study.releases or options.compare else 1
@@ -151,6 +158,7 @@ def _judged(
     study: Study,
     known: Panel,
     members: Members,
+    *,
     scales: Sequence[str],
     options: argparse.Namespace,
 ) -> DataSetReports:
@@ -170,7 +178,11 @@ def _judged(
         repetitions = options.repetitions or FITS
         with tqdm(desc=release.name, disable=None, leave=False) as bar:
             qualities = households.evaluate_data_sets(
-                known_tables, list(budgets.items()), repetitions, options.seed, _heard(bar)
+                known_tables,
+                list(budgets.items()),
+                repetitions,
+                seed=options.seed,
+                progress=_bar_progress(bar),
             )
         report = DataSetReport(
             study=study.name,
@@ -182,21 +194,21 @@ def _judged(
             repetitions=repetitions,
             seed=options.seed,
             rhos={label: batch.rho for label, batch in budgets.items()},
-            found=tuple(qualities),
+            qualities=tuple(qualities),
         )
         reports.append(report)
     return DataSetReports(tuple(reports))
 
 
-def _heard(bar: Any) -> Heard:
-    """What a fit tells, on a bar of its own rounds."""
+def _bar_progress(bar: Any) -> FitProgress:
+    """Shows the rounds of a fit on a bar."""
 
-    def heard(what: str, done: int, rounds: int) -> None:
-        bar.set_description(what, refresh=False)
+    def show(subject: str, done: int, rounds: int) -> None:
+        bar.set_description(subject, refresh=False)
         bar.total, bar.n = rounds, done
         bar.refresh()
 
-    return heard
+    return show
 
 
 def _last_due(study: Study, release: BatchRelease) -> str:
@@ -207,7 +219,11 @@ def _last_due(study: Study, release: BatchRelease) -> str:
 def hierarchy(
     study: Study, release: BatchRelease, known: Panel, members: Members, number: int
 ) -> Hierarchy:
-    """What a release sees of the population at a period's close."""
+    """Groups and members as a release measures them at the close of a period.
+
+    known: by attribute, symbols (people, periods).
+    number: the period, from 1.
+    """
     people = members.people([known[name][:, number - 1] for name in release.attributes])
     return Hierarchy(release_domain(study, release), members.groups, people, members.group_of)
 
@@ -226,8 +242,9 @@ def _compared(study: Study, options: argparse.Namespace) -> Output:
     )
     data, text = comparison.as_dict(), comparison_text(comparison)
     if options.out is not None:
-        written = _write("comparison", text, data, options.out)
-        text += "\n" + "\n".join(f"wrote {path}" for path in written)
+        with writing_folder(options.out) as draft:
+            written = _write_report("comparison", text, data, draft)
+        text += _wrote(options.out, [path.name for path in written])
     return Output(data, text)
 
 
@@ -239,22 +256,26 @@ def _text(result: Evaluation | Sweep | DataSetReports) -> str:
     return reports_text(result) if isinstance(result, DataSetReports) else panels_text(result)
 
 
-def _keep(name: str, result: Any, out: Path) -> list[Path]:
-    """A result's text, numbers and figures."""
+def _wrote(out: Path, names: Sequence[str]) -> str:
+    """A line for each file that was written to a folder."""
+    return "".join(f"\nwrote {out / name}" for name in names)
+
+
+def _write(name: str, result: Any, folder: Path) -> list[Path]:
+    """Writes a result's text, numbers and figures."""
     from stream_dp.evaluation.data_sets import figures as quality_figures
     from stream_dp.evaluation.data_sets.report import DataSetReports
     from stream_dp.evaluation.panels import figures
 
-    written = _write(name, _text(result), result.as_dict(), out)
+    written = _write_report(name, _text(result), result.as_dict(), folder)
     if isinstance(result, DataSetReports):
-        return [*written, *quality_figures.write_quality_figures(result.releases, out)]
-    return [*written, *figures.write_panel_figures(result, out)]
+        return [*written, *quality_figures.write_quality_figures(result.releases, folder)]
+    return [*written, *figures.write_panel_figures(result, folder)]
 
 
-def _write(name: str, text: str, data: Any, out: Path) -> list[Path]:
-    out.mkdir(parents=True, exist_ok=True)
-    written = [out / f"{name}.{form}" for form in ("txt", "json")]
+def _write_report(name: str, text: str, data: Any, folder: Path) -> list[Path]:
+    """Writes a text and numbers as JSON."""
+    written = [folder / f"{name}.{form}" for form in ("txt", "json")]
     for path, content in zip(written, (text + "\n", json.dumps(data, indent=1)), strict=True):
-        with writing(path) as draft:
-            draft.write_text(content)
+        path.write_text(content)
     return written

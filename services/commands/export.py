@@ -1,4 +1,4 @@
-"""`stream-dp export`: a synthetic panel as one file, or a data set's two tables."""
+"""`stream-dp export`: writes a synthetic panel, or the two tables of a data set."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> Output:
         return _export_groups(public, options.release, options.period, out)
     if out.suffix not in {".parquet", ".csv"}:
         raise UserError(f"{out}: write it as .parquet or .csv")
-    bias = public.at(options.release, options.period).certificate.panel_bias
+    bias = public.release_at(options.release, options.period).certificate.panel_bias
     panel = public.panel(options.release, options.period)
     tables = panel.tables()
     first_rows = next(tables)
@@ -61,6 +61,7 @@ def run(options: argparse.Namespace) -> Output:
 
 
 def _export_groups(public: PublicLog, name: str, period: str | None, out: Path) -> Output:
+    """Writes `groups.parquet` and `people.parquet` of a data set to the folder `out`."""
     data_set = public.data_set(name, period)
     if out.suffix:
         raise UserError(f"{out}: this release has two tables: name a folder for them")

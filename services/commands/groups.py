@@ -1,4 +1,4 @@
-"""`stream-dp groups`: the table of groups and their members, checked and sent."""
+"""`stream-dp groups`: checks and sends the tables of groups and their members."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from stream_dp.errors import UserError
 
 from ..deployment import Deployment
 from ..groups.roster import send_roster
-from ..groups.tables import roster_from_files
+from ..groups.tables import RosterFiles, roster_from_files
 from ..options import group_columns, study_file
 from ..output import Output
 
@@ -23,13 +23,19 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Output:
-    """`stream-dp groups`."""
     deployment = Deployment.load(options.study)
     if deployment.study.groups is None:
         raise UserError(f"{options.study}: declares no [groups], so there is nothing to send")
-    key = options.group
-    keys = key, options.member_group or key, options.person
-    roster = roster_from_files(deployment.study, options.groups, options.members, *keys)
+    roster = roster_from_files(
+        deployment.study,
+        RosterFiles(
+            groups=options.groups,
+            members=options.members,
+            key=options.group,
+            member_key=options.member_group or options.group,
+            person=options.person,
+        ),
+    )
     new = send_roster(deployment, roster)
     groups, people = len(roster.sizes), len(roster.persons)
     data = {"confidential": True, "groups": groups, "members": people, "sent": new}

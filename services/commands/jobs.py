@@ -1,4 +1,4 @@
-"""`stream-dp jobs`: the states of batch jobs, and the operator's word on one. CONFIDENTIAL."""
+"""`stream-dp jobs`: the states of batch jobs; retries or abandons one. CONFIDENTIAL."""
 
 from __future__ import annotations
 
@@ -35,13 +35,16 @@ def run(options: argparse.Namespace) -> Output:
     except Missing:
         entries = []
     states = job_states(deployment, entries)
-    lines = [f"{job['id']}: {job['words']}" for job in states]
+    lines = [f"{job.id}: {job.words}" for job in states]
     text = "\n".join(["CONFIDENTIAL", *said, *(lines or ["no job is due yet"])])
-    return Output({"confidential": True, "jobs": states}, text)
+    return Output({"confidential": True, "jobs": [job.as_dict() for job in states]}, text)
 
 
 def _say(deployment: Deployment, retry: str | None, abandon: str | None) -> list[str]:
-    """Write the operator's word on a job. Raises UserError where it means nothing."""
+    """Records that the operator retries or abandons a job; returns lines that say so.
+
+    Raises UserError for a job whose state does not allow it.
+    """
     name = retry or abandon
     if name is None:
         return []

@@ -1,4 +1,4 @@
-"""`stream-dp new`: a commented study file to start from."""
+"""`stream-dp new`: writes a commented study file to start from."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run(options: argparse.Namespace) -> Output:
     except FileExistsError:
         raise UserError(f"{path}: is there already; nothing was written") from None
     except OSError as error:
-        with suppress(OSError):  # what there is of it was written just now
+        with suppress(OSError):  # an incomplete file of this call
             path.unlink()
         raise write_error(path, error) from None
     return Output({"written": str(path)}, f"{path} written; edit it, then: stream-dp check {path}")

@@ -1,4 +1,4 @@
-"""`stream-dp releases`: what has been published."""
+"""`stream-dp releases`: lists what has been published."""
 
 from __future__ import annotations
 

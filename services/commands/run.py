@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import argparse
 import gc
-import json
 import signal
-import sys
 import threading
-import time
 from contextlib import ExitStack
 
-from stream_dp.log.message import rfc3339_utc
-
 from ..deployment import Deployment
+from ..events import Event, tell_json
 from ..options import study_file
 from ..output import JOB_FAILED, Output, say
 from ..releaser.setup import releaser_of
@@ -32,7 +28,7 @@ def run(options: argparse.Namespace) -> Output:
     stop = threading.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda *_: stop.set())
-    tell = _tell_json if options.json else say
+    tell = tell_json(deployment.study.name) if options.json else _say
     process = releaser_of(deployment, tell=tell, stop=stop)
     process.moved = options.moved
     # What was imported lives as long as the service: let the collector never look at it again.
@@ -54,7 +50,5 @@ def run(options: argparse.Namespace) -> Output:
     return Output({"horizon_reached": done}, "", code)
 
 
-def _tell_json(line: str) -> None:
-    """A line for the operator as JSON, on standard error; never a count or a value."""
-    event = {"time": rfc3339_utc(time.time()), "message": line}
-    print(json.dumps(event), file=sys.stderr, flush=True)
+def _say(event: Event) -> None:
+    say(event.message)

@@ -10,9 +10,9 @@ from typing import Any
 from stream_dp.errors import Inconsistent
 from stream_dp.log.base import Log, Missing
 from stream_dp.privacy.ledger import Ledger
-from stream_dp.release.panels import TOPIC
+from stream_dp.topics import RELEASES, REPORTS
 
-from .. import journal, place
+from .. import journal, journal_checks, place
 from ..deployment import Deployment
 from ..groups.roster import has_table
 from ..jobs.states import job_states
@@ -20,7 +20,6 @@ from ..journal import Entry
 from ..markers import has_close_markers
 from ..options import study_file
 from ..output import Output
-from ..topics import REPORTS
 
 _LOOK = 5.0  # seconds that `status` looks for a close among what is not read yet
 
@@ -42,7 +41,9 @@ def run(options: argparse.Namespace) -> Output:
             with suppress(Missing):  # before the first run, when reports and closes may be there
                 entries = journal.read(log)
             ledger = (
-                journal.check_journal(entries, plan, log.describe(REPORTS)) if entries else None
+                journal_checks.check_journal(entries, plan, log.describe(REPORTS))
+                if entries
+                else None
             )
             if study.periods.close == "marker":
                 close_sent = has_close_markers(log, entries, _LOOK)
@@ -63,6 +64,7 @@ def run(options: argparse.Namespace) -> Output:
         elif close_sent:
             waits = f"stream-dp run {options.study}: the close was given, and is not read yet"
     spent = ledger.spent if ledger else 0
+    cells = last.accounting if last else None
     data: dict[str, Any] = {
         "confidential": True,
         "study": study.name,
@@ -73,9 +75,8 @@ def run(options: argparse.Namespace) -> Output:
         "last_closed": labels[number - 1] if number else None,
         "rho_spent": str(spent),
         "rho_total": str(study.rho),
-        "cells_at_last_cut": last.message.head.get("accounting") if last else None,
+        "cells_at_last_cut": None if cells is None else dict(sorted(cells.as_dict().items())),
     }
-    cells = data["cells_at_last_cut"]
     text = [
         "CONFIDENTIAL",
         f"study {study.name}: " + ("begun" if entries else "not begun; 'stream-dp run' begins it"),
@@ -92,25 +93,24 @@ def run(options: argparse.Namespace) -> Output:
             text.append(f"groups: none sent; stream-dp groups {options.study} GROUPS MEMBERS")
     states = job_states(deployment, entries)
     if states:
-        data["jobs"] = states
-        text += [f"job {job['id']}: {job['words']}" for job in states]
-    if cells:
-        rejected = sum(cells["rejected"].values())
+        data["jobs"] = [job.as_dict() for job in states]
+        text += [f"job {job.id}: {job.words}" for job in states]
+    if cells is not None:
         text.append(
-            f"cells up to the last cut: {cells['received']} received = "
-            f"{cells['accepted']} accepted + {cells['superseded']} superseded + "
-            f"{rejected} rejected + {cells['pending']} pending"
+            f"cells up to the last cut: {cells.received} received = "
+            f"{cells.accepted} accepted + {cells.superseded} superseded + "
+            f"{sum(cells.rejected.values())} rejected + {cells.pending} pending"
         )
     return Output(data, "\n".join(text))
 
 
 def _strange(deployment: Deployment, entries: Sequence[Entry], log: Log) -> str | None:
-    """Why `run` would refuse the logs' files as copies; None where it would not."""
+    """Why `run` would refuse the logs' files as copies; None where it accepts them."""
     file = str(deployment.path)
     try:
         place.check_place(entries, log, file)
         with closing(deployment.public(readonly=True)) as public:
-            published = bool(public.read(TOPIC, {0: 0}, 1, 0).records)
+            published = bool(public.read(RELEASES, {0: 0}, 1, 0).records)
             place.placed_entry(entries, log, public, published=published, moved=False, file=file)
     except Missing:
         return None

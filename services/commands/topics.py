@@ -1,4 +1,4 @@
-"""`stream-dp topics`: makes the topics of a study, or checks those there are."""
+"""`stream-dp topics`: creates the topics of a study and checks those that exist."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import argparse
 from contextlib import closing
 
 from stream_dp.errors import UserError
+from stream_dp.topics import topics_of
 
 from ..deployment import Deployment
 from ..options import study_file
 from ..output import Output
-from ..topics import topics_of
 
 
 def options(parser: argparse.ArgumentParser) -> None:

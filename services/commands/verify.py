@@ -1,4 +1,4 @@
-"""`stream-dp verify`: hashes, chain, prefixes and budget of a public log."""
+"""`stream-dp verify`: checks hashes, chain, prefixes and budget of a public log."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from contextlib import closing
 from stream_dp.client import PublicLog
 from stream_dp.errors import Inconsistent
 from stream_dp.release.published import keep_none
+from stream_dp.topics import REPORTS
 
-from .. import journal
+from .. import journal, journal_checks
 from ..deployment import Deployment, open_public
 from ..options import public_source
 from ..output import Output
-from ..topics import REPORTS
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -38,12 +38,13 @@ def run(options: argparse.Namespace) -> Output:
 
 
 def _against_journal(deployment: Deployment, public: PublicLog) -> list[str]:
+    """Checks that journal and public log agree; a line for each result. Raises Inconsistent."""
     with closing(deployment.log(readonly=True)) as log:
         entries = journal.read(log)
         if not entries:
             raise Inconsistent("journal: it is empty, but the public log is not")
-        ledger = journal.check_journal(entries, deployment.plan, log.describe(REPORTS))
-    journal.check_public(entries, [m.hash for m in public.messages])
+        ledger = journal_checks.check_journal(entries, deployment.plan, log.describe(REPORTS))
+    journal_checks.check_public(entries, [m.hash for m in public.messages])
     waiting = sum(len(entry.published) for entry in entries) - len(public.messages)
     return [
         f"journal: {len(entries)} entries, charged as planned, {ledger.spent} spent",

@@ -17,6 +17,7 @@ from stream_dp.log.base import Log, Missing
 
 from .. import journal, place
 from ..deployment import Deployment
+from ..events import Event, tell_json
 from ..jobs.progress import Progress
 from ..options import study_file
 from ..output import JOB_FAILED, Output
@@ -45,7 +46,8 @@ def run(options: argparse.Namespace) -> Output:
         if not options.attached:
             _known_file(deployment, log)
         process = Worker(deployment.study, log, deployment.snapshots, stop=stop)
-        process.tell = (lambda line: None) if options.attached else bar.tell
+        if not options.attached:
+            process.tell = tell_json(deployment.study.name) if options.json else bar.tell
         process.on_progress = bar.show
         process.run(until_idle=options.until_idle)
     # A releaser beside it reads of failures in the topics.
@@ -54,14 +56,14 @@ def run(options: argparse.Namespace) -> Output:
 
 
 def _known_file(deployment: Deployment, log: Log) -> None:
-    """Raises Inconsistent for a copied file: a worker beside the original draws the same rounds."""
+    """Raises Inconsistent for a copied log, as the worker of the original draws the same rounds."""
     with suppress(Missing):
         if log.place:
             place.check_place(journal.read(log), log, str(deployment.path))
 
 
 def _end_with_parent() -> None:
-    """Nothing is lost by that: the rounds so far are in the transcript."""
+    """Ends the process when its standard input ends; its rounds are in the transcript."""
     while os.read(sys.stdin.fileno(), 1024):
         pass
     os._exit(0)
@@ -83,9 +85,9 @@ class _Bar:
             self._bar.close()
             self._bar = None
 
-    def tell(self, line: str) -> None:
+    def tell(self, event: Event) -> None:
         with tqdm.external_write_mode():
-            print(line, flush=True)
+            print(event.message, flush=True)
 
     def show(self, progress: Progress) -> None:
         if self._bar is None or progress.job != self._job:

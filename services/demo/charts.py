@@ -1,8 +1,8 @@
-"""The charts of the demo's page: inline SVG whose colours and fonts are the page's.
+"""The charts of the demo's page: inline SVG with the colours and fonts of the page.
 
-Every chart is drawn without global state, in pixels of its natural size; the same answers give
-the same bytes. Colours stand for roles, and become variables of the page's style sheet, so that
-one chart serves light and dark. Needs matplotlib, the `plot` extra.
+Charts are drawn without global state, and the same answers give the same bytes. Sizes are in
+pixels. Colours are drawn as placeholders that become variables of the style sheet, so that one
+chart serves light and dark. Needs matplotlib, the `plot` extra.
 """
 
 from __future__ import annotations
@@ -64,7 +64,10 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 
 @dataclass(frozen=True)
 class Point:
-    """One published answer and, for the demo alone, the simulated truth."""
+    """One published answer beside the simulated truth.
+
+    label: the period, as the page names it.
+    """
 
     label: str
     answer: Estimate
@@ -72,6 +75,7 @@ class Point:
 
     @property
     def covered(self) -> bool:
+        """Whether the interval contains the truth."""
         low, high = self.answer.interval
         return low <= self.truth <= high
 
@@ -176,13 +180,23 @@ def differences(points: Sequence[Point], months: Sequence[str], limit: float, na
 def budget(
     spent: Mapping[str, Sequence[float]],
     epsilons: Sequence[str],
+    *,
     months: Sequence[str],
     total: float,
     words: str,
     name: str,
     size: tuple[float, float],
 ) -> str:
-    """rho by month, stacked by release: this month's charge in full colour on all before it."""
+    """rho by month, stacked by release: the month's charge in full colour on all before it.
+
+    spent: by release, its charge in each month.
+    epsilons: the epsilon spent by the end of each month.
+    months: their labels.
+    total: the budget's rho.
+    words: the budget in words, beside its line.
+    name: of the chart, a prefix of its ids.
+    size: width and height in pixels.
+    """
     width, height = size
     count = len(months)
     with _drawn(width, height, left=44, right=4, top=24, bottom=24) as (figure, axes):
@@ -224,7 +238,7 @@ def _broken(word: str) -> str:
 
 
 def _panel(axes: Axes, x: float, value: float) -> None:
-    """The panel's own answer, beside the estimate: often the two are the same."""
+    """A square for the panel's own answer, to be drawn beside the estimate, often its equal."""
     axes.plot(x, value, "s", color=PANEL, mfc="none", ms=5.5, mew=1)
 
 
@@ -236,7 +250,7 @@ def _months(axes: Axes, months: Sequence[str], every: int) -> None:
 
 
 def _unit(axes: Axes, words: str) -> None:
-    """The unit of the vertical axis, above it, where it reads without turning one's head."""
+    """The unit of the vertical axis, written horizontally above it."""
     axes.annotate(
         words, (0, 1), (2, -10), xycoords="figure fraction", textcoords="offset points", color=MUTED
     )
@@ -254,11 +268,15 @@ def _drawn(
 
 
 def _svg(figure: Figure, name: str, words: str) -> str:
-    """The figure as an inline element with its own ids. words: what it shows, for all readers."""
-    held = io.StringIO()
-    kept = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-    figure.savefig(held, format="svg", transparent=True, metadata=kept)
-    text = held.getvalue()
+    """The figure as an inline element.
+
+    name: a prefix of its ids, which makes them unique on the page.
+    words: what it shows, for screen readers.
+    """
+    drawing = io.StringIO()
+    no_metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    figure.savefig(drawing, format="svg", transparent=True, metadata=no_metadata)
+    text = drawing.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", text, flags=re.DOTALL)
     box = re.search(r'viewBox="[^"]*"', text)
@@ -274,6 +292,6 @@ def _svg(figure: Figure, name: str, words: str) -> str:
     return text.strip()
 
 
-def _font(found: re.Match[str]) -> str:
-    """The one-line form of a font, as size and weight."""
-    return f"font-weight: {(found[1] or '400').strip()}; font-size: {found[2]}"
+def _font(match: re.Match[str]) -> str:
+    """The shorthand of a font as its size and weight."""
+    return f"font-weight: {(match[1] or '400').strip()}; font-size: {match[2]}"

@@ -1,7 +1,7 @@
-"""The demo's page: one file, readable offline, in light and dark, on a desk and on a phone.
+"""The demo's page: one HTML file without links, for light and dark, wide and narrow screens.
 
-Every estimate comes from the public log through the analysts' client; the truth, which only a
-simulation knows, is counted here from the simulated months and from nothing of the system's.
+Every estimate comes from the public log through the analysts' client. The truth, which only a
+simulation knows, is counted here from the simulated months.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ interval of the noise</li>
 <li><svg viewBox="0 0 22 14" aria-hidden="true"><path d="M2 7H20" style="stroke: var(--ink)"
 stroke-width="1.8"/></svg>simulated truth</li>
 <li><svg viewBox="0 0 22 14" aria-hidden="true"><rect x="8" y="4" width="6" height="6" fill="none"
-style="stroke: var(--panel)" stroke-width="1.1"/></svg>synthetic panel, as it is</li>
+style="stroke: var(--panel)" stroke-width="1.1"/></svg>answer of the synthetic panel</li>
 </ul>"""
 
 
@@ -51,7 +51,7 @@ def page(public: PublicLog, months: Symbols) -> str:
     """The page's HTML. months: the simulated truth, (households, 12), 1 where poor."""
     by_statistic, by_threshold = quarter_shares(public, months), cumulative_counts(public, months)
     study, last = public.study, public.releases[-1]
-    held = last.certificate
+    certificate = last.certificate
     words = {
         "title": "A year of poverty, published month by month",
         "size": f"{study.size:,}",
@@ -60,13 +60,13 @@ def page(public: PublicLog, months: Symbols) -> str:
         "reach_totals": f"{math.ceil(max(p.reach for p in _all(by_threshold)) / 10) * 10:,}",
         "covered_shares": _covered(_all(by_statistic)),
         "covered_totals": _covered(_all(by_threshold)),
-        "total": f"{float(held.rho_total):g}",
-        "guarantee": held.guarantee,
-        "epsilon": f"{float(held.epsilon_spent):.3f}",
-        "delta": _power(float(held.delta)),
+        "total": f"{float(certificate.rho_total):g}",
+        "guarantee": certificate.guarantee,
+        "epsilon": f"{float(certificate.epsilon_spent):.3f}",
+        "delta": _power(float(certificate.delta)),
         "releases": str(len(public.releases)),
-        "invariants": held.invariants,
-        "version": held.code_version,
+        "invariants": certificate.invariants,
+        "version": certificate.code_version,
         "study_hash": study.hash,
         "head": public.head,
     }
@@ -93,17 +93,20 @@ def _escaped(text: str) -> str:
 
 
 def quarter_shares(public: PublicLog, months: Symbols) -> dict[str, list[Point]]:
-    """By statistic, its share in each quarter."""
+    """By statistic, its share of households in each quarter.
+
+    months: the simulated truth, (households, 12), 1 where poor.
+    """
     labels = public.study.periods.labels
-    found: dict[str, list[Point]] = {name: [] for name in STATISTICS}
+    points: dict[str, list[Point]] = {name: [] for name in STATISTICS}
     for end in range(3, len(labels) + 1, 3):
         a, b, c = (months[:, i].astype(bool) for i in range(end - 3, end))
         count = months[:, end - 3 : end].sum(axis=1)
         truths = (count >= 1, count >= 2, (a & b) | (b & c), count == 3)
         for (name, query), true in zip(STATISTICS.items(), truths, strict=True):
             answer = public.estimate(QUARTERS, query, labels[end - 1])
-            found[name].append(Point(f"Q{end // 3} {labels[end - 1][:4]}", answer, true.mean()))
-    return found
+            points[name].append(Point(f"Q{end // 3} {labels[end - 1][:4]}", answer, true.mean()))
+    return points
 
 
 def cumulative_counts(public: PublicLog, months: Symbols) -> dict[int, list[Point]]:
@@ -150,23 +153,27 @@ def _differences(by_threshold: dict[int, list[Point]], labels: Sequence[str]) ->
 
 
 def _budget(public: PublicLog) -> str:
-    """Charges by month and release, as the certificates say."""
+    """The chart of charges by month and release, from the certificates."""
     labels = public.study.periods.labels
     spent: dict[str, Sequence[float]] = {}
     epsilons = dict.fromkeys(labels, "")
     for declared in public.study.releases:
-        charged = {r.certificate.period: r.certificate.rho for r in public.of(declared.name)}
+        charged = {
+            r.certificate.period: r.certificate.rho for r in public.releases_of(declared.name)
+        }
         spent[declared.name] = [float(charged.get(label, 0)) for label in labels]
     for release in public.releases:
-        held = release.certificate
-        epsilons[held.period] = f"{float(held.epsilon_spent):.2f}"
+        certificate = release.certificate
+        epsilons[certificate.period] = f"{float(certificate.epsilon_spent):.2f}"
     words = (
-        f"whole budget: rho {float(held.rho_total):g}, eps {float(held.epsilon_total):.3f}"
-        f" at delta {_power(float(held.delta))}"
+        f"total budget: rho {float(certificate.rho_total):g},"
+        f" eps {float(certificate.epsilon_total):.3f} at delta {_power(float(certificate.delta))}"
     )
-    total, by_month = float(held.rho_total), list(epsilons.values())
+    total, by_month = float(certificate.rho_total), list(epsilons.values())
     return _twice(
-        lambda name, size: charts.budget(spent, by_month, labels, total, words, name, size),
+        lambda name, size: charts.budget(
+            spent, by_month, months=labels, total=total, words=words, name=name, size=size
+        ),
         "budget",
         300,
     )
@@ -179,13 +186,13 @@ def _twice(draw: Callable[[str, tuple[float, float]], str], name: str, height: f
 
 
 def _facts(public: PublicLog) -> str:
-    study, held = public.study, public.releases[-1].certificate
+    study, certificate = public.study, public.releases[-1].certificate
     facts = {
-        f"{study.unit}s, one row of reports each": f"{study.size:,}",
-        "months, each closed by an operator": str(study.periods.count),
-        "releases, each decided once": str(len(public.releases)),
-        f"eps at delta {_power(float(held.delta))}, for each {study.unit}'s whole year": (
-            f"{float(held.epsilon_spent):.3f}"
+        f"{study.unit}s, each reporting every month": f"{study.size:,}",
+        "months, closed one by one": str(study.periods.count),
+        "releases, each with noise drawn once": str(len(public.releases)),
+        f"eps at delta {_power(float(certificate.delta))}, for each {study.unit}'s whole year": (
+            f"{float(certificate.epsilon_spent):.3f}"
         ),
     }
     return "\n".join(
@@ -194,30 +201,37 @@ def _facts(public: PublicLog) -> str:
 
 
 def _certificate(public: PublicLog) -> str:
-    """The last certificate in words, a row for each thing that it states."""
+    """The last certificate as rows of a table, in words."""
     last, study = public.releases[-1], public.study
-    held = last.certificate
+    certificate = last.certificate
     parameters = "; ".join(
-        f"{_PARAMETERS.get(name, name)} {_plain(value)}" for name, value in held.parameters.items()
+        f"{_PARAMETERS.get(name, name)} {_plain(value)}"
+        for name, value in certificate.parameters.items()
     )
-    padding = f"with {held.padding} of padding in every pattern" if held.padding else "no padding"
-    notes = "; ".join(f"{name.replace('_', ' ')}: {n:,}" for name, n in held.notes.items())
-    spread = math.sqrt(held.noise_variance)
+    padding = (
+        f"with {certificate.padding} of padding in every pattern"
+        if certificate.padding
+        else "no padding"
+    )
+    notes = "; ".join(f"{name.replace('_', ' ')}: {n:,}" for name, n in certificate.notes.items())
+    spread = math.sqrt(certificate.noise_variance)
     rows = {
-        "Study": f"{held.study}: {study.description}",
-        "Release": f"{held.release}, {held.period} ({held.number} of {held.horizon} months)",
-        "Mechanism": f"{held.mechanism}; {parameters}",
-        "Unit of privacy": f"one {held.unit}, with its whole history",
-        "Neighbours": f"{held.neighbours}. {held.guarantee}",
-        "Not protected": held.invariants,
-        "rho of this release": f"{float(held.rho):.6g}",
-        "rho so far": f"{float(held.rho_spent):g} of {float(held.rho_total):g}",
-        "eps so far": f"{held.epsilon_spent} of {held.epsilon_total}, at delta"
-        f" {_power(float(held.delta))}",
-        "Noise": f"{held.noise}; standard deviation {spread:.1f} {held.unit}s at most",
-        "Synthetic rows": f"{held.rows:,}, {padding}",
+        "Study": f"{certificate.study}: {study.description}",
+        "Release": f"{certificate.release}, {certificate.period}"
+        f" ({certificate.number} of {certificate.horizon} months)",
+        "Mechanism": f"{certificate.mechanism}; {parameters}",
+        "Unit of privacy": f"one {certificate.unit}, with its whole history",
+        "Neighbours": f"{certificate.neighbours}. {certificate.guarantee}",
+        "Not protected": certificate.invariants,
+        "rho of this release": f"{float(certificate.rho):.6g}",
+        "rho so far": f"{float(certificate.rho_spent):g} of {float(certificate.rho_total):g}",
+        "eps so far": f"{certificate.epsilon_spent} of {certificate.epsilon_total}, at delta"
+        f" {_power(float(certificate.delta))}",
+        "Noise": f"{certificate.noise}; standard deviation {spread:.1f}"
+        f" {certificate.unit}s at most",
+        "Synthetic rows": f"{certificate.rows:,}, {padding}",
         "Repairs": notes or "none",
-        "Code": f"stream-dp {held.code_version}",
+        "Code": f"stream-dp {certificate.code_version}",
         "Its hash": last.message.hash,
         "The one before": last.message.previous,
     }
@@ -236,7 +250,7 @@ def _plain(value: object) -> str:
 
 
 def _numbers(by_name: Mapping[str, Sequence[Point]], form: str) -> str:
-    """The numbers behind a figure, folded away."""
+    """A folded table of the numbers in a figure. form: how a number is written."""
     head = "<th>estimate</th><th>95% interval</th><th>panel</th><th>truth</th>"
     rows = []
     for name, points in by_name.items():
@@ -254,8 +268,8 @@ def _numbers(by_name: Mapping[str, Sequence[Point]], form: str) -> str:
 
 
 def _covered(points: Iterator[Point]) -> str:
-    held = [point.covered for point in points]
-    return f"{sum(held)} of {len(held)}"
+    covered = [point.covered for point in points]
+    return f"{sum(covered)} of {len(covered)}"
 
 
 def _all(by_name: Mapping[str, Sequence[Point]] | Mapping[int, Sequence[Point]]) -> Iterator[Point]:
@@ -263,7 +277,7 @@ def _all(by_name: Mapping[str, Sequence[Point]] | Mapping[int, Sequence[Point]])
 
 
 def _power(value: float) -> str:
-    """A power of ten as it is written by hand: 10⁻⁶; any other number plainly."""
+    """A power of ten with a superscript, 10⁻⁶; any other number in decimals."""
     exponent = round(math.log10(value))
     if not math.isclose(value, 10.0**exponent):
         return f"{value:g}"

@@ -1,4 +1,4 @@
-"""The members of groups beside the population: what a data set is computed from."""
+"""Groups and their members as codes, the input of data sets. Confidential."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Members:
-    """Codes of the groups, (G, attributes + 1); each member's slot, group and role, (N,)."""
+    """G groups and N members.
+
+    groups: codes of their attributes, then of their sizes, (G, attributes + 1).
+    slots: each member's slot in the population, (N,).
+    group_of: the row of each member's group, (N,).
+    roles: codes of roles, (N,); None where the study declares none.
+    """
 
     groups: NDArray[np.uint16]
     slots: NDArray[np.int64]
@@ -19,6 +25,9 @@ class Members:
     roles: NDArray[np.uint16] | None = None
 
     def people(self, symbols: Sequence[NDArray[np.uint8]]) -> NDArray[np.integer]:
-        """(N, columns) codes from those of everybody, by attribute; the role first."""
+        """The members' codes, (N, columns): the role, where there is one, then the attributes.
+
+        symbols: by attribute, a code for every slot of the population.
+        """
         first = [] if self.roles is None else [self.roles]
         return np.stack([*first, *(codes[self.slots] for codes in symbols)], axis=1)

@@ -1,7 +1,7 @@
-"""The table of groups and their members: confidential, sent by the operator, never by a member.
+"""The table of groups and their members, which the operator sends. Confidential.
 
-It lies in the topic `groups` as a message: the attributes of each group, and who its members are.
-The last one that is sent before the study begins holds; the journal's first entry has its hash.
+It is a message in the topic `groups`: the attributes of each group, and who its members are. The
+last table that is sent before the study begins is used; the journal's first entry has its hash.
 """
 
 from __future__ import annotations
@@ -29,21 +29,26 @@ from stream_dp.log.message import (
     read_messages,
     split_part,
 )
+from stream_dp.release.arrow import ipc_stream
 from stream_dp.study import Study
 from stream_dp.study.groups import Groups
+from stream_dp.topics import GROUPS
 
 from .. import journal
 from ..deployment import Deployment
-from ..topics import GROUPS
 
 _TYPE = "stream-dp.groups"
 
 
 @dataclass(frozen=True)
 class Roster:
-    """G groups and N members. attributes: values by name, as text, (G,) each; persons: ids, (N,);
-    group_of: (N,) the row of each one's group, in increasing order; roles: (N,) as text, where the
-    study declares them; hash: of all this."""
+    """G groups and N members.
+
+    attributes: the groups' values by name, as text, (G,) each.
+    persons: the members' ids, (N,).
+    group_of: the row of each member's group, (N,), in increasing order.
+    roles: as text, (N,); None where the study declares none.
+    """
 
     attributes: dict[str, list[str]]
     persons: list[str]
@@ -52,52 +57,59 @@ class Roster:
 
     @property
     def hash(self) -> str:
-        held: list[Any] = [self.attributes, self.persons, self.group_of.astype("<i8").tobytes()]
+        """SHA-256 of all fields, in hexadecimal."""
+        fields: list[Any] = [self.attributes, self.persons, self.group_of.astype("<i8").tobytes()]
         if self.roles is not None:
-            held.append(self.roles)
-        return hashlib.sha256(msgspec.msgpack.encode(held)).hexdigest()
+            fields.append(self.roles)
+        return hashlib.sha256(msgspec.msgpack.encode(fields)).hexdigest()
 
     @property
     def sizes(self) -> NDArray[np.int64]:
+        """The number of members of each group, (G,)."""
         return np.bincount(self.group_of)
 
     def codes(self, study: Study) -> NDArray[np.uint16]:
-        """(G, attributes + 1) codes, the size last, less one. Raises UserError."""
+        """Codes of attributes, then of sizes (less one), (G, attributes + 1). Raises UserError."""
         assert study.groups is not None
-        found, lines = [], []
+        columns, lines = [], []
         for name, declared in study.groups.attributes.items():
             codes = Column(name, declared.values).codes(pa.array(self.attributes.get(name, [])))
             if len(codes) < len(self.sizes) or (codes < 0).any():
                 lines.append(f"groups: '{name}' is not as the study file declares it; send again")
-            found.append(codes)
+            columns.append(codes)
         if self.sizes.max() > study.groups.most:
             lines.append(f"groups: one has more than {study.groups.most} members; send again")
         if lines:
             raise UserError(lines)
-        return np.stack([*found, self.sizes - 1], axis=1).astype(np.uint16)
+        return np.stack([*columns, self.sizes - 1], axis=1).astype(np.uint16)
 
     def role_codes(self, study: Study) -> NDArray[np.uint16] | None:
-        """(N,) codes, None where the study declares no roles. Raises UserError."""
+        """Codes of the roles, (N,); None where the study declares none. Raises UserError."""
         assert study.groups is not None
         declared = study.groups.roles
         if (declared is None) != (self.roles is None):
             raise UserError("groups: roles are not as the study file declares them; send again")
         if declared is None:
             return None
-        told = pa.array(self.roles, pa.string())
-        codes, faults = coded_roles(study.groups, told, self.group_of, len(self.sizes))
+        roles = pa.array(self.roles, pa.string())
+        codes, faults = coded_roles(study.groups, roles, self.group_of, len(self.sizes))
         if faults:
             raise UserError(f"groups: {line}; send again" for line in faults)
         return codes
 
 
 def coded_roles(
-    groups: Groups, told: pa.Array, group_of: NDArray[np.int64], number: int
+    groups: Groups, roles: pa.Array, group_of: NDArray[np.int64], number: int
 ) -> tuple[NDArray[np.uint16], list[str]]:
-    """Codes of members' roles, and what is wrong with them: in counts, without a name."""
+    """Codes of members' roles, and their faults in counts, without ids.
+
+    roles: as text, (N,).
+    group_of: the row of each member's group, (N,).
+    number: of groups.
+    """
     domain = roles_domain(groups)
     (column,) = domain.person
-    codes = column.codes(told)
+    codes = column.codes(roles)
     if unknown := int((codes < 0).sum()):
         return codes.astype(np.uint16), [
             f"{unknown} rows with an undeclared or empty '{column.name}'"
@@ -110,48 +122,57 @@ def coded_roles(
 
 
 def send_roster(deployment: Deployment, roster: Roster) -> bool:
-    """Send the table unless it is there. Raises UserError once the study is bound to another."""
+    """Sends the table to a deployment's log; see `commit_roster`."""
     with closing(deployment.log()) as log:
-        log.create({GROUPS: 1})
-        # Read as its owner: nobody adds to the chain between the reading and the writing.
-        with log.own("groups") as writer:
-            sent = list(read_messages(log, GROUPS, "groups"))
-            if sent and sent[-1].head["hash"] == roster.hash:
-                return False
+        return commit_roster(log, deployment.study, roster)
+
+
+def commit_roster(log: Log, study: Study, roster: Roster) -> bool:
+    """Writes the table unless it is the last one in the topic; returns whether it was written.
+
+    Raises UserError once the study has begun with another.
+    """
+    log.create({GROUPS: 1})
+    # Only the owner may write, so the chain does not change between reading and writing.
+    with log.own("groups") as writer:
+        sent = list(read_messages(log, GROUPS, "groups"))
+        if sent and sent[-1].head["hash"] == roster.hash:
+            return False
+        bound = _bound(log)
+        if bound in {None, roster.hash}:
+            head = {"type": _TYPE, "hash": roster.hash}
+            _append(writer, study.name, sent, head=head, parts=_parts(roster))
             bound = _bound(log)
-            if bound in {None, roster.hash}:
-                head = {"type": _TYPE, "hash": roster.hash}
-                _add(writer, deployment.study, sent, head, _parts(roster))
-                bound = _bound(log)
-                if bound not in {None, roster.hash}:
-                    # The study began meanwhile, with a table from before: that one stays the last.
-                    for earlier in [found for found in sent if found.head["hash"] == bound][:1]:
-                        _add(writer, deployment.study, sent, earlier.head, earlier.parts)
-        if bound not in {None, roster.hash}:
-            raise UserError(
-                "groups: the study has begun with another table; groups and who belongs to them"
-                " stay as they are over the whole history"
-            )
-        return True
+            if bound not in {None, roster.hash}:
+                # The study began meanwhile, with a table from before: that one stays the last.
+                for earlier in [message for message in sent if message.head["hash"] == bound][:1]:
+                    _append(writer, study.name, sent, head=earlier.head, parts=earlier.parts)
+    if bound not in {None, roster.hash}:
+        raise UserError(
+            "groups: the study has begun with another table; groups and who belongs to them"
+            " stay as they are over the whole history"
+        )
+    return True
 
 
 def _bound(log: Log) -> str | None:
-    """The hash of the table that the study began with; None before that."""
+    """The hash of the table that the study began with; None before it began."""
     try:
         entries = journal.read(log)
     except Missing:
         return None
-    return str(entries[0].groups) if entries else None
+    return str(entries[0].genesis.groups) if entries else None
 
 
-def _add(
+def _append(
     writer: Writer,
-    study: Study,
+    study: str,
     chain: list[Message],
+    *,
     head: dict[str, Any],
     parts: Sequence[tuple[str, bytes]],
 ) -> None:
-    """Commit a message at the end of the chain."""
+    """Commits a message at the end of the chain; appends it to `chain`."""
     index, before = (chain[-1].index + 1, chain[-1].hash) if chain else (0, START)
     chain.append(build_message(index, before, head, parts))
     writer.commit(
@@ -159,7 +180,7 @@ def _add(
             chain[-1],
             GROUPS,
             kind=_TYPE,
-            source=f"stream-dp/{study.name}",
+            source=f"stream-dp/{study}",
             content="application/octet-stream",
             time=None,
         )
@@ -172,18 +193,14 @@ def _parts(roster: Roster) -> list[tuple[str, bytes]]:
         columns["role"] = pa.array(roster.roles, pa.string())
     members = pa.table(columns)
     attributes = pa.table({name: pa.array(v, pa.string()) for name, v in roster.attributes.items()})
-    return [*split_part("groups", _stream(attributes)), *split_part("members", _stream(members))]
-
-
-def _stream(held: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, held.schema) as writer:
-        writer.write_table(held)
-    return bytes(sink.getvalue())
+    return [
+        *split_part("groups", ipc_stream(attributes)),
+        *split_part("members", ipc_stream(members)),
+    ]
 
 
 def read_roster(log: Log) -> Roster | None:
-    """The last table that was sent. Raises Inconsistent."""
+    """The last table that was sent, or None. Raises Inconsistent where it lacks its hash."""
     last = None
     try:
         for last in read_messages(log, GROUPS, "groups"):  # noqa: B007
@@ -195,9 +212,12 @@ def read_roster(log: Log) -> Roster | None:
     attributes, members = (
         pa.ipc.open_stream(last.part(n)).read_all() for n in ("groups", "members")
     )
-    held = {name: attributes[name].to_pylist() for name in attributes.column_names}
-    roles = members["role"].to_pylist() if "role" in members.column_names else None
-    roster = Roster(held, members["person"].to_pylist(), members["group"].to_numpy(), roles)
+    roster = Roster(
+        attributes={name: attributes[name].to_pylist() for name in attributes.column_names},
+        persons=members["person"].to_pylist(),
+        group_of=members["group"].to_numpy(),
+        roles=members["role"].to_pylist() if "role" in members.column_names else None,
+    )
     if roster.hash != last.head["hash"]:
         raise Inconsistent("groups: the table does not have its hash; send it again")
     return roster

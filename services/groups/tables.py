@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,90 +22,152 @@ from stream_dp.study import Study
 from .roster import Roster, coded_roles
 
 
-def roster_from_files(
-    study: Study, groups_file: Path, members_file: Path, key: str, theirs: str, person: str
-) -> Roster:
-    """Two files, .csv or .parquet. Raises UserError, a line for each kind of fault."""
+@dataclass(frozen=True)
+class RosterFiles:
+    """Two tables, .csv or .parquet, and the columns that tie them.
+
+    groups: a row for each group.
+    members: a row for each member.
+    key: the groups' column of keys.
+    member_key: the members' column with the key of each one's group.
+    person: the members' column of ids.
+    """
+
+    groups: Path
+    members: Path
+    key: str
+    member_key: str
+    person: str
+
+
+def roster_from_files(study: Study, files: RosterFiles) -> Roster:
+    """The table of groups, sorted by key, with its members, sorted by group and id.
+
+    Raises UserError, a line for each kind of fault.
+    """
     declared = study.groups
     assert declared is not None
-    groups = read_table(groups_file, [key, *declared.attributes])
     roles = declared.roles
-    members = read_table(members_file, [person, theirs, *([roles.column] if roles else [])])
-    keys = _column(groups_file, id_column, groups, key)
-    place, ids = (_column(members_file, id_column, members, name) for name in (theirs, person))
-    compared = _compared(study, ids)
-    lines = [
+    groups = read_table(files.groups, [files.key, *declared.attributes])
+    member_columns = [files.person, files.member_key, *([roles.column] if roles else [])]
+    members = read_table(files.members, member_columns)
+    keys = _column(files.groups, id_column, groups, files.key)
+    member_keys, ids = (
+        _column(files.members, id_column, members, name)
+        for name in (files.member_key, files.person)
+    )
+    normal_ids = _normal_ids(study, ids)
+    faults = _id_faults(files, keys, member_keys, normal_ids)
+    if faults:
+        raise UserError(faults)
+    order = np.argsort(np.array(keys.to_pylist(), object), kind="stable")
+    keys = keys.take(pa.array(order))
+    group_of = (
+        pc.index_in(member_keys, keys).fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    )
+    persons = np.array(ids.to_pylist(), object)
+    sizes = np.bincount(group_of[group_of >= 0], minlength=len(keys))
+    faults += _size_faults(files, study, group_of, sizes[np.argsort(order)], normal_ids)
+    attributes = {}
+    for name, attribute in declared.attributes.items():
+        column = _column(files.groups, text_column, groups, name)
+        undeclared = Column(name, attribute.values).codes(column) < 0
+        if undeclared.any():
+            faults.append(
+                f"{files.groups}: {undeclared.sum()} rows with an undeclared or empty '{name}',"
+                f" {_first(undeclared)}"
+            )
+        attributes[name] = column.take(pa.array(order)).to_pylist()
+    role_values = (
+        _column(files.members, text_column, members, roles.column) if roles is not None else None
+    )
+    if role_values is not None and (group_of >= 0).all():
+        _, role_faults = coded_roles(declared, role_values, group_of, len(keys))
+        faults += [f"{files.members}: {fault}" for fault in role_faults]
+    if faults:
+        raise UserError(faults)
+    by_id = np.argsort(persons, kind="stable")
+    rows = by_id[np.argsort(group_of[by_id], kind="stable")]
+    return Roster(
+        attributes,
+        persons[rows].tolist(),
+        group_of[rows],
+        role_values.take(pa.array(rows)).to_pylist() if role_values is not None else None,
+    )
+
+
+def _id_faults(
+    files: RosterFiles, keys: pa.Array, member_keys: pa.Array, ids: pa.Array
+) -> list[str]:
+    """Keys and ids that are missing, or stand there twice."""
+    faults = [
         f"{path}: {column.null_count} rows without '{name}', {_first(column.is_null())}"
         for path, name, column in (
-            (groups_file, key, keys),
-            (members_file, theirs, place),
-            (members_file, person, compared),
+            (files.groups, files.key, keys),
+            (files.members, files.member_key, member_keys),
+            (files.members, files.person, ids),
         )
         if column.null_count
     ]
-    for path, name, column in ((groups_file, key, keys), (members_file, person, compared)):
-        again = _repeated(column)
-        if again.any():
-            lines.append(f"{path}: a value of '{name}' stands there twice, {_first(again)}")
-    if lines:
-        raise UserError(lines)
-    order = np.argsort(np.array(keys.to_pylist(), object), kind="stable")
-    keys = keys.take(pa.array(order))
-    row = pc.index_in(place, keys).fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    persons = np.array(ids.to_pylist(), object)
-    sizes = np.bincount(row[row >= 0], minlength=len(keys))
-    rows = np.argsort(order)  # of the groups, as the file has them
-    for wrong, words in (
-        (row < 0, f"{members_file}: {{}} members of no group in {groups_file}"),
-        ((sizes == 0)[rows], f"{groups_file}: {{}} groups without members"),
-        ((sizes > declared.most)[rows], f"{groups_file}: {{}} groups of over {declared.most}"),
-        (
-            np.array([len(p) > LONGEST_ID for p in compared.to_pylist()]),
-            f"{members_file}: {{}} ids too long",
-        ),
+    for path, name, column in (
+        (files.groups, files.key, keys),
+        (files.members, files.person, ids),
     ):
-        if wrong.any():
-            lines.append(f"{words.format(wrong.sum())}, {_first(wrong)}")
-    if study.size is not None and len(persons) > study.size:
-        lines.append(
-            f"{members_file}: more members than study.population.size; everybody needs a place"
+        repeated = _repeated(column)
+        if repeated.any():
+            faults.append(f"{path}: a value of '{name}' stands there twice, {_first(repeated)}")
+    return faults
+
+
+def _size_faults(
+    files: RosterFiles,
+    study: Study,
+    group_of: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    ids: pa.Array,
+) -> list[str]:
+    """Groups and members that are too many, too few or without each other.
+
+    group_of: each member's group, -1 where there is none.
+    sizes: of the groups, in the order of their file.
+    ids: in their normal form.
+    """
+    assert study.groups is not None
+    most = study.groups.most
+    faults = [
+        f"{words.format(wrong.sum())}, {_first(wrong)}"
+        for wrong, words in (
+            (group_of < 0, f"{files.members}: {{}} members of no group in {files.groups}"),
+            (sizes == 0, f"{files.groups}: {{}} groups without members"),
+            (sizes > most, f"{files.groups}: {{}} groups of over {most}"),
+            (
+                np.array([len(person) > LONGEST_ID for person in ids.to_pylist()]),
+                f"{files.members}: {{}} ids too long",
+            ),
         )
-    if not len(persons):
-        lines.append(f"{members_file}: no members")
-    attributes = {}
-    for name, attribute in declared.attributes.items():
-        column = _column(groups_file, text_column, groups, name)
-        bad = Column(name, attribute.values).codes(column) < 0
-        if bad.any():
-            what = f"{bad.sum()} rows with an undeclared or empty '{name}', {_first(bad)}"
-            lines.append(f"{groups_file}: {what}")
-        attributes[name] = column.take(pa.array(order)).to_pylist()
-    role_values = (
-        _column(members_file, text_column, members, roles.column) if roles is not None else None
-    )
-    if role_values is not None and (row >= 0).all():
-        faults = coded_roles(declared, role_values, row, len(keys))[1]
-        lines += [f"{members_file}: {fault}" for fault in faults]
-    if lines:
-        raise UserError(lines)
-    by = np.argsort(persons, kind="stable")
-    by = by[np.argsort(row[by], kind="stable")]
-    in_order = role_values.take(pa.array(by)).to_pylist() if role_values is not None else None
-    return Roster(attributes, persons[by].tolist(), row[by], in_order)
+        if wrong.any()
+    ]
+    if study.size is not None and len(group_of) > study.size:
+        faults.append(
+            f"{files.members}: more members than study.population.size; everybody needs a place"
+        )
+    if not len(group_of):
+        faults.append(f"{files.members}: no members")
+    return faults
 
 
 def _column(
     path: Path, read: Callable[[pa.Table, str], pa.Array], rows: pa.Table, name: str
 ) -> pa.Array:
-    """A column, whose fault is told with its file."""
+    """A column of a file. Raises UserError that names the file."""
     try:
         return read(rows, name)
     except UserError as error:
         raise UserError(f"{path}: {line}" for line in error.lines) from None
 
 
-def _compared(study: Study, ids: pa.Array) -> pa.Array:
-    """Ids by the study's rule; null where nothing is left."""
+def _normal_ids(study: Study, ids: pa.Array) -> pa.Array:
+    """Ids in the normal form of the study's rule; null where that is empty."""
     if study.ids is None:
         return ids
     normal = study.ids.normal
@@ -112,14 +175,14 @@ def _compared(study: Study, ids: pa.Array) -> pa.Array:
 
 
 def _first(wrong: Any) -> str:
-    """Where to look, without what stands there."""
+    """Which row is the first wrong one, without its values."""
     return f"the first in row {1 + int(np.flatnonzero(np.asarray(wrong))[0])} below the header"
 
 
 def _repeated(column: pa.Array) -> NDArray[np.bool_]:
-    """Which values stand further above as well."""
+    """Which values stand in a row further above too."""
     codes = column.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
     first = np.zeros(len(codes), bool)
     first[np.unique(codes, return_index=True)[1]] = True
-    again: NDArray[np.bool_] = ~first & (codes >= 0)
-    return again
+    repeated: NDArray[np.bool_] = ~first & (codes >= 0)
+    return repeated

@@ -1,1 +1,1 @@
-"""Batch jobs: what their topics hold, what state each is in."""
+"""Batch jobs: the records in their topics, and the state of each job."""

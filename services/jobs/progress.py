@@ -1,4 +1,4 @@
-"""How far a job is, as its worker reports."""
+"""The progress of a job, as its worker reports it."""
 
 from __future__ import annotations
 
@@ -6,37 +6,43 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-_UNKNOWN = ("error", "left")  # where they are nan
+_NULLABLE = ("error", "left")  # nan here is null in JSON
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a job is. error: of the model on the noisy answers; left: seconds; nan: unknown."""
+    """How far a worker is with a job."""
 
     job: str
-    done: int
-    rounds: int
-    error: float
-    left: float
+    done: int  # rounds
+    rounds: int  # of which there will be so many
+    error: float  # of the model on the noisy answers, in standard errors squared; nan: unknown
+    left: float  # seconds; nan: unknown
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON, which knows no nan."""
+        """The fields for JSON, None for nan."""
         fields = asdict(self)
-        for name in _UNKNOWN:
+        for name in _NULLABLE:
             fields[name] = float(fields[name]) if math.isfinite(fields[name]) else None
         return fields
 
     @classmethod
     def of(cls, fields: dict[str, Any]) -> Progress:
-        """From what JSON holds. Raises KeyError, TypeError, ValueError for anything else."""
+        """Reads the fields of `as_dict`. Raises KeyError, TypeError, ValueError for others."""
         error, left = (
-            math.nan if fields[name] is None else float(fields[name]) for name in _UNKNOWN
+            math.nan if fields[name] is None else float(fields[name]) for name in _NULLABLE
         )
-        return cls(str(fields["job"]), int(fields["done"]), int(fields["rounds"]), error, left)
+        return cls(
+            job=str(fields["job"]),
+            done=int(fields["done"]),
+            rounds=int(fields["rounds"]),
+            error=error,
+            left=left,
+        )
 
     @property
     def words(self) -> str:
-        """All on one line: the round, the error, the time left."""
+        """The round, the error and the time left, on one line."""
         words = f"round {self.done} of {self.rounds}"
         if math.isfinite(self.error):
             words += f", error {self.error:.3g}"
@@ -45,8 +51,16 @@ class Progress:
         return words
 
 
+@dataclass(frozen=True)
+class ReportedProgress:
+    """The last progress that a worker reported of a job."""
+
+    progress: Progress
+    time: int  # milliseconds, when the record was appended
+
+
 def duration(seconds: float) -> str:
-    """Such as 40s, 7m 30s, 2h 05m."""
+    """A time span in words, such as 40s, 7m 30s, 2h 05m."""
     minutes, rest = divmod(max(0, math.ceil(seconds)), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:

@@ -5,55 +5,74 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from typing import Any
 
 from ..deployment import Deployment
 from ..journal import Entry
 from .board import JobBoard
-from .progress import duration
+from .progress import Progress, duration
+from .records import Job
 
 
-def job_states(deployment: Deployment, entries: Sequence[Entry]) -> list[dict[str, Any]]:
-    """Every job of a journal, and its state."""
+@dataclass(frozen=True)
+class JobState:
+    """The state of a job, for the operator."""
+
+    id: str
+    release: str
+    period: str  # its label
+    state: str  # waiting, running, failed, abandoned or done
+    rounds_decided: int
+    progress: Progress | None  # as its worker last reported it
+    reason: str | None  # why it failed
+    words: str  # the state with its reason or progress
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields for JSON, None for nan."""
+        progress = None if self.progress is None else self.progress.as_dict()
+        return {**vars(self), "progress": progress}
+
+
+def job_states(deployment: Deployment, entries: Sequence[Entry]) -> list[JobState]:
+    """The state of every job of a journal, in the order in which they began."""
     begun = [job for entry in entries for job in entry.jobs]
     if not begun:
         return []
-    labels = deployment.study.periods.labels
     with closing(deployment.log(readonly=True)) as log:
         board = JobBoard(log)
         board.refresh(rounds=True)
-        for name in {e.result_of for e in entries} - {None}:
-            board.settle(str(name))
-    states = []
-    for job in begun:
-        state, rounds = board.state(job.id), board.rounds[job.id]
-        words = state
-        if state == "running":
-            words += f", {_far(board, job.id)}"
-        elif state == "failed":
-            words += f": {board.failure(job.id)}"
-        states.append(
-            {
-                "id": job.id,
-                "release": job.release,
-                "period": labels[job.period - 1],
-                "state": state,
-                "rounds_decided": rounds,
-                "progress": (
-                    board.progress[job.id][0].as_dict() if job.id in board.progress else None
-                ),
-                "reason": board.failure(job.id) if state == "failed" else None,
-                "words": words,
-            }
-        )
-    return states
+        for job in {entry.result_of for entry in entries} - {None}:
+            board.settle(str(job))
+    return [_state(deployment.study.periods.labels[job.period - 1], job, board) for job in begun]
 
 
-def _far(board: JobBoard, job: str) -> str:
-    """What a running job's worker told last, and how long ago: it may have been killed since."""
+def _state(label: str, job: Job, board: JobBoard) -> JobState:
+    words = state = board.state(job.id)
+    reason = board.failure(job.id) if state == "failed" else None
+    if state == "running":
+        words += f", {_running_words(board, job.id)}"
+    elif state == "failed":
+        words += f": {reason}"
+    reported = board.progress.get(job.id)
+    return JobState(
+        id=job.id,
+        release=job.release,
+        period=label,
+        state=state,
+        rounds_decided=board.rounds[job.id],
+        progress=None if reported is None else reported.progress,
+        reason=reason,
+        words=words,
+    )
+
+
+def _running_words(board: JobBoard, job: str) -> str:
+    """The last progress of a running job and its age: its worker may have been killed since."""
     if board.has_result(job):
         return "its result is handed in"
-    if job not in board.progress:
+    reported = board.progress.get(job)
+    if reported is None:
         return f"{board.rounds[job]} rounds decided"
-    progress, when = board.progress[job]
-    return f"{progress.words}, told {duration(time.time() - when / 1000)} ago"
+    age = time.time() - reported.time / 1000
+    return f"{reported.progress.words}, told {duration(age)} ago"

@@ -1,7 +1,7 @@
-"""The worker that a releaser starts beside itself: a child process that it never waits for.
+"""The worker that a releaser starts beside itself, as a child process.
 
-The child ends with its parent, however that ends: it reads from a pipe that only the parent
-holds. What it says on standard error is kept, but for its end; a terminal shows it as well.
+The child reads its standard input, a pipe from the parent, and ends when the parent does. The end
+of its standard error is kept for the reason of a failure; a terminal shows all of it.
 """
 
 from __future__ import annotations
@@ -14,19 +14,23 @@ from contextlib import suppress
 from threading import Thread
 from typing import IO
 
-_PATIENCE = 5.0  # seconds that a child may take to end
-_KEPT = 65_536  # bytes of what it said last
+_PATIENCE = 5.0  # seconds until a child that does not end is killed
+_MOST_STDERR = 65_536  # bytes of its end that are kept
 _LONGEST = 200  # characters of a reason
 _FRAME = re.compile(r'\s+File "')
 
 
 class Child:
-    """`command` after the interpreter's own name. reason: why the last one ended, in a line."""
+    """A child process that can be started again after its end.
+
+    command: the arguments of the Python interpreter.
+    reason: why the last process ended, on one line.
+    """
 
     def __init__(self, command: list[str]) -> None:
         self._command = command
         self._process: subprocess.Popen[bytes] | None = None
-        self._said = b""
+        self._stderr = b""
         self._reader: Thread | None = None
         self.reason = ""
 
@@ -35,31 +39,34 @@ class Child:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        # A terminal shows the worker's bar; anything else has what the releaser tells.
-        shown = sys.stderr is not None and sys.stderr.isatty()
+        # Only a terminal shows the worker's output, with its progress bar.
+        terminal = sys.stderr is not None and sys.stderr.isatty()
         self._process = subprocess.Popen(
-            # Of the current folder's files none is a module of ours, or of Python's.
+            # -P: modules are never imported from the current folder.
             [sys.executable, "-P", *self._command],
             stdin=subprocess.PIPE,
-            stdout=sys.stderr if shown else subprocess.DEVNULL,
+            stdout=sys.stderr if terminal else subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
         assert self._process.stderr is not None
-        self._said = b""
-        self._reader = Thread(target=self._read, args=(self._process.stderr, shown), daemon=True)
+        self._stderr = b""
+        self._reader = Thread(target=self._read, args=(self._process.stderr, terminal), daemon=True)
         self._reader.start()
 
-    def _read(self, pipe: IO[bytes], shown: bool) -> None:
+    def _read(self, pipe: IO[bytes], terminal: bool) -> None:
         with pipe:
-            while data := os.read(pipe.fileno(), _KEPT):
-                self._said = (self._said + data)[-_KEPT:]
-                if shown:
+            while data := os.read(pipe.fileno(), _MOST_STDERR):
+                self._stderr = (self._stderr + data)[-_MOST_STDERR:]
+                if terminal:
                     with suppress(OSError):
                         os.write(sys.stderr.fileno(), data)
 
     def ended(self) -> int | None:
-        """The exit code of a child that has ended, once; negative where a signal ended it."""
+        """The exit code of a child that has ended, negative for a signal; None without one.
+
+        Each end is reported once.
+        """
         if self._process is None or (code := self._process.poll()) is None:
             return None
         if self._process.stdin is not None:
@@ -67,13 +74,14 @@ class Child:
                 self._process.stdin.close()
         if self._reader is not None:
             self._reader.join(_PATIENCE)
-        how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        line = last_line(self._said)
-        self.reason = f"the worker ended with {how}" + (f": {line}" if line else "")
+        ending = f"signal {-code}" if code < 0 else f"exit code {code}"
+        line = last_line(self._stderr)
+        self.reason = f"the worker ended with {ending}" + (f": {line}" if line else "")
         self._process = None
         return code
 
     def stop(self) -> None:
+        """Ends the child, by force if it takes too long."""
         process = self._process
         if process is None:
             return
@@ -88,23 +96,23 @@ class Child:
         self._process = None
 
 
-def last_line(said: bytes) -> str:
-    """The last line of what a process said on standard error, cut to a length.
+def last_line(stderr: bytes) -> str:
+    """The last line of a process's standard error, cut to a length.
 
-    Of a traceback the kind of error alone: its text may hold values. Nothing where what was said
-    is too long to know whether it is one.
+    For a traceback only the type of the error is given, as its message may contain values. The
+    line is empty where the output was cut and may be the end of a traceback.
     """
-    lines = [line for line in said.decode("utf-8", "replace").splitlines() if line.strip()]
+    lines = [line for line in stderr.decode("utf-8", "replace").splitlines() if line.strip()]
     if not lines:
         return ""
     last = lines[-1].strip()
     if not last.startswith("stream-dp: "):
-        frames = [place for place, line in enumerate(lines) if _FRAME.match(line)]
+        frames = [i for i, line in enumerate(lines) if _FRAME.match(line)]
         after = (
             (line for line in lines[frames[-1] + 1 :] if not line[0].isspace()) if frames else ()
         )
         last = next(iter(after), "").partition(":")[0] if frames else last
-        if not frames and len(said) >= _KEPT:
+        if not frames and len(stderr) >= _MOST_STDERR:
             return ""
     last = "".join(c if c.isprintable() else "?" for c in last.removeprefix("stream-dp: "))
     return last if len(last) <= _LONGEST else f"{last[:_LONGEST]}..."

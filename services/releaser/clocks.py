@@ -1,10 +1,10 @@
-"""Whether a scheduled moment has come: no clock is believed alone.
+"""Whether a scheduled moment has come, by several clocks.
 
-The wall clock can be set to any time, and a period that closes too early is lost for its reports,
-with its part of the budget. It is believed where the monotonic clock says that as much time has
-passed since they agreed last, and where the log's own append time, by which reports are judged,
-has come there too. A process that starts while the wall clock is wrong has only the log to ask:
-that is another clock where brokers run on other machines, and the same one for a file.
+A wall clock can be set wrong, and a period that closes too early loses its reports and its part of
+the budget. So the wall clock is trusted only while it advances as the monotonic clock does, and
+while the log's append time, which decides to which period a report belongs, has reached the moment
+too. For a process that starts while the wall clock is wrong, the log is the only check: on Kafka
+it is another machine's clock, for a file it is the same one.
 """
 
 from __future__ import annotations
@@ -16,60 +16,69 @@ from dataclasses import dataclass, field
 from stream_dp.log.message import rfc3339_utc
 
 TOLERANCE = 60.0  # seconds
-_AGAIN = 10.0  # seconds at most between two questions to a log that does not agree
+_RECHECK = 10.0  # seconds at most between two reads of a log's clock that is behind
 
 
 def steady() -> float:
-    """Seconds that nobody sets and that go on in a suspended machine."""
+    """Seconds of a clock that cannot be set and that runs while the machine is suspended."""
     clock = getattr(time_module, "CLOCK_BOOTTIME", time_module.CLOCK_MONOTONIC)
     return time_module.clock_gettime(clock)
 
 
 @dataclass
 class Clocks:
-    """wall: Unix seconds; steady: seconds since any moment. Both agree when this is made."""
+    """The clocks of a process, which are compared with their readings at its start.
+
+    wall: gives Unix seconds.
+    steady: gives seconds since any fixed moment.
+    """
 
     wall: Callable[[], float]
     steady: Callable[[], float] = steady
-    _lead: float = field(init=False)
-    _refused: tuple[float, str] | None = field(default=None, init=False)
+    _lead: float = field(init=False)  # of the wall clock on the steady one, seconds
+    # While the log's clock is behind: the steady time of its next reading, and the reason.
+    _behind: tuple[float, str] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self._lead = self.wall() - self.steady()
 
     def before(self, moment: float, log: Callable[[], float] | None = None) -> str:
-        """When or why not yet, in words; empty where the moment has come.
+        """Until when or why the moment has not come, in words; empty once it has.
 
-        log: the append time that a record would get now.
+        moment: Unix seconds.
+        log: gives the append time that a record would get now, in Unix seconds.
         """
         now = self.wall()
         if now < moment:
             return f"at {rfc3339_utc(moment)}"
-        passed = self.steady()
-        jump = now - passed - self._lead
+        steady = self.steady()
+        jump = now - steady - self._lead
         if abs(jump) > TOLERANCE:
             return (
                 f"once the clocks agree: this machine's clock was set {_far(jump)} since this"
                 " process began; set it right, or start again once it is right"
             )
-        if log is not None and (reason := self._asked(log, moment, now, passed)):
+        if log is not None and (reason := self._log_reason(log, moment, now, steady)):
             return reason
-        self._lead = now - passed
+        self._lead = now - steady
         return ""
 
-    def _asked(self, log: Callable[[], float], moment: float, now: float, passed: float) -> str:
-        if self._refused is not None and passed < self._refused[0]:
-            return self._refused[1]
-        there, reason = log(), ""
-        if there < moment:
-            far = f", and it is {_far(there - now)} of this machine's" * (now - there > TOLERANCE)
+    def _log_reason(
+        self, log: Callable[[], float], moment: float, now: float, steady: float
+    ) -> str:
+        """Why the moment has not come by the log's clock, which is read only now and then."""
+        if self._behind is not None and steady < self._behind[0]:
+            return self._behind[1]
+        time, reason = log(), ""
+        if time < moment:
+            far = f", and it is {_far(time - now)} of this machine's" * (now - time > TOLERANCE)
             reason = f"once the log's clock says {rfc3339_utc(moment)}{far}"
-        self._refused = (passed + min(_AGAIN, moment - there), reason) if reason else None
+        self._behind = (steady + min(_RECHECK, moment - time), reason) if reason else None
         return reason
 
 
 def _far(seconds: float) -> str:
-    """A difference in words that do not change from look to look."""
+    """A difference in words, so coarse that they stay the same for a while."""
     units = ((86_400, "days"), (3600, "hours"), (60, "minutes"))
     size, name = next((u for u in units if abs(seconds) >= 2 * u[0]), units[-1])
     return f"{abs(seconds) / size:.0f} {name} {'ahead' if seconds > 0 else 'back'}"

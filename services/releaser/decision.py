@@ -1,4 +1,4 @@
-"""Decisions: what one closed period releases, as one journal entry. No input or output."""
+"""Decides what a closed period releases, as one journal entry. Does no input or output."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from stream_dp.log.base import Positions, Record
 from stream_dp.log.message import Message, build_message, message_records, parts_in_records
 from stream_dp.panel import Panel
 from stream_dp.plan import Plan
-from stream_dp.population import ClosedPeriod
+from stream_dp.population import CellCounts, ClosedPeriod
+from stream_dp.population.reports import ReadAs
 from stream_dp.privacy.ledger import Ledger
 from stream_dp.privacy.noise import Draw, NoiseSource
 from stream_dp.release.panels import (
     RELEASE_TYPE,
-    TOPIC,
     panel_certificate,
     panel_parts,
     read_columns,
 )
 from stream_dp.study import Release, Study
+from stream_dp.topics import RELEASES
 
 from .. import journal
 from ..jobs.records import Job
@@ -40,35 +41,37 @@ class ReleaseState:
 
 @dataclass(frozen=True)
 class ClosedInput:
-    """The input of a period that is closed, as its journal entry states it.
+    """The input of a closed period, as its journal entry states it.
 
     cut: by partition, the position where the period's input ends.
     marks: by partition, the last period that a marker below the cut closes.
     closed: the population's counts and symbols.
-    accounting: what became of all cells since the study began.
+    accounting: the outcome of all cells since the study began.
     snapshot: name and SHA-256 of the population's snapshot.
-    jobs: the batch jobs that the close begins, their snapshots written.
+    jobs: the batch jobs that the close begins; their snapshots are written.
     marked: by partition, when the marker was appended, in milliseconds.
+    read_as: how the records were read; None for plain reports.
     """
 
     cut: Positions
     marks: dict[int, int]
     closed: ClosedPeriod
-    accounting: dict[str, Any]
+    accounting: CellCounts
     snapshot: tuple[str, str]
     jobs: tuple[Job, ...] = ()
     marked: dict[int, int] = field(default_factory=dict)
+    read_as: ReadAs | None = None
 
 
 @dataclass(frozen=True)
 class ChainEnd:
-    """The last entry of the journal, the last public message that it decides, and what is spent.
+    """The end of the journal and of the chain of public messages.
 
     entry: the last entry of the journal.
-    index: of the last public message that is decided.
-    hash: of the same message.
+    index: the index of the last public message that is decided.
+    hash: the hash of that message.
     certified: the charges of the releases up to that message; a certificate states their sum. A
-        job is charged before its result exists, and counts here with its result only.
+        data set counts here once its result is decided, though its job was charged before.
     """
 
     entry: Entry
@@ -86,7 +89,7 @@ class ChainEnd:
 
 
 def release_states(study: Study, closes: Sequence[Entry]) -> tuple[ReleaseState, ...]:
-    """Every continual release with the state that the last close holds.
+    """Every continual release with its state in the last close.
 
     closes: genesis and the entries that close a period.
     """
@@ -99,9 +102,9 @@ def _release_state(study: Study, release: Release, closes: Sequence[Entry]) -> R
         return ReleaseState(release, synthesizer, synthesizer.init())
     panel: Panel | None = None
     for entry in closes[1:]:
-        sent = [r for r in entry.public_records() if (r.key or b"").endswith(_key(release))]
-        if sent:
-            columns, periods = read_columns(parts_in_records(sent))
+        records = [r for r in entry.public_records() if (r.key or b"").endswith(_key(release))]
+        if records:
+            columns, periods = read_columns(parts_in_records(records))
             if panel is None:
                 panel = Panel(columns, periods, synthesizer.values)
             else:
@@ -113,7 +116,7 @@ def _release_state(study: Study, release: Release, closes: Sequence[Entry]) -> R
 def draw_noise(
     study: Study, source: NoiseSource, states: Sequence[ReleaseState], number: int
 ) -> list[Draw]:
-    """Draws all the noise of a period, by release, before its counts are known."""
+    """The noise of a period for each release, drawn before the counts are known."""
     times = [study.time(current.release, number) for current in states]
     return [
         source.draw(() if t is None else current.mechanism.demand(t))
@@ -135,11 +138,11 @@ def decide(
 
     The ledger must already have accepted the period's charges.
 
-    number: of the period.
-    end: the end of the chain before it.
-    states: of the continual releases, in the study's order.
-    draws: the period's noise, by release in the same order.
-    closed_input: what the population holds at the cut.
+    number: the period's number.
+    end: the end of the chain before the entry.
+    states: the states of the continual releases, in the study's order.
+    draws: the period's noise for each of them.
+    closed_input: the period's input.
     simulated: whether the noise is seeded.
     """
     study, ledger = plan.study, end.certified
@@ -158,26 +161,26 @@ def decide(
         if step is None:
             continue
         cost = Fraction(0) if charge is None else charge.rho
-        head = panel_certificate(
+        certificate = panel_certificate(
             study,
             release,
-            current.mechanism,
-            number,
-            step,
+            mechanism=current.mechanism,
+            number=number,
+            step=step,
             rho=cost,
             spent=ledger.spent,
             simulated=simulated,
         )
         index += 1
-        published = build_message(
+        message = build_message(
             index,
             previous,
-            head.model_dump(mode="json", exclude_none=True),
-            panel_parts(step, head.columns),
+            certificate.model_dump(mode="json", exclude_none=True),
+            panel_parts(step, certificate.columns),
         )
-        previous = published.hash
-        hashes.append(published.hash)
-        public += _records(study, published, release, number)
+        previous = message.hash
+        hashes.append(message.hash)
+        public += _records(study, message, release, number)
     entry = journal.close(
         end.entry.message,
         number=number,
@@ -191,15 +194,16 @@ def decide(
         states={s.release.name: s.mechanism.dump(s.state) for s in after},
         public=public,
         hashes=hashes,
+        read_as=closed_input.read_as,
     )
     return ChainEnd(Entry(entry), index, previous, ledger), tuple(after)
 
 
-def _records(study: Study, sent: Message, release: Release, number: int) -> list[Record]:
+def _records(study: Study, message: Message, release: Release, number: int) -> list[Record]:
     """The records of a public message, each key ending with the release's name."""
     keyed = message_records(
-        sent,
-        TOPIC,
+        message,
+        RELEASES,
         kind=RELEASE_TYPE,
         source=f"stream-dp/{study.name}",
         content="application/vnd.apache.arrow.stream",

@@ -1,4 +1,4 @@
-"""What a running releaser can be asked about itself: confidential facts, and the public few."""
+"""Facts of a running releaser for its listeners: confidential ones, and the few public ones."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
 
-from stream_dp.population.reports import REASONS
+from stream_dp.population import CellCounts
 from stream_dp.study import Study
+from stream_dp.study.periods import Periods, duration_seconds
 
 from ..jobs.progress import Progress
 
@@ -19,56 +19,67 @@ SILENCE = 15.0  # seconds without an answer of the log after which a releaser is
 
 @dataclass(frozen=True)
 class PublicFacts:
-    """What the public log holds, and no more.
+    """Facts that the public log shows too."""
 
-    index: of the last public message; spent: rho of the releases, as the ledger composes it;
-    scheduled: the last one's scheduled time, Unix seconds, where the calendar closes periods.
-    """
-
-    index: int = -1
-    spent: Fraction = Fraction(0)
+    index: int = -1  # of the last public message
+    spent: Fraction = Fraction(0)  # rho of the releases, as the ledger composes it
+    # The last release's scheduled time, Unix seconds, where the calendar closes periods.
     scheduled: float | None = None
 
 
 @dataclass(frozen=True)
 class JobFacts:
-    """state: waiting, running, done, failed, abandoned; done, rounds: of its rounds.
+    """The state of a batch job and its progress."""
 
-    error: of the model on the noisy answers; left: seconds. Both nan where unknown.
-    """
-
-    state: str = "waiting"
-    done: int = 0
-    rounds: int = 0
-    error: float = math.nan
-    left: float = math.nan
+    state: str = "waiting"  # or running, done, failed, abandoned
+    done: int = 0  # rounds
+    rounds: int = 0  # of which there will be so many
+    error: float = math.nan  # of the model on the noisy answers; nan: unknown
+    left: float = math.nan  # seconds; nan: unknown
 
 
 @dataclass(frozen=True)
-class CellCounts:
-    """Cells of reports that this process has counted; pending: those that wait now."""
+class IntakeFacts:
+    """What the reader has before it, as it was measured last.
 
-    received: int = 0
-    accepted: int = 0
-    superseded: int = 0
-    pending: int = 0
-    rejected: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(REASONS, 0))
+    unread: records of the reports topic that are not read.
+    behind_since: since when there are any, Unix seconds: when the reader last had read everything,
+        or when the record that it read last was appended, whichever is later; None where nothing is
+        unread, and where neither is known.
+    open_cells: that wait for the period that is open.
+    """
 
-    def after(self, before: Mapping[str, Any], now: Mapping[str, Any]) -> CellCounts:
-        """With what an accounting of the whole study has more than the one before it."""
-        old, new = before["rejected"], now["rejected"]
-        return CellCounts(
-            self.received + now["received"] - before["received"],
-            self.accepted + now["accepted"] - before["accepted"],
-            self.superseded + now["superseded"] - before["superseded"],
-            now["pending"],
-            {r: n + new.get(r, 0) - old.get(r, 0) for r, n in self.rejected.items()},
-        )
+    unread: int = 0
+    behind_since: float | None = None
+    open_cells: int = 0
+
+
+def _grown(cells: CellCounts, before: CellCounts, now: CellCounts) -> CellCounts:
+    """The counts, increased by the difference between two accountings of the study."""
+    old, new = before.rejected, now.rejected
+    return CellCounts(
+        received=cells.received + now.received - before.received,
+        accepted=cells.accepted + now.accepted - before.accepted,
+        superseded=cells.superseded + now.superseded - before.superseded,
+        pending=now.pending,
+        rejected={r: n + new.get(r, 0) - old.get(r, 0) for r, n in cells.rejected.items()},
+    )
+
+
+def delayed_release_time(periods: Periods, marked: Mapping[int, int]) -> float | None:
+    """When a period that markers close is to be public, in Unix seconds; None for at once.
+
+    marked: by partition, the append time of the marker, in milliseconds; empty where no marker
+        closes the period, or none is read yet.
+    """
+    if periods.delay is None or not marked:
+        return None
+    return max(marked.values()) / 1000 + duration_seconds(periods.delay)
 
 
 @dataclass
 class Facts:
-    """Set by the releaser's loop, read by its listeners; all but `published` is confidential."""
+    """Facts that the releaser sets and its listeners read; all but `published` are confidential."""
 
     study: Study
     recovered: bool = False
@@ -76,13 +87,16 @@ class Facts:
     records_read: int = 0
     cells: CellCounts = field(default_factory=CellCounts)
     closed_accepted: int | None = None  # cells, in the last period that was closed
+    intake: IntakeFacts | None = None  # None before it is measured
+    paused: bool = False  # whether nothing is read while a decided release waits for its time
+    marked: Mapping[int, int] = field(default_factory=dict)  # see `delayed_release_time`
     released: int | None = None  # the last period whose releases are public; 0: only the study
     jobs: dict[str, JobFacts] = field(default_factory=dict)
     started: float = field(default_factory=time.time)
     answered: float | None = None  # when the log last answered, Unix seconds
     published: PublicFacts = PublicFacts()
     _answered: float = -math.inf  # the same on the monotonic clock
-    _accounting: Mapping[str, Any] = field(default_factory=dict)
+    _accounting: CellCounts = field(default_factory=CellCounts)
 
     @property
     def ready(self) -> bool:
@@ -96,36 +110,64 @@ class Facts:
 
     @property
     def due(self) -> float | None:
-        """When the next releases are to be public, Unix seconds; None without a schedule."""
+        """When the next releases are to be public, in Unix seconds; None where not known.
+
+        Where markers close periods, it is known only for a declared delay and once they are read.
+        """
         periods = self.study.periods
-        if self.released is None or periods.close == "marker" or self.released == periods.count:
+        if self.released is None or self.released == periods.count:
             return None
+        if periods.close == "marker":
+            return delayed_release_time(periods, self.marked)
         return periods.release_time(self.released + 1)
 
+    @property
+    def lag(self) -> float | None:
+        """For how many seconds the oldest unread record has waited, at most; None where unknown."""
+        if self.intake is None or not self.intake.unread:
+            return None if self.intake is None else 0.0
+        since = self.intake.behind_since
+        return None if since is None else max(0.0, time.time() - since)
+
     def answer(self) -> None:
-        """The log has answered."""
+        """Notes that the log has answered."""
         self.answered, self._answered = time.time(), time.monotonic()
 
-    def count(self, records: int, accounting: Mapping[str, Any]) -> None:
-        """More records are read. accounting: what became of all cells since the study began.
+    def count(self, records: int, accounting: CellCounts) -> None:
+        """Counts more records and their cells; only after the recovery, so that counters rise.
 
-        Counted is what comes after the recovery, so that no counter ever falls.
+        records: how many more records of the reports topic were read.
+        accounting: the outcome of all cells since the study began.
         """
         self.records_read += records
         if self.recovered:
-            self.cells = self.cells.after(self._accounting, accounting)
+            self.cells = _grown(self.cells, self._accounting, accounting)
         self._accounting = accounting
 
-    def job(
-        self, job: str, state: str, decided: int = 0, told: tuple[Progress, int] | None = None
-    ) -> None:
-        """What the topics say of a job. decided: rounds; told: by its worker, and when."""
-        held = replace(self.jobs.get(job, JobFacts()), state=state)
-        if told is not None:
-            last, _ = told
-            held = JobFacts(state, last.done, last.rounds, last.error, last.left)
-        self.jobs[job] = replace(held, done=max(held.done, decided))
+    def job(self, job: str, state: str, decided: int = 0, progress: Progress | None = None) -> None:
+        """Sets what the topics say of a job.
+
+        job: its id.
+        state: see `JobFacts`.
+        decided: how many of its rounds are decided.
+        progress: as its worker last reported it.
+        """
+        facts = replace(self.jobs.get(job, JobFacts()), state=state)
+        if progress is not None:
+            facts = JobFacts(
+                state=state,
+                done=progress.done,
+                rounds=progress.rounds,
+                error=progress.error,
+                left=progress.left,
+            )
+        self.jobs[job] = replace(facts, done=max(facts.done, decided))
 
     def publish(self, messages: int, spent: Fraction, scheduled: float | None) -> None:
-        """More messages are public. spent: on all that is. A listener sees all of it or nothing."""
+        """Sets the public facts, all at once for a listener.
+
+        messages: how many more messages are public.
+        spent: rho of all public releases.
+        scheduled: see `PublicFacts`.
+        """
         self.published = PublicFacts(self.published.index + messages, spent, scheduled)

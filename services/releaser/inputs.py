@@ -1,12 +1,13 @@
-"""The releaser's input: reports and markers, read up to a cut; dead letters for what is refused.
+"""The releaser's input: reports and markers up to a cut, and dead letters for rejected cells.
 
-Nothing beyond a period's cut is folded in before that period is closed: a partition that has
-reached its cut pauses there, and the rest of its batch waits in memory. Positions never count that
-rest: whoever starts anew reads it from the log again, and decides the same.
+Records beyond a period's cut are not used before the period is closed: a partition stops at its
+cut, and the rest of its batch waits in memory. Positions do not include that rest, so that a
+releaser that starts again reads it from the log and decides the same.
 """
 
 from __future__ import annotations
 
+import math
 import time as clock_module
 from collections import Counter as Tally
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -24,23 +25,28 @@ from stream_dp.log.base import (
 )
 from stream_dp.population import Population
 from stream_dp.population.cells import Cells
-from stream_dp.population.reports import Decoder, Reason
+from stream_dp.population.rejected import Reason
+from stream_dp.population.reports import Decoder, ReadAs
+from stream_dp.topics import REPORTS
 
 from ..dead_letters import dead_letter
+from ..following import READ_AT_ONCE
 from ..markers import NEVER, closed_by
-from ..topics import REPORTS
-from .facts import SILENCE, Facts
+from .facts import SILENCE, Facts, IntakeFacts
 
-_BATCH = 10_000  # of records that a read takes, and so of those that wait in a partition
-_ASK = SILENCE / 3
+_ASK = SILENCE / 3  # seconds without an answer after which the log is asked
+_MEASURE = 1.0  # seconds at least between two measurements of what is unread
+_SHARE = 20  # at most one part in so many of the time goes into measuring
 
 
 class Inputs:
-    """Positions in the reports topic and what was read below them.
+    """Positions in the reports topic, and the population of the reports before them.
 
-    positions: by partition; marks: by partition, the last period that a marker closes; marked:
-    when that marker was appended, in milliseconds; obstructed: whether the last call saw records,
-    a marker perhaps among them, that a sender's open transaction keeps from being read.
+    positions: by partition, where reading goes on.
+    marks: by partition, the last period that a marker closes.
+    marked: by partition, when that marker was appended, in milliseconds.
+    obstructed: whether at the last call a sender's open transaction kept records, perhaps a
+        marker among them, from being read.
     """
 
     def __init__(
@@ -48,6 +54,7 @@ class Inputs:
         log: Log,
         decoder: Decoder,
         population: Population,
+        *,
         positions: Positions,
         marks: dict[int, int],
         facts: Facts,
@@ -58,15 +65,23 @@ class Inputs:
         self.positions, self.marks = dict(positions), dict(marks)
         self.marked = dict(marked or {})
         self._facts, self._at = facts, at
-        self._rests: dict[int, Batch] = {}  # by partition, what was read beyond its position
-        self._ends: Positions | None = None  # of the topic, before the read that found no more
+        self._rests: dict[int, Batch] = {}  # by partition, read beyond its position
+        self._ends: Positions | None = None  # of the topic, before the read that reached its end
         self.obstructed = False
+        self._next_measurement = -math.inf  # on the monotonic clock
+        self._read_until: float | None = None  # an append time
 
     def fold_to(self, cut: Positions, timeout: float = 0, *, replay: bool = False) -> bool:
-        """Take in everything below a cut that is known. replay: its dead letters exist.
+        """Reads everything below a known cut; returns whether all of it was read.
 
-        False where a transaction of a sender is still open below the cut: what it holds belongs
-        to the period if it is committed, and so does what others sent after it began.
+        It is not while a sender's transaction is open below the cut: its records, and those sent
+        after it began, belong to the period if it is committed.
+
+        cut: by partition, the position to read to.
+        timeout: seconds to wait for records.
+        replay: whether the records were read before a restart, so that their dead letters exist.
+
+        Raises Inconsistent where the topic ends before the cut.
         """
         while behind := {p: o for p, o in self.positions.items() if o < cut[p]}:
             batch = self._read(behind, timeout)
@@ -82,15 +97,15 @@ class Inputs:
         return True
 
     def _beyond(self, cut: Positions) -> bool:
-        """Whether a cut lies beyond the end."""
+        """Whether a cut is beyond the end of the topic."""
         ends = self._log.cut(REPORTS, NEVER)
         return any(ends[p] < position for p, position in cut.items())
 
     def fold_to_marker(self, number: int, timeout: float) -> bool:
-        """Read on until every partition has a marker for `number` or later.
+        """Reads one batch on the way to markers for period `number` or later.
 
-        One batch a call; True when all have, or when there is nothing more to read now. What lay
-        in the log before a read that reached the end, and was not read, is obstructed.
+        Returns True when every partition has one, or when there is nothing more to read now.
+        Records that are in the log but are not given by a read to its end are obstructed.
         """
         waiting = [p for p in self.positions if self.marks[p] < number]
         if not waiting:
@@ -108,14 +123,14 @@ class Inputs:
         self._take(batch, ends)
         before, self._ends = self._ends, self._log.cut(REPORTS, NEVER) if batch.at_end else None
         if before is None:
-            return False  # what is not read by the next call, although it is there, is obstructed
+            return False  # the next call tells what is obstructed
         self.obstructed = any(
             self.positions[p] < before[p] for p in waiting if self.marks[p] < number
         )
         return batch.at_end
 
     def fold_before(self, time: float, timeout: float) -> bool:
-        """Read on among records appended before `time`; True where there are no more now."""
+        """Reads a batch of records appended before `time`; True where there are no more now."""
         reached = {p for p, rest in self._rests.items() if _from(rest.records[:1], time)}
         batch = self._read(self.positions.keys() - reached, timeout)
         ends = dict(batch.next)
@@ -125,28 +140,43 @@ class Inputs:
         return batch.at_end
 
     def _read(self, parts: Collection[int], timeout: float) -> Batch:
-        """What waits of these partitions; where nothing does, more from the log."""
+        """The records of these partitions that wait in memory, or else more from the log."""
         if not parts:
             clock_module.sleep(timeout)
-            self.ask()
+            self.check_log()
             return Batch([], {}, True)
         rests = [self._rests.pop(p) for p in parts if p in self._rests]
         if not rests:
-            asked = {p: self.positions[p] for p in parts}
-            batch = self._log.read(REPORTS, asked, _BATCH, timeout)
+            positions = {p: self.positions[p] for p in parts}
+            batch = self._log.read(REPORTS, positions, READ_AT_ONCE, timeout)
             self._facts.answer()
             return batch
         records = [record for rest in rests for record in rest.records]
         return Batch(records, {p: end for rest in rests for p, end in rest.next.items()}, False)
 
-    def ask(self) -> None:
-        """Where nothing is read for a while, see that the log answers. Raises LogError."""
+    def check_log(self) -> None:
+        """Asks the log for an answer where it gave none for a while. Raises LogError."""
         if self._facts.silence > _ASK:
             self._log.describe(REPORTS)
             self._facts.answer()
+        self._measure()
+
+    def _measure(self) -> None:
+        """Now and then, tells the metrics what is unread. Raises LogError."""
+        begun = clock_module.monotonic()
+        if begun < self._next_measurement:
+            return
+        ends = self._log.cut(REPORTS, NEVER)
+        unread = sum(max(0, ends[p] - position) for p, position in self.positions.items())
+        if not unread:
+            self._read_until = clock_module.time()
+        since = self._read_until if unread else None
+        self._facts.intake = IntakeFacts(unread, since, self.population.open_cells)
+        now = clock_module.monotonic()
+        self._next_measurement = now + max(_MEASURE, _SHARE * (now - begun))
 
     def _take(self, batch: Batch, ends: Positions, replay: bool = False) -> None:
-        """Decode and fold the records of a batch below the end of each partition; move there."""
+        """Folds the records below the end of each partition into the population; moves there."""
         reports: list[Stored] = []
         rests = {p: Batch([], {p: o}, False) for p, o in batch.next.items() if ends[p] < o}
         for record in batch.records:
@@ -163,12 +193,15 @@ class Inputs:
         self.positions.update(ends)
         room = MAX_BATCH // len(self.positions)
         self._rests.update({p: _first(rest, p, room) for p, rest in rests.items()})
-        self._facts.count(len(reports), self.population.accounting.as_dict())
+        self._facts.count(len(reports), self.population.accounting.counts)
+        if reports:
+            self._read_until = max(self._read_until or 0.0, reports[-1].time / 1000)
+        self._measure()
 
-    def _refuse(self, several: Iterable[tuple[Stored, dict[Reason, int]]]) -> None:
-        """Dead letters, in writes of bounded size."""
+    def _refuse(self, records: Iterable[tuple[Stored, dict[Reason, int]]]) -> None:
+        """Appends dead letters for records and their rejected cells, in writes of bounded size."""
         topic, letters, room = self._log.name(REPORTS), list[Record](), MAX_BATCH
-        for record, cells in several:
+        for record, cells in records:
             letters.append(dead_letter(record, cells, topic))
             room -= memory_bytes(letters[-1].key, letters[-1].value, letters[-1].headers)
             if room <= 0:
@@ -176,16 +209,20 @@ class Inputs:
                 letters, room = [], MAX_BATCH
         self._log.append(letters)
 
+    def close_period(self) -> ReadAs | None:
+        """How the records of the period that closes now were read; None for plain reports."""
+        return self._decoder.close_period()
+
     def refuse(self, refused: Cells, reason: Reason) -> None:
-        """Dead letters for cells that a close could not use, with their records."""
+        """Appends dead letters for cells that a close could not use, with their records."""
         counted = Tally(zip(refused.partition.tolist(), refused.offset.tolist(), strict=True))
         places = sorted(counted)
         while places:
             part, first = places[0]
             try:
-                batch = self._log.read(REPORTS, {part: first}, _BATCH, 0)
+                batch = self._log.read(REPORTS, {part: first}, READ_AT_ONCE, 0)
             except OutOfRange:
-                # The report itself has expired; where it was, and why it is refused, stays known.
+                # The report itself has expired; its position and the reason are still known.
                 batch = Batch([Stored(part, first, 0, None, None, ())], {part: first + 1}, False)
             records = {(part, record.offset): record for record in batch.records}
             readable = [place for place in places if place in records]
@@ -194,15 +231,17 @@ class Inputs:
 
 
 def _from(records: Sequence[Stored], time: float) -> list[Stored]:
-    """Those appended at or after a time."""
+    """The records appended at or after a time, in Unix seconds."""
     return [record for record in records if record.time >= time * 1000]
 
 
 def _first(rest: Batch, partition: int, room: int) -> Batch:
-    """The first records of a partition's rest, one at least, that take no more than that many
-    bytes; what follows is read again."""
-    for place, record in enumerate(rest.records):
+    """The first records of a partition's rest, at least one, until they take `room` bytes.
+
+    The records after them are read again.
+    """
+    for count, record in enumerate(rest.records):
         if room <= 0:
-            return Batch(rest.records[:place], {partition: record.offset}, False)
+            return Batch(rest.records[:count], {partition: record.offset}, False)
         room -= memory_bytes(record.key, record.value, record.headers)
     return rest

@@ -1,6 +1,6 @@
-"""The releaser's side of batch jobs: snapshots, sending, the worker beside it, results.
+"""Batch jobs in the releaser: their snapshots and records, the worker beside it, their results.
 
-Nothing here waits: a job that is slow or fails holds back nothing else.
+No function here waits, so that a slow or failed job does not delay other releases.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from stream_dp.population import ClosedPeriod
 from stream_dp.release.data_sets import coded_tables, column_values
 from stream_dp.study import Study
 
+from ..events import Event, Tell
 from ..groups.members import Members
 from ..jobs.board import JobBoard
 from ..jobs.records import Job, Result, SnapshotFile, failure_record, job_id, job_record
@@ -30,14 +31,26 @@ from .child import Child
 from .decision import ChainEnd
 from .facts import Facts
 
-_EVERY = 0.5  # seconds between two looks at the topics
-_SHARE = 20  # at most one part in so many of the time goes into looking
-_PAUSE = 30.0
+_EVERY = 0.5  # seconds between two reads of the topics
+_SHARE = 20  # a read is followed by at least so many times its duration without one
+_PAUSE = 30.0  # seconds until a worker that could not work is started again
 
 
 @dataclass
 class Jobs:
-    """The jobs of one journal. simulated: whether its noise is seeded."""
+    """The batch jobs of a journal.
+
+    study: the declared study.
+    log: the confidential log.
+    snapshots: the folder of snapshots.
+    members: the members of groups.
+    genesis: the hash of the journal's first entry.
+    simulated: whether the journal's noise is seeded.
+    file: the name of the study file, for messages to the operator.
+    facts, tell, at: as in `Releaser`.
+    child: the worker beside the releaser; None where workers are started elsewhere.
+    open: by id, the jobs that have no result and are not abandoned.
+    """
 
     study: Study
     log: Log
@@ -47,22 +60,22 @@ class Jobs:
     simulated: bool
     file: str
     facts: Facts
-    tell: Callable[[str], None]
+    tell: Tell
     at: Callable[[str], None]
     child: Child | None
     open: dict[str, Job] = field(default_factory=dict)
     _board: JobBoard = field(init=False)
-    _next: float = field(default=0.0)
-    _asked: set[str] = field(default_factory=set)
-    _not_before: float = field(default=0.0)
-    _again: str = field(default="", init=False)
-    _failures_told: dict[str, str] = field(default_factory=dict)
+    _next_read: float = field(default=0.0, init=False)  # monotonic seconds
+    _worker_jobs: set[str] = field(default_factory=set, init=False)  # open at the worker's start
+    _not_before: float = field(default=0.0, init=False)  # of the worker's start, monotonic seconds
+    _restart_reason: str = field(default="", init=False)  # as the operator was informed last
+    _failures: dict[str, str] = field(default_factory=dict, init=False)  # those announced, by job
 
     def __post_init__(self) -> None:
         self._board = JobBoard(self.log, keep_parts=True)
 
     def begin(self, entries: Sequence[Entry]) -> None:
-        """Take up what the journal holds: jobs that were not sent are, files not needed go."""
+        """Recovers the open jobs; sends those not sent yet, and removes files of others."""
         waiting = outstanding(entries)
         begun = {job.id for entry in entries for job in entry.jobs}
         for job in begun - {job.id for job in waiting}:
@@ -74,12 +87,12 @@ class Jobs:
         self._clean()
 
     def snapshot(self, number: int, closed: ClosedPeriod) -> tuple[Job, ...]:
-        """The jobs that a period's close begins, their snapshots written; no ids in them."""
-        made = []
+        """The jobs that a period's close begins; writes their snapshots, which hold no ids."""
+        jobs = []
         for release in self.study.due(number):
             label = self.study.periods.labels[number - 1]
             name = job_id(self.genesis, release.name, label)
-            held = coded_tables(
+            tables = coded_tables(
                 column_values(self.study, release),
                 self.members.groups,
                 self.members.people([closed.symbols[a] for a in release.attributes]),
@@ -89,14 +102,23 @@ class Jobs:
                 SnapshotFile(
                     *self.snapshots.store(f"job-{name}-{part}", ".parquet", _writer(table))
                 )
-                for part, table in zip(("groups", "people"), held, strict=True)
+                for part, table in zip(("groups", "people"), tables, strict=True)
             ]
-            made.append(Job(name, release.name, number, str(release.rho), *files))
+            jobs.append(
+                Job(
+                    id=name,
+                    release=release.name,
+                    period=number,
+                    rho=str(release.rho),
+                    groups=files[0],
+                    people=files[1],
+                )
+            )
             self.at("job-snapshot")
-        return tuple(made)
+        return tuple(jobs)
 
-    def opened(self, jobs: Sequence[Job]) -> None:
-        """Send jobs that the journal holds from now on."""
+    def add(self, jobs: Sequence[Job]) -> None:
+        """Sends jobs whose close was committed to the journal."""
         self.open |= {job.id: job for job in jobs}
         self._send(jobs)
 
@@ -105,50 +127,56 @@ class Jobs:
             self.log.append(job_record(job, self.study, self.simulated) for job in jobs)
             self.at("job-sent")
             for job in jobs:
-                self.tell(f"job {job.id} is due")
+                self.tell(self._event("job-due", job, f"job {job.id} is due"))
+
+    def _event(self, name: str, job: Job, message: str) -> Event:
+        label = self.study.periods.labels[job.period - 1]
+        return Event(name, message, period=label, release=job.release, job=job.id)
 
     def look(self) -> None:
-        """Read what workers and the operator wrote; start or bury the worker beside this."""
+        """Reads the records of workers and of the operator; sees to the worker beside this."""
         now = time_module.monotonic()
-        if not self.open or now < self._next:
+        if not self.open or now < self._next_read:
             return
         self._board.refresh(rounds=True)
-        # Where looking takes long, as on Kafka, reading reports goes before it.
-        took = time_module.monotonic() - now
-        self._next = now + max(_EVERY, _SHARE * took)
+        # Reads may take long, as on Kafka; they must not delay the reports.
+        duration = time_module.monotonic() - now
+        self._next_read = now + max(_EVERY, _SHARE * duration)
         self._drop_abandoned()
-        self._beside(now)
-        self._say()
+        self._run_worker(now)
+        self._report()
 
-    def _say(self) -> None:
-        """How each job is, for the metrics; why one failed, once."""
-        for job in self.open:
+    def _report(self) -> None:
+        """Sets the facts of each job; tells the operator of each failure once."""
+        for job, declared in self.open.items():
             state, reason = self._board.state(job), self._board.failure(job)
-            self.facts.job(job, state, self._board.rounds[job], self._board.progress.get(job))
+            reported = self._board.progress.get(job)
+            progress = None if reported is None else reported.progress
+            self.facts.job(job, state, self._board.rounds[job], progress)
             if state != "failed":
-                self._failures_told.pop(job, None)
-            elif job not in self._board.results and self._failures_told.get(job) != reason:
-                self._failures_told[job] = reason or ""
-                self.tell(
-                    f"job {job} failed: {reason}; stream-dp jobs {self.file} --retry {job}, or"
-                    f" --abandon {job}"
-                )
+                self._failures.pop(job, None)
+            elif job not in self._board.results and self._failures.get(job) != reason:
+                self._failures[job] = reason or ""
+                words = f"job {job} failed: {reason}; stream-dp jobs {self.file} --retry {job}, or"
+                self.tell(self._event("job-failed", declared, f"{words} --abandon {job}"))
 
-    def _beside(self, now: float) -> None:
+    def _run_worker(self, now: float) -> None:
+        """Records the end of the worker, and starts it where a job is open."""
         if self.child is None:
             return
         todo = [job for job in self.open if self._board.open(job)]
         code = self.child.ended()
-        if code == AGAIN or (code == 0 and self._asked & set(todo)):
-            # It found no log, or not what it was started for: later, and not over and over.
+        if code == AGAIN or (code == 0 and self._worker_jobs & set(todo)):
+            # The log did not answer, or the worker saw no open job: it is started again later.
             self._not_before = now + _PAUSE
-            if code and self._again != self.child.reason:
-                self._again = self.child.reason
-                self.tell(f"{self._again}; it is started again, every {_PAUSE:.0f} s")
+            if code and self._restart_reason != self.child.reason:
+                self._restart_reason = self.child.reason
+                words = f"{self._restart_reason}; it is started again, every {_PAUSE:.0f} s"
+                self.tell(Event("worker-restarted", words))
         elif code and todo:
             self._fail(todo.pop(0), self.child.reason)
         if todo and not self.child.running and now >= self._not_before:
-            self._asked = set(todo)
+            self._worker_jobs = set(todo)
             try:
                 self.child.start()
             except OSError as error:
@@ -162,22 +190,26 @@ class Jobs:
 
     def _drop_abandoned(self) -> None:
         for job in [job for job in self.open if self._board.abandoned(job)]:
-            del self.open[job]
+            abandoned = self.open.pop(job)
             self.facts.job(job, "abandoned")
-            self.tell(f"job {job} is abandoned; its charge stands")
+            words = f"job {job} is abandoned; its charge stands"
+            self.tell(self._event("job-abandoned", abandoned, words))
             self._clean()
 
     def next_finished(
         self, decide: Callable[[Job, Result], ChainEnd]
     ) -> tuple[Job, ChainEnd] | None:
-        """The first job with a result that `decide` accepts; what it refuses is a failure."""
+        """The first job with a result that `decide` accepts, and the decision.
+
+        A result that it refuses makes the job's attempt fail.
+        """
         for job in list(self.open.values()):
             for result in self._board.results.pop(job.id, ()):
                 try:
                     return job, decide(job, result)
                 except UserError as error:
                     self._fail(job.id, error.lines[0])
-                    self._say()
+                    self._report()
         return None
 
     def close(self, job: Job) -> None:
@@ -189,16 +221,17 @@ class Jobs:
 
     @property
     def busy(self) -> bool:
-        """Whether the worker beside this has something to do, or a result is to be taken."""
+        """Whether the worker beside this has an open job, or a result is to be published."""
         if any(job in self._board.results for job in self.open):
             return True
         return self.child is not None and any(self._board.open(job) for job in self.open)
 
     def left(self) -> str:
-        """What is outstanding, in words; empty where nothing is."""
+        """The open jobs and their states, in words; empty where there are none."""
         return ", ".join(f"{job} ({self._board.state(job)})" for job in self.open)
 
     def _clean(self) -> None:
+        """Removes the snapshots of all but the open jobs."""
         files = {f.name for job in self.open.values() for f in (job.groups, job.people)}
         self.snapshots.keep(files, "job")
 

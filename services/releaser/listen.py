@@ -1,8 +1,8 @@
 """HTTP listeners of a running releaser.
 
-The confidential one serves /healthz, /readyz and /metrics; the public one serves /metrics with
-the allow-list and nothing else. Neither uses the default registry, which would add the process.
-A client that is slow, broken or many at once costs the releaser little and is told nothing.
+The confidential one serves /healthz, /readyz and /metrics. The public one serves /metrics only,
+with the metrics of an allow-list. Neither uses the default registry, which would add metrics of
+the process. Slow, broken or many clients cost the releaser little, and error texts are not sent.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ from .facts import Facts
 
 _AT_ONCE = 16  # connections; more are closed unanswered
 _PATIENCE = 10  # seconds that a client may take over its request
+_TEXT = "text/plain; charset=utf-8"
 _MISSING = (HTTPStatus.NOT_FOUND, b"not found\n")
 
 
 class PublicMetrics(Collector):
-    """The allow-list: functions of what is published, and of the study's declaration."""
+    """The allow-list: metrics that follow from the public log and the study's declaration."""
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
@@ -54,7 +55,7 @@ class PublicMetrics(Collector):
 
 
 class ConfidentialMetrics(Collector):
-    """For operators, behind the confidential listener."""
+    """Metrics for operators, which the confidential listener serves."""
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
@@ -73,7 +74,17 @@ class ConfidentialMetrics(Collector):
                 "Cells accepted in the last period that was closed.",
                 facts.closed_accepted,
             ),
+            "input_lag_seconds": ("How long the oldest unread report has waited.", facts.lag),
+            "input_paused": (
+                "1 while nothing is read because a decided release waits for its time.",
+                facts.paused,
+            ),
         }
+        if facts.intake is not None:
+            words = "Records of the reports topic that are not read."
+            gauges["input_lag_records"] = (words, facts.intake.unread)
+            words = "Cells that wait for the open period's close."
+            gauges["open_period_cells"] = (words, facts.intake.open_cells)
         for key, (words, value) in gauges.items():
             if value is not None:
                 yield _gauge(name, f"stream_dp_{key}", words, value)
@@ -98,7 +109,7 @@ class ConfidentialMetrics(Collector):
 
 
 def _jobs(facts: Facts) -> Iterator[Metric]:
-    """Of every batch job since this process started."""
+    """The metrics of every batch job since this process started."""
     study = facts.study.name
     labels = ["study", "job", "state"]
     states = GaugeMetricFamily("stream_dp_job", "Batch jobs by state.", labels=labels)
@@ -111,11 +122,11 @@ def _jobs(facts: Facts) -> Iterator[Metric]:
             ("left_seconds", "Time that a batch job will still take, as its worker guesses."),
         )
     }
-    for job, now in list(facts.jobs.items()):
-        states.add_metric([study, job, now.state], 1)
-        values = (now.done, now.rounds, now.error, now.left)
+    for name, job in list(facts.jobs.items()):
+        states.add_metric([study, name, job.state], 1)
+        values = (job.done, job.rounds, job.error, job.left)
         for family, value in zip(progress.values(), values, strict=True):
-            family.add_metric([study, job], value)
+            family.add_metric([study, name], value)
     yield states
     yield from progress.values()
 
@@ -128,7 +139,7 @@ def _gauge(study: str, name: str, words: str, value: float | Fraction) -> GaugeM
 
 @contextmanager
 def listening(address: str, facts: Facts, *, public: bool) -> Iterator[int]:
-    """Serve on HOST:PORT until the block ends; gives the port. Raises UserError."""
+    """Serves on HOST:PORT until the block ends, and gives the port. Raises UserError."""
     host, _, port = address.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not host or not (port.isascii() and port.isdigit()) or int(port) > 65535:
@@ -136,8 +147,8 @@ def listening(address: str, facts: Facts, *, public: bool) -> Iterator[int]:
     try:
         server = _Server(host, int(port), _pages(facts, public))
     except (OSError, UnicodeError) as error:
-        why = getattr(error, "strerror", None) or "no such host"
-        raise UserError(f"listen address '{address}': {why}") from None
+        reason = getattr(error, "strerror", None) or "no such host"
+        raise UserError(f"listen address '{address}': {reason}") from None
     thread = threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True)
     thread.start()
     try:
@@ -152,7 +163,7 @@ _Page = tuple[HTTPStatus, bytes]
 
 
 def _pages(facts: Facts, public: bool) -> dict[str, Callable[[], _Page]]:
-    """What is served, by path."""
+    """The pages of a listener, by path."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(PublicMetrics(facts))
 
@@ -176,7 +187,7 @@ def _pages(facts: Facts, public: bool) -> dict[str, Callable[[], _Page]]:
 
 
 class _Server(ThreadingTCPServer):
-    """A thread for each connection, and few of them. Errors are not told to anyone."""
+    """A server with a thread for each of a few connections at once. It prints no errors."""
 
     allow_reuse_address = True
     daemon_threads = True
@@ -203,7 +214,7 @@ class _Server(ThreadingTCPServer):
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that leaves in the middle is no event, and a traceback may hold values."""
+        """Ignores a client that leaves early; a traceback could contain values."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -214,20 +225,20 @@ class _Handler(BaseHTTPRequestHandler):
         page = self.server.pages.get(self.path, lambda: _MISSING)
         try:
             status, body = page()
-        except Exception:  # whatever it is, its text stays here
+        except Exception:  # its text may contain values
             status, body = HTTPStatus.INTERNAL_SERVER_ERROR, b"internal error\n"
-        found = self.path == "/metrics" and status == HTTPStatus.OK
-        self._answer(status, body, CONTENT_TYPE_LATEST if found else "text/plain; charset=utf-8")
+        content = _TEXT
+        if self.path == "/metrics" and status == HTTPStatus.OK:
+            content = CONTENT_TYPE_LATEST
+        self._answer(status, body, content)
 
     do_HEAD = do_GET
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Without the page that quotes the request."""
+        """Answers with the phrase of the code; the standard page would quote the request."""
         self._answer(HTTPStatus(code), f"{HTTPStatus(code).phrase.lower()}\n".encode())
 
-    def _answer(
-        self, status: HTTPStatus, body: bytes, content: str = "text/plain; charset=utf-8"
-    ) -> None:
+    def _answer(self, status: HTTPStatus, body: bytes, content: str = _TEXT) -> None:
         self.close_connection = True
         self.send_response(status)
         self.send_header("Content-Type", content)

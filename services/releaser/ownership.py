@@ -1,4 +1,4 @@
-"""The journal in its owner's hands: where it ends, what is committed, and the age of the roles."""
+"""The journal as its one writer sees it: its end, commits to it, and the age of the roles."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from stream_dp.study import Study
 from .. import journal
 from .decision import ChainEnd
 
-# Kafka forgets a role that was idle for some days: before a commit it is taken anew.
-_FRESH = 86_400.0
+# Kafka forgets a role that was idle for some days; older ones are renewed before a commit.
+_FRESH = 86_400.0  # seconds
 
 
 class StaleRole(Exception):
-    """The roles may be forgotten: take them anew before anything is committed."""
+    """Kafka may have forgotten the roles: they must be renewed before a commit."""
 
 
 @dataclass
 class OwnedJournal:
-    """The journal as the one process sees it that may write to it. end: its last entry."""
+    """The journal of the process that may write to it. end: the end of its chain."""
 
     study: Study
     writer: Writer
@@ -29,15 +29,15 @@ class OwnedJournal:
     _used: float = field(default_factory=time.monotonic)
 
     def require_fresh(self) -> None:
-        """Raises StaleRole before anything is decided."""
+        """Raises StaleRole where the roles were not used for a day."""
         if time.monotonic() - self._used > _FRESH:
             raise StaleRole
 
     def commit(self, end: ChainEnd) -> None:
-        """Commits the last entry of the new end; it is durable when this returns."""
+        """Commits the entry of a new end, which is durable when this returns."""
         self.writer.commit(journal.journal_records(end.entry.message, self.study))
         self.end = end
 
     def renew(self) -> None:
-        """Notes that the roles were just used."""
+        """Notes that the roles were used now."""
         self._used = time.monotonic()

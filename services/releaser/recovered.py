@@ -1,4 +1,4 @@
-"""The state of a running releaser: what a start recovers and the loop moves on."""
+"""The state of a running releaser, which a start recovers and the loop updates."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .publishing import Publisher
 
 @dataclass
 class Recovered:
-    """What the loop works on, as recovered from both logs.
+    """The state that the loop works on.
 
-    number: of the first period that is open.
-    ledger: with the charges of every closed period.
-    states: of the continual releases after the last close.
+    number: the number of the open period at the start.
+    ledger: the ledger with the charges of every closed period.
+    states: the states of the continual releases after the last close.
     kept: names of the population's snapshots that are kept, the newest last.
-    jobs: None without batch releases.
+    jobs: the batch jobs; None without batch releases.
     """
 
     number: int
@@ -36,8 +36,8 @@ class Recovered:
     jobs: Jobs | None
 
     def keep_working(self) -> None:
-        """What goes on while a release waits for its time."""
-        self.inputs.ask()
+        """Checks the log and the batch jobs while a release waits for its time."""
+        self.inputs.check_log()
         if self.jobs is not None:
             self.jobs.look()
 

@@ -1,35 +1,78 @@
-"""What a releaser finds when it starts: the population at the last cut, what is not published."""
+"""Recovery at a start: the journal, what is not published yet, the population at the last cut."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 from stream_dp.errors import Inconsistent, UserError
-from stream_dp.log.base import Log, OutOfRange
+from stream_dp.log.base import Log, OutOfRange, Writer
 from stream_dp.log.message import read_messages
 from stream_dp.population import Population
-from stream_dp.population.reports import Decoder
-from stream_dp.release.panels import TOPIC
+from stream_dp.population.reports import Decoder, DecoderMaker
+from stream_dp.privacy.noise import system_entropy
 from stream_dp.study import Study
+from stream_dp.topics import RELEASES, REPORTS
 
 from .. import journal
 from ..groups.members import Members
 from ..groups.roster import Roster, read_roster
 from ..journal import Entry
+from ..journal_checks import check_public, check_unpublished
+from ..place import log_places
 from ..snapshots import Snapshots
-from ..topics import REPORTS
 from .facts import Facts
 from .inputs import Inputs
 
 
+def begun_journal(
+    study: Study,
+    log: Log,
+    public: Log,
+    writer: Writer,
+    *,
+    simulated: bool,
+    at: Callable[[str], None],
+) -> tuple[list[Entry], Roster | None]:
+    """The entries of the journal, which is begun where it is empty, and the table of groups.
+
+    writer: the one writer of the journal.
+    simulated: whether the noise is seeded.
+    at: called with `begun` after a new genesis.
+
+    Raises Inconsistent where the journal is empty but something is published, or where it was
+    begun with the other kind of noise, and what `bound_roster` raises.
+    """
+    entries = journal.read(log)
+    groups = bound_roster(log, study, entries[0].genesis.groups if entries else None)
+    if not entries:
+        check_unpublished(public)
+        genesis = journal.genesis(
+            study,
+            log.describe(REPORTS),
+            key=system_entropy(32),
+            simulated=simulated,
+            groups=None if groups is None else groups.hash,
+            places=log_places(log, public),
+        )
+        writer.commit(journal.journal_records(genesis, study))
+        entries = [Entry(genesis)]
+        at("begun")
+    if entries[0].genesis.simulated != simulated:
+        raise Inconsistent("journal: a study with seeded noise and one without do not mix")
+    return entries, groups
+
+
 def split_published(public: Log, entries: Sequence[Entry]) -> tuple[list[Entry], list[Entry]]:
-    """Entries that the public log holds, and those that it does not; what it holds is checked."""
-    done = [m.hash for m in read_messages(public, TOPIC, "public log")]
-    journal.check_public(entries, done)
-    left = len(done)
-    for place, entry in enumerate(entries):
+    """The entries whose messages are in the public log, and those whose are not.
+
+    Raises Inconsistent where the public log is not what the journal decided.
+    """
+    hashes = [message.hash for message in read_messages(public, RELEASES, "public log")]
+    check_public(entries, hashes)
+    left = len(hashes)
+    for index, entry in enumerate(entries):
         if left == 0:
-            return list(entries[:place]), list(entries[place:])
+            return list(entries[:index]), list(entries[index:])
         if left < len(entry.published):
             raise Inconsistent("public log: it ends in the middle of a period's releases")
         left -= len(entry.published)
@@ -37,10 +80,12 @@ def split_published(public: Log, entries: Sequence[Entry]) -> tuple[list[Entry],
 
 
 def bound_roster(log: Log, study: Study, bound: str | None) -> Roster | None:
-    """The table of groups of a study that has batch releases.
+    """The table of groups; None for a study without batch releases.
 
-    bound: the hash of the one that the journal was begun with; None before. Raises UserError
-    where there is none, Inconsistent where it is another.
+    bound: the hash of the table that the journal was begun with; None before it is begun.
+
+    Raises UserError where no table was sent or it does not fit the study, Inconsistent where it
+    is not the one of the journal.
     """
     if not study.batches:
         return None
@@ -57,10 +102,12 @@ def bound_roster(log: Log, study: Study, bound: str | None) -> Roster | None:
         )
     table.codes(study)
     if study.ids is not None:
-        again = len(table.persons) - len({study.ids.normal(person) for person in table.persons})
-        if again:
+        duplicates = len(table.persons) - len(
+            {study.ids.normal(person) for person in table.persons}
+        )
+        if duplicates:
             raise UserError(
-                f"groups: by the rule of study.ids, {again} members are somebody who is there"
+                f"groups: by the rule of study.ids, {duplicates} members are somebody who is there"
                 " already; send another table"
             )
     if study.size is not None and len(table.persons) > study.size:
@@ -73,20 +120,29 @@ def recovered_inputs(
     log: Log,
     snapshots: Snapshots,
     closes: Sequence[Entry],
+    *,
     groups: Roster | None,
     facts: Facts,
     at: Callable[[str], None],
+    decoder_of: DecoderMaker = Decoder,
 ) -> tuple[Inputs, Members | None]:
-    """The population at the last cut: from a snapshot, and the input after it replayed.
+    """The input with the population at the last cut, and the members of groups.
+
+    The population is read from the newest snapshot that exists, and the reports after it are
+    replayed.
 
     closes: genesis and the entries that close a period.
+    groups: the table of groups; None without batch releases.
+    decoder_of: makes the decoder from the study and the key of the hash of ids.
+
+    Raises Inconsistent where reports or snapshots are not those of the journal.
     """
-    last, decoder = closes[-1], Decoder(study, closes[0].key)
+    last, decoder = closes[-1], decoder_of(study, closes[0].key)
     hashes = None if groups is None else decoder.hashes(decoder.ids(groups.persons))
     start, population = _latest_snapshot(study, closes, snapshots)
     if start.number == 0 and hashes is not None:
         population.enrol(hashes[:, 0], hashes[:, 1])
-    reader = Inputs(
+    inputs = Inputs(
         log,
         decoder,
         population,
@@ -103,17 +159,19 @@ def recovered_inputs(
             f" {start.number + 1}; restore a snapshot named in the journal"
         )
     for entry in closes[start.number + 1 :]:
-        reader.fold_to(entry.cut, replay=True)
+        decoder.repeat(entry.read_as)
+        inputs.fold_to(entry.cut, replay=True)
         population.close()
+    decoder.go_on([entry.read_as for entry in closes])
     try:
-        log.read(REPORTS, reader.positions, 1, 0)
+        log.read(REPORTS, inputs.positions, 1, 0)
     except OutOfRange:
         raise Inconsistent(
             "reports: the topic ends before the last cut of the journal: an older confidential"
             " log was restored; bring back the newer one"
         ) from None
     facts.answer()
-    accounting = population.accounting.as_dict()
+    accounting = population.accounting.counts
     if last.number and accounting != last.accounting:
         raise Inconsistent(
             "reports: what is below the last cut is not what the journal counted; the topic"
@@ -121,14 +179,14 @@ def recovered_inputs(
         )
     facts.count(0, accounting)
     if last.number:
-        before = (closes[-2].accounting or {}).get("accepted", 0)
-        facts.closed_accepted = accounting["accepted"] - before
+        before = closes[-2].accounting
+        facts.closed_accepted = accounting.accepted - (0 if before is None else before.accepted)
     if groups is None or hashes is None:
-        return reader, None
+        return inputs, None
     slots = population.slots(hashes[:, 0], hashes[:, 1])
     if (slots < 0).any():
         raise Inconsistent("snapshot: a member of a group has no place; remove it to replay")
-    return reader, Members(groups.codes(study), slots, groups.group_of, groups.role_codes(study))
+    return inputs, Members(groups.codes(study), slots, groups.group_of, groups.role_codes(study))
 
 
 def _latest_snapshot(

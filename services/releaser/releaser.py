@@ -11,8 +11,8 @@ The steps of a period, by the numbers of docs/index.md:
 7. Commit everything to the journal in one transaction.
 8. Publish a copy of what was committed.
 
-A crash before the commit leaves nothing decided; after it, the same bytes go out. Between the
-draw and the commit there is only arithmetic on what the plan has bounded.
+A crash before the commit decides nothing; after a later one, the committed bytes are published.
+Between the draw and the commit there is only arithmetic on values that the plan has bounded.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ import time as time_module
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 
-from stream_dp.errors import Inconsistent, UserError
+from stream_dp.errors import UserError
 from stream_dp.log.base import Log, Positions, Writer
 from stream_dp.plan import Plan
-from stream_dp.privacy.noise import NoiseSource, SystemNoise, system_entropy
-from stream_dp.release.panels import TOPIC
+from stream_dp.population.reports import Decoder, DecoderMaker
+from stream_dp.privacy.noise import NoiseSource, SystemNoise
+from stream_dp.topics import CLOCK, JOURNAL, RELEASES, REPORTS, topics_of
 
-from .. import journal, place
+from .. import events, journal, journal_checks, place
+from ..events import Event, Tell, ignore, outstanding
 from ..groups.members import Members
-from ..groups.roster import Roster
 from ..jobs.records import Job, Result
 from ..journal import Entry
 from ..snapshots import Snapshots
-from ..topics import CLOCK, JOURNAL, REPORTS, topics_of
 from . import decision, recovery, results
 from .child import Child
 from .clocks import Clocks, steady
@@ -46,6 +47,7 @@ from .ownership import OwnedJournal, StaleRole
 from .publishing import Publisher
 from .recovered import Recovered
 
+# Seconds between two checks, in general and while only batch jobs are waited for.
 _POLL, _SOON = 0.5, 0.1
 
 
@@ -53,16 +55,19 @@ _POLL, _SOON = 0.5, 0.1
 class Releaser:
     """Runs a study on two logs.
 
-    partitions: of the reports.
-    file: the study's, for messages to the operator.
-    worker: the command, after the interpreter's own name, of the worker that it starts beside
-        itself when a batch job is due; None where others work.
-    moved: the operator's word that the logs' files were moved or restored and no other copy
-        goes on.
-    clock, steady: see Clocks.
-    tell: called with a line for the operator, never a count.
-    at: called with every step's name, for tests that stop there.
-    stop: set it to end at the next safe point.
+    plan, log, public, snapshots: the plan, the confidential and the public log, the snapshots.
+    partitions: how many partitions the reports topic has.
+    file: the name of the study file, for messages to the operator.
+    worker: the Python interpreter's arguments for the worker that the releaser starts when a
+        batch job is due; None where workers are started elsewhere.
+    moved: whether the operator states that the logs' files were moved or restored and that no
+        other copy of them is in use.
+    source: draws the privacy noise.
+    clock, steady: see `Clocks`.
+    tell: called with events for the operator.
+    at: called with the name of every step, for tests that stop there.
+    stop: ends the run at the next safe point when set.
+    decoder: makes the decoder of reports from the study and the key of the hash of ids.
     """
 
     plan: Plan
@@ -76,9 +81,10 @@ class Releaser:
     source: NoiseSource = field(default_factory=SystemNoise)
     clock: Callable[[], float] = time_module.time
     steady: Callable[[], float] = steady
-    tell: Callable[[str], None] = lambda line: None
+    tell: Tell = ignore
     at: Callable[[str], None] = lambda name: None
     stop: threading.Event = field(default_factory=threading.Event)
+    decoder: DecoderMaker = Decoder
     facts: Facts = field(init=False)
     _clocks: Clocks = field(init=False)
 
@@ -86,7 +92,9 @@ class Releaser:
         self.facts = Facts(self.plan.study)
 
     def run(self, *, until_idle: bool = False) -> bool:
-        """Work until the horizon, a stop, or (until_idle) until nothing more can be done.
+        """Runs to the end of the horizon, until `stop` is set, or until nothing is left to do.
+
+        until_idle: whether to return when there is nothing to do now, instead of waiting.
 
         Returns True at the end of the horizon. Raises Inconsistent, Busy, Fenced, UnknownCommit.
         """
@@ -98,7 +106,7 @@ class Releaser:
                 self.at("renewed")
 
     def _run(self, until_idle: bool) -> bool:
-        """What `run` does; raises StaleRole where the roles may be forgotten meanwhile."""
+        """Does the work of `run`. Raises StaleRole where Kafka may have forgotten the roles."""
         self.facts.recovered = False
         with ExitStack() as stack:
             run = self._recover(stack, until_idle)
@@ -113,6 +121,7 @@ class Releaser:
                 cut = self._read_to_cut(number, run, until_idle)
                 if cut is None:
                     return False
+                self.facts.marked = dict(run.inputs.marked)
                 self.at("cut")
                 run.journal.require_fresh()
                 # 2 and 3. Close the population; write the snapshots.
@@ -136,9 +145,10 @@ class Releaser:
                 self.at("commit")
                 run.journal.commit(end)
                 self.at("committed")
-                self.tell(f"closed {periods.labels[number - 1]}")
+                label = periods.labels[number - 1]
+                self.tell(Event("period-closed", f"closed {label}", label))
                 if run.jobs is not None:
-                    run.jobs.opened(closed_input.jobs)
+                    run.jobs.add(closed_input.jobs)
                 # 8. Publish a copy.
                 if not run.publisher.publish(end.entry, until_idle):
                     return False
@@ -147,23 +157,31 @@ class Releaser:
                 run.journal.renew()
             if not self._wait_for_jobs(run, until_idle):
                 return False
-            self.tell("the horizon is reached: every period is released")
+            self.tell(events.HORIZON_REACHED)
             return True
 
     def _recover(self, stack: ExitStack, until_idle: bool) -> Recovered | None:
-        """Owns both logs and takes up what they hold; None if asked to stop meanwhile.
+        """Takes the roles of both logs' writer and recovers the state from the logs.
 
-        What is decided and not published goes out first.
+        Entries that are decided and not published are published first. None if the releaser is
+        to stop, or until_idle not to wait, before their time.
         """
         self._topics()
         writer = stack.enter_context(self.log.own("releaser", JOURNAL))
-        public = stack.enter_context(self.public.own("publisher", TOPIC))
+        public = stack.enter_context(self.public.own("publisher", RELEASES))
         self.at("owned")
-        entries, groups = self._begin(writer)
+        entries, groups = recovery.begun_journal(
+            self.plan.study,
+            self.log,
+            self.public,
+            writer,
+            simulated=self.source.simulated,
+            at=self.at,
+        )
         self._keep_description(entries)
         study = self.plan.study
         publisher = self._publisher(public)
-        ledger = journal.check_journal(entries, self.plan, self.log.describe(REPORTS))
+        ledger = journal_checks.check_journal(entries, self.plan, self.log.describe(REPORTS))
         published, waiting = recovery.split_published(self.public, entries)
         self._note_place(writer, entries, bool(published))
         publisher.follow(published)
@@ -171,18 +189,24 @@ class Releaser:
             if not publisher.publish(entry, until_idle):
                 return None
         closes = journal.closes(entries)
-        states = decision.release_states(study, closes)
         snapshots = self.snapshots.of(entries[0].message.hash[:12])
         snapshots.prepare()
         inputs, members = recovery.recovered_inputs(
-            study, self.log, snapshots, closes, groups, self.facts, self.at
+            study,
+            self.log,
+            snapshots,
+            closes,
+            groups=groups,
+            facts=self.facts,
+            at=self.at,
+            decoder_of=self.decoder,
         )
         run = Recovered(
             number=closes[-1].number + 1,
             journal=OwnedJournal(study, writer, ChainEnd.of(self.plan, entries)),
             publisher=publisher,
             ledger=ledger,
-            states=states,
+            states=decision.release_states(study, closes),
             inputs=inputs,
             snapshots=snapshots,
             kept=[],
@@ -195,16 +219,16 @@ class Releaser:
         return run
 
     def _keep_description(self, entries: list[Entry]) -> None:
-        """What is published goes on under the study's first description, and so its hash."""
-        plan = journal.first_declared_plan(entries, self.plan)
+        """Keeps the study's first description, which is published and part of the study's hash."""
+        plan = journal_checks.first_declared_plan(entries, self.plan)
         if plan.study.description != self.plan.study.description:
-            self.tell("study.description has changed; the first one stays the published one")
+            self.tell(events.DESCRIPTION_CHANGED)
             self.plan, self.facts.study = plan, plan.study
 
     def _begin_jobs(
         self, entries: list[Entry], snapshots: Snapshots, members: Members, stack: ExitStack
     ) -> Jobs:
-        """The batch jobs, and the end of the worker beside this process when it ends."""
+        """The batch jobs; the worker beside this process is stopped when `stack` is closed."""
         child = None if self.worker is None else Child(self.worker)
         if child is not None:
             stack.callback(child.stop)
@@ -225,9 +249,9 @@ class Releaser:
         return jobs
 
     def _publish_results(self, run: Recovered) -> None:
-        """Takes the results of batch jobs that are there: decides each, then publishes it.
+        """Decides and publishes every result of a batch job that has arrived.
 
-        Everything before it is published, so its period's own time is past.
+        All earlier entries are published, so the scheduled time of the job's period has passed.
         """
         if run.jobs is None:
             return
@@ -260,7 +284,7 @@ class Releaser:
             if not left:
                 break
             if left != reported:
-                self.tell(f"every period is released; waits for batch jobs: {left}")
+                self.tell(outstanding(f"every period is released; waits for batch jobs: {left}"))
                 reported = left
             run.keep_working()
             idle = until_idle and not run.jobs.busy
@@ -282,7 +306,7 @@ class Releaser:
         )
 
     def _topics(self) -> None:
-        """Make the topics that are missing, and refuse to run on wrong ones."""
+        """Creates the topics that are missing. Raises UserError for wrong ones."""
         private, public = topics_of(self.plan.study, self.partitions)
         self.log.create(private)
         self.public.create(public)
@@ -290,30 +314,11 @@ class Releaser:
         if problems:
             raise UserError(problems)
 
-    def _begin(self, writer: Writer) -> tuple[list[Entry], Roster | None]:
-        """The journal, begun if it is new and nothing is published; the table of groups."""
-        entries = journal.read(self.log)
-        bound = entries[0].groups if entries else None
-        groups = recovery.bound_roster(self.log, self.plan.study, bound)
-        if not entries:
-            journal.check_unpublished(self.public)
-            first = journal.genesis(
-                self.plan.study,
-                self.log.describe(REPORTS),
-                system_entropy(32),
-                self.source.simulated,
-                None if groups is None else groups.hash,
-                place.log_places(self.log, self.public),
-            )
-            writer.commit(journal.journal_records(first, self.plan.study))
-            entries = [Entry(first)]
-            self.at("begun")
-        if entries[0].simulated != self.source.simulated:
-            raise Inconsistent("journal: a study with seeded noise and one without do not mix")
-        return entries, groups
-
     def _note_place(self, writer: Writer, entries: list[Entry], published: bool) -> None:
-        """Notes in the journal in which files it goes on; refuses a copy without `moved`."""
+        """Notes the files of both logs in the journal where they have changed.
+
+        Raises Inconsistent for other files without `moved`.
+        """
         entry = place.placed_entry(
             entries, self.log, self.public, published=published, moved=self.moved, file=self.file
         )
@@ -323,16 +328,13 @@ class Releaser:
         entries.append(Entry(entry))
         self.at("placed")
         if self.moved:
-            self.tell(
-                "moved: the journal goes on in these files; never start another copy of them, for"
-                " both would draw noise for the same periods"
-            )
+            self.tell(events.MOVED)
 
     def _read_to_cut(self, number: int, run: Recovered, until_idle: bool) -> Positions | None:
-        """Reads until period `number` can close; its cut, or None to stop before."""
+        """Reads until period `number` can close. Its cut; None if asked to stop before that."""
         periods, inputs = self.plan.study.periods, run.inputs
-        label, reported = periods.labels[number - 1], ""
-        time, cut = periods.close_time(number), None
+        label, time = periods.labels[number - 1], periods.close_time(number)
+        reported, cut, log_time = None, None, partial(self.log.now, CLOCK)
         while not self.stop.is_set():
             self._publish_results(run)
             wait = 0 if until_idle or not reported else _POLL
@@ -340,42 +342,40 @@ class Releaser:
                 if min(inputs.marks.values()) >= number:
                     return dict(inputs.positions)
                 idle = inputs.fold_to_marker(number, wait)
-                reason = f"{label} waits for: stream-dp close {self.file} {label}"
+                words = f"{label} waits for: stream-dp close {self.file} {label}"
+                waits = Event("close-awaited", words, label)
                 if inputs.obstructed:
-                    reason = (
-                        f"{label} waits for a sender's open transaction: what was sent after it"
-                        " began, a stream-dp close among it, is read when it ends"
-                    )
+                    words = f"{label} waits for a sender's open transaction: what was sent after it"
+                    words += " began, a stream-dp close among it, is read when it ends"
+                    waits = Event("sender-awaited", words, label)
                 ready = min(inputs.marks.values()) >= number
             else:
-                if cut is None and not (when := self._clocks.before(time, self._log_time)):
+                if cut is None and not (when := self._clocks.before(time, log_time)):
                     cut = self.log.cut(REPORTS, time)
                 if cut is None:
-                    idle, reason = inputs.fold_before(time, wait), f"{label} closes {when}"
+                    waits = Event("time-awaited", f"{label} closes {when}", label)
+                    idle = inputs.fold_before(time, wait)
                 elif inputs.fold_to(cut, wait):
                     return cut
                 else:
-                    idle, reason = True, f"{label} waits for transactions that senders hold open"
+                    words = f"{label} waits for transactions that senders hold open"
+                    idle, waits = True, Event("sender-awaited", words, label)
                 ready = False
             if idle and not ready:
-                if reported != reason:
-                    self.tell(reason)
-                    reported = reason
+                if reported != waits:
+                    self.tell(waits)
+                    reported = waits
                 if until_idle and run.jobs is not None and run.jobs.busy:
                     self.stop.wait(_SOON)
                 elif until_idle:
                     if run.jobs is not None and (left := run.jobs.left()):
-                        self.tell(f"batch jobs that are outstanding: {left}")
+                        self.tell(outstanding(f"batch jobs that are outstanding: {left}"))
                     return None
         return None
 
-    def _log_time(self) -> float:
-        return self.log.now(CLOCK)
-
     def _close(self, run: Recovered, cut: Positions) -> ClosedInput:
         """Steps 2 and 3: closes the population at the cut, and writes the snapshots."""
-        inputs = run.inputs
-        accepted = inputs.population.accounting.accepted
+        inputs, accepted = run.inputs, run.inputs.population.accounting.accepted
         closed = inputs.population.close()
         self.at("closed")
         for reason, cells in closed.refused.items():
@@ -384,10 +384,10 @@ class Releaser:
         snapshot = run.snapshots.write(inputs.population)
         self.at("snapshot")
         jobs = () if run.jobs is None else run.jobs.snapshot(inputs.population.period, closed)
-        accounting = inputs.population.accounting.as_dict()
+        accounting = inputs.population.accounting.counts
         self.facts.count(0, accounting)
-        self.facts.closed_accepted = accounting["accepted"] - accepted
-        inputs.ask()
+        self.facts.closed_accepted = accounting.accepted - accepted
+        inputs.check_log()
         return ClosedInput(
             cut=cut,
             marks=dict(inputs.marks),
@@ -396,4 +396,5 @@ class Releaser:
             snapshot=snapshot,
             jobs=jobs,
             marked=dict(inputs.marked),
+            read_as=inputs.close_period(),
         )

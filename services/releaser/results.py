@@ -1,4 +1,4 @@
-"""A finished batch job as a release: checked, certified, one journal entry. No input or output."""
+"""Decides the release of a finished batch job, as one journal entry. Does no input or output."""
 
 from __future__ import annotations
 
@@ -9,30 +9,29 @@ from stream_dp.errors import UserError
 from stream_dp.log.message import MAX_PART, build_message, message_records
 from stream_dp.release.data_sets import (
     BATCH_TYPE,
-    Provenance,
     batch_certificate,
     column_values,
     has_declared_roles,
     read_tables,
 )
-from stream_dp.release.panels import TOPIC
 from stream_dp.study import Study
+from stream_dp.topics import RELEASES
 
 from .. import journal
 from ..jobs.records import Job, Result
 from ..journal import Entry
 from .decision import ChainEnd
 
-_ROOM = 65_536  # of a journal record, beside the public record that it holds
+_ROOM = 65_536  # bytes of a journal record, beside those of the public record in it
 
 
 def result_entry(
     study: Study, job: Job, result: Result, end: ChainEnd, simulated: bool
 ) -> ChainEnd:
-    """The entry that takes a result, as the new end.
+    """The end of the chain after the entry that publishes a result.
 
-    Raises UserError for what is not a result of this job: it decides nothing, and is the same
-    every time that it is looked at.
+    Raises UserError where the data are not a result of this job. Nothing is decided then, and the
+    same data are refused each time.
     """
     declared = study.batch(job.release)
     assert declared is not None
@@ -41,41 +40,38 @@ def result_entry(
         raise UserError("a result has groups whose roles are not as the study declares")
     if any(len(data) > MAX_PART - _ROOM // 2 for _, data in result.parts):
         raise UserError("a part of a result is too large for a record")
-    try:
-        provenance = Provenance(
-            mechanism=str(result.head["mechanism"]),
-            notes=dict(result.head["notes"]),
-            simulated=bool(result.head["simulated"]),
-        )
-    except (KeyError, TypeError, ValueError):
-        raise UserError("a result does not say how it was made") from None
+    provenance = result.provenance
+    if provenance is None:
+        raise UserError("a result does not say how it was made")
     if provenance.simulated != simulated:
         raise UserError("a result with seeded noise in a study without, or the other way round")
     ledger = end.certified.charge(job.charge)
     try:
-        words = batch_certificate(
+        certificate = batch_certificate(
             study,
             declared,
-            job.period,
-            tables,
-            measured.num_rows,
-            provenance,
+            number=job.period,
+            tables=tables,
+            measured=measured.num_rows,
+            provenance=provenance,
             rho=Fraction(job.rho),
             spent=ledger.spent,
         )
-        sent = build_message(end.index + 1, end.hash, words.model_dump(mode="json"), result.parts)
+        message = build_message(
+            end.index + 1, end.hash, certificate.model_dump(mode="json"), result.parts
+        )
     except (ValueError, TypeError, RecursionError):
         raise UserError("a result says how it was made in what is no JSON") from None
     public = [
         replace(r, key=(r.key or b"") + f"/{declared.name}".encode())
         for r in message_records(
-            sent,
-            TOPIC,
+            message,
+            RELEASES,
             kind=BATCH_TYPE,
             source=f"stream-dp/{study.name}",
             content="application/vnd.apache.arrow.stream",
             time=study.periods.release_time(job.period),
         )
     ]
-    entry = journal.result(end.entry.message, job, result.hash, public, [sent.hash])
-    return ChainEnd(Entry(entry), sent.index, sent.hash, ledger)
+    entry = journal.result(end.entry.message, job, result.hash, public, [message.hash])
+    return ChainEnd(Entry(entry), message.index, message.hash, ledger)

@@ -1,1 +1,1 @@
-"""The synthesizer: a worker that makes the data sets of batch jobs."""
+"""The synthesizer: a worker that fits the data sets of batch jobs."""

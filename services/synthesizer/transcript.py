@@ -1,8 +1,9 @@
-"""The transcript of a job: its rounds in a topic, each decided once, for every worker.
+"""The transcript of a job: its rounds in a topic, each decided once for all workers.
 
-A round is appended and read back: the first record of it in the log holds, whoever wrote it. So a
-worker that starts again replays what is there and draws nothing twice, and two workers on one job
-go on from the same rounds: the one that comes second drops what it drew.
+A worker appends a round and reads the topic back. The first complete record of a round counts,
+whichever worker wrote it; a worker that comes second discards what it drew. So a worker that
+restarts replays the recorded rounds and draws none of them again, and two workers on one job
+continue from the same rounds.
 """
 
 from __future__ import annotations
@@ -12,15 +13,15 @@ from collections.abc import Callable
 from stream_dp.log.base import Log, Record, Stored, Unavailable
 from stream_dp.log.message import MAX_PART
 from stream_dp.privacy.noise import system_entropy
+from stream_dp.topics import TRANSCRIPTS
 
-from ..jobs.records import following
-from ..topics import TRANSCRIPTS
+from ..following import following
 
-_CHUNK = "stream-dp-chunk"  # WRITER/I/N: the i-th of n pieces that one writer wrote of a round
+_CHUNK = "stream-dp-chunk"  # WRITER/I/N: piece i of the n pieces of one writer's round
 
 
 class LogTranscript:
-    """See `stream_dp.batch.base.FitTranscript`. at: called with every step's name."""
+    """See `stream_dp.batch.base.FitTranscript`. at: called with the name of every step."""
 
     def __init__(self, log: Log, job: str, at: Callable[[str], None] = lambda name: None) -> None:
         self._log, self._job, self._at = log, job, at
@@ -30,27 +31,27 @@ class LogTranscript:
 
     def rounds(self) -> list[bytes]:
         self._read()
-        found: list[bytes] = []
-        while len(found) in self._decided:
-            found.append(self._decided[len(found)])
-        return found
+        rounds: list[bytes] = []
+        while len(rounds) in self._decided:
+            rounds.append(self._decided[len(rounds)])
+        return rounds
 
     def record(self, number: int, data: bytes) -> bytes:
-        held = self.rounds()
-        if number < len(held):
-            return held[number]
-        if number > len(held):
+        rounds = self.rounds()
+        if number < len(rounds):
+            return rounds[number]
+        if number > len(rounds):
             raise ValueError("a round is recorded before the one that it follows")
         writer = system_entropy(8).hex()
         pieces = [data[i : i + MAX_PART] for i in range(0, max(len(data), 1), MAX_PART)]
         self._at("round")
         self._log.append(
             Record(
-                TRANSCRIPTS,
-                piece,
-                f"{self._job}/{number}".encode(),
-                ((_CHUNK, f"{writer}/{i}/{len(pieces)}".encode()),),
-                0,
+                topic=TRANSCRIPTS,
+                value=piece,
+                key=f"{self._job}/{number}".encode(),
+                headers=((_CHUNK, f"{writer}/{i}/{len(pieces)}".encode()),),
+                partition=0,
             )
             for i, piece in enumerate(pieces)
         )
@@ -62,9 +63,10 @@ class LogTranscript:
 
     def _read(self) -> None:
         for record in following(self._log, TRANSCRIPTS, self._position):
-            self._take(record)
+            self._fold(record)
 
-    def _take(self, record: Stored) -> None:
+    def _fold(self, record: Stored) -> None:
+        """Adds a piece; decides its round if that completes it."""
         job, _, number = (record.key or b"").decode("utf-8", "replace").rpartition("/")
         chunk = record.header(_CHUNK).decode("utf-8", "replace").split("/")
         if job != self._job or len(chunk) != 3 or not (number + chunk[2]).isdecimal():
@@ -75,6 +77,6 @@ class LogTranscript:
             return
         pieces.append(record.value or b"")
         if len(pieces) == int(count):
-            # Complete before any other is: the order of the log decides.
+            # The first writer whose pieces are complete, by the order of the log.
             self._decided[round_] = b"".join(pieces)
             self._pieces = {k: v for k, v in self._pieces.items() if k[0] != round_}

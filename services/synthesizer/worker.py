@@ -1,8 +1,8 @@
-"""The worker: takes the first job that is open, fits it, and hands its result in.
+"""The worker: fits the first open job and appends its result, job after job.
 
 It may run on another machine than the releaser: it needs the study file, the topics of jobs and
-the folder of snapshots. Rounds are decided in the transcript before they are used, so a worker may
-be killed at any moment, and two of them may work on one job: neither changes what is published.
+the folder of snapshots. Rounds are recorded in the transcript before they are used. So a worker may
+be killed at any moment, and two workers may fit the same job, without changing what is published.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from stream_dp.batch import kinds
-from stream_dp.batch.base import release_domain
+from stream_dp.batch.base import FitContext, release_domain
 from stream_dp.batch.data.domain import Hierarchy
 from stream_dp.errors import UserError
 from stream_dp.log.base import Log, LogError, Missing
 from stream_dp.privacy.noise import NoiseSource, SystemNoise, system_entropy
 from stream_dp.release.arrow import measurement_table
 from stream_dp.release.data_sets import (
+    Provenance,
     coded_tables,
     column_values,
     data_set_parts,
@@ -35,6 +36,7 @@ from stream_dp.release.data_sets import (
 from stream_dp.study import Study
 from stream_dp.study.groups import KEY_COLUMN
 
+from ..events import Event, Tell, ignore
 from ..jobs.board import JobBoard
 from ..jobs.progress import Progress
 from ..jobs.records import (
@@ -48,106 +50,124 @@ from ..snapshots import Snapshots
 from .transcript import LogTranscript
 
 _POLL = 1.0
-_LOOK = 2.0  # seconds between two looks at whether a job is still wanted, or two words on it
+_LOOK = 2.0  # seconds between two checks whether a job is still open, and two progress records
 
 
 class _Dropped(Exception):
-    """The job is no longer to be done here."""
+    """The job is abandoned, finished elsewhere, or the worker is to stop."""
 
 
 @dataclass
 class Worker:
-    """on_progress: called with each. tell, at, stop: as of the releaser. failed: if a job has."""
+    """Fits jobs.
+
+    study: the declared study.
+    log: the confidential log.
+    snapshots: the folder with the data of jobs.
+    source: draws the privacy noise.
+    tell: called with events for the operator.
+    on_progress: called after every round.
+    at: called with the name of every step, for tests.
+    stop: ends the work when set.
+    failed: whether a job failed.
+    """
 
     study: Study
     log: Log
     snapshots: Snapshots
     source: NoiseSource = field(default_factory=SystemNoise)
-    tell: Callable[[str], None] = lambda line: None
+    tell: Tell = ignore
     on_progress: Callable[[Progress], None] = lambda progress: None
     at: Callable[[str], None] = lambda name: None
     stop: threading.Event = field(default_factory=threading.Event)
     failed: bool = field(default=False, init=False)
 
     def run(self, *, until_idle: bool = False) -> None:
-        """Work until a stop or (until_idle) until no job is open.
+        """Works until `stop` is set or, if until_idle, until no job is open.
 
-        Raises UserError where this installation cannot fit what the study declares.
+        Raises UserError if this installation cannot fit what the study declares.
         """
         kinds.require_available(batch.kind for batch in self.study.batches or ())
-        board, told = JobBoard(self.log), False
+        board, announced = JobBoard(self.log), False
         while not self.stop.is_set():
             with suppress(Missing):  # before the releaser's first start
                 board.refresh()
             job = next((job for name, job in board.jobs.items() if board.open(name)), None)
             if job is not None:
                 self._work(board, job)
-                told = False
+                announced = False
                 continue
             if until_idle:
                 return
-            if not told:
-                self.tell("waits for a job")
-                told = True
+            if not announced:
+                self.tell(Event("worker-idle", "waits for a job"))
+                announced = True
             self.stop.wait(_POLL)
 
     def _work(self, board: JobBoard, job: Job) -> None:
-        """Do a job, or say why it failed: what failed once is tried again by an operator only."""
+        """Fits a job, or records why it failed; only an operator has a failed job retried."""
         self.at("job")
-        self.tell(f"job {job.id}: begun")
+        self._tell("job-begun", job, "begun")
         attempt = board.attempt(job.id)
         try:
-            self._make(board, job, attempt)
-            self.tell(f"job {job.id}: the result is handed in")
+            self._fit(board, job, attempt)
+            self._tell("job-handed-in", job, "the result is handed in")
         except _Dropped:
-            self.tell(f"job {job.id}: given up, for it is abandoned, done elsewhere or stopped")
+            words = "given up, for it is abandoned, done elsewhere or stopped"
+            self._tell("job-dropped", job, words)
         except LogError:
-            raise  # nothing is known of the job; this process ends
+            raise  # the state of the job is unknown, so the process ends
         except UserError as error:
             self._failed(job, attempt, error.lines[0])
-        except Exception as error:  # whatever it is, its text may hold values
+        except Exception as error:  # its text may contain values
             self._failed(job, attempt, type(error).__name__)
 
     def _failed(self, job: Job, attempt: int, reason: str) -> None:
         self.failed = True
         self.log.append([failure_record(job.id, attempt, reason)])
-        self.tell(f"job {job.id}: failed: {reason}")
+        self._tell("job-failed", job, f"failed: {reason}")
 
-    def _make(self, board: JobBoard, job: Job, attempt: int) -> None:
-        facts = board.facts[job.id]
+    def _tell(self, name: str, job: Job, words: str) -> None:
+        # A job of another study may lie in the topic; its period need not be one of this one's.
+        labels = self.study.periods.labels
+        label = labels[job.period - 1] if 0 < job.period <= len(labels) else None
+        message = f"job {job.id}: {words}"
+        self.tell(Event(name, message, period=label, release=job.release, job=job.id))
+
+    def _fit(self, board: JobBoard, job: Job, attempt: int) -> None:
+        """Fits a job, samples a data set and appends the result."""
+        origin = board.studies[job.id]
         release = self.study.batch(job.release)
-        # Older records have no hash that leaves the description out.
-        same = facts.get("terms_hash", facts["study_hash"]) in {
-            self.study.terms_hash,
-            self.study.hash,
-        }
-        if not same or release is None:
+        if not origin.admits(self.study) or release is None:
             raise UserError("the worker's study file is not the one that the job is of")
-        if bool(facts["simulated"]) != self.source.simulated:
+        if origin.simulated != self.source.simulated:
             raise UserError("a study with seeded noise and one without do not mix")
-        fit = kinds.load_synthesizer(release.kind)
+        synthesizer = kinds.load_synthesizer(release.kind)
         hierarchy = self._hierarchy(job)
         transcript = LogTranscript(self.log, job.id, self.at)
-        fitted = fit(hierarchy, release, self.source, transcript, self._progress(board, job))
+        context = FitContext(self.source, transcript, self._progress(board, job))
+        model = synthesizer(hierarchy, release, context)
         self.at("fitted")
-        made = fitted.sample(seed_of(transcript.rounds()))
-        answers = measurement_table(fitted.measurements)
+        sample = model.sample(seed_of(transcript.rounds()))
+        measurements = measurement_table(model.measurements)
         names = column_values(self.study, release)
-        held = data_set_parts(coded_tables(names, made.groups, made.people, made.group_of), answers)
-        head = {
-            "mechanism": fitted.title,
-            "notes": dict(fitted.notes),
-            "simulated": self.source.simulated,
-        }
-        records = result_records(job.id, attempt, system_entropy(8).hex(), head, held)
+        tables = coded_tables(names, sample.groups, sample.people, sample.group_of)
+        parts = data_set_parts(tables, measurements)
+        records = result_records(
+            job=job.id,
+            attempt=attempt,
+            writer=system_entropy(8).hex(),
+            provenance=Provenance(model.title, dict(model.notes), self.source.simulated),
+            parts=parts,
+        )
         self.at("result")
-        # One by one, as they may be many; the manifest at the end makes them a result.
+        # Appended one by one, as they may be large; the manifest at the end completes the result.
         for record in records:
             self.log.append([record])
             self.at("result-part")
 
     def _hierarchy(self, job: Job) -> Hierarchy:
-        """The snapshot of a job, checked against the hashes that the journal has."""
+        """The snapshot of a job, checked against the hashes in the journal."""
         release = self.study.batch(job.release)
         assert release is not None
         names = column_values(self.study, release)
@@ -170,27 +190,27 @@ class Worker:
         return pyarrow.parquet.read_table(BytesIO(data))
 
     def _progress(self, board: JobBoard, job: Job) -> Callable[[int, int, float], None]:
-        began = looked = time.monotonic()
+        began = checked = time.monotonic()
         first: int | None = None
         written = -math.inf
 
         def progress(done: int, rounds: int, error: float) -> None:
-            nonlocal looked, first, written
+            nonlocal checked, first, written
             now = time.monotonic()
             if first is None:
                 first = done
             left = math.nan if done <= first else (now - began) / (done - first) * (rounds - done)
-            told = Progress(job.id, done, rounds, error, left)
-            self.on_progress(told)
+            state = Progress(job=job.id, done=done, rounds=rounds, error=error, left=left)
+            self.on_progress(state)
             if now - written > _LOOK or done == rounds:
-                self.log.append([progress_record(told)])
+                self.log.append([progress_record(state)])
                 written = time.monotonic()
             self.at("progress")
             if self.stop.is_set():
                 raise _Dropped
-            if now - looked > _LOOK:
+            if now - checked > _LOOK:
                 board.refresh()
-                looked = time.monotonic()
+                checked = time.monotonic()
                 if not board.open(job.id):
                     raise _Dropped
 
@@ -198,5 +218,5 @@ class Worker:
 
 
 def seed_of(rounds: list[bytes]) -> int:
-    """The seed of what is sampled, from the job's own in round 0, and not the same."""
+    """The seed of the sample: derived from the seed in round 0, and different from it."""
     return int.from_bytes(sha256(b"sample" + rounds[0]).digest(), "big")

@@ -1,0 +1,274 @@
+"""`stream-dp rehearse`: a whole study on a copy in memory, with simulated noise. CONFIDENTIAL.
+
+Nothing is written to the study's logs, and nothing is charged. The noise is seeded, so that the
+rehearsal's releases protect nobody.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow.csv
+
+from stream_dp.batch.kinds import require_available
+from stream_dp.client import PublicLog
+from stream_dp.errors import UserError
+from stream_dp.log.base import Record
+from stream_dp.log.memory import MemoryLog
+from stream_dp.population.tables import Judgement
+from stream_dp.privacy.noise import SeededNoise
+from stream_dp.study import Study
+from stream_dp.study.periods import Periods
+from stream_dp.topics import CLOCK, DEAD_LETTERS, REPORTS
+
+from ..dead_letters import cells_of, source_header
+from ..deployment import Deployment
+from ..files import writing_folder
+from ..following import following
+from ..groups.roster import commit_roster
+from ..groups.tables import RosterFiles, roster_from_files
+from ..judging import judge_tables
+from ..known_reports import KnownReports
+from ..markers import close_marker
+from ..options import check_mapped_values, layout, study_file, table_columns
+from ..output import Output
+from ..rejections import (
+    Placing,
+    Rejections,
+    no_rejections,
+    rejections_data,
+    rejections_text,
+    totals,
+)
+from ..releaser.releaser import Releaser
+from ..reports import encoded_reports, require_plain_reports
+from ..script import fit_data_sets
+from ..snapshots import Snapshots
+
+_MOST_LINES = 12  # of a release's estimates; the files of --out have them all
+_DAY = 86_400.0
+_MARK = (
+    "CONFIDENTIAL: a rehearsal on real reports with simulated noise; no release, and nobody is"
+    " protected by it"
+)
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    study_file(parser)
+    parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
+    table_columns(parser)
+    parser.add_argument("--groups", type=Path, metavar="FILE", help="table of groups")
+    words = "table of their members, with the column of ids that reports have"
+    parser.add_argument("--members", type=Path, metavar="FILE", help=words)
+    words = "column of groups' keys, in both tables"
+    parser.add_argument("--group", default="group", metavar="COL", help=words)
+    parser.add_argument("--seed", type=int, default=1, help="of the simulated noise")
+    words = "a folder for the text, and each release's panel and estimates"
+    parser.add_argument("--out", type=Path, metavar="DIR", help=words)
+
+
+@dataclass
+class _Rehearsal:
+    """What a rehearsal gives.
+
+    public: its public log.
+    judgements: of each file, before it was sent.
+    rejected: the cells that the releaser rejected.
+    seconds: that each step took.
+    left_out: why the data sets of groups were not fitted; None where they were.
+    """
+
+    public: PublicLog
+    judgements: dict[Path, Judgement]
+    rejected: Rejections
+    seconds: dict[str, float] = field(default_factory=dict)
+    left_out: str | None = None
+
+
+def run(options: argparse.Namespace) -> Output:
+    deployment = Deployment.load(options.study)
+    require_plain_reports(deployment)
+    if options.seed < 0:
+        raise UserError("--seed: write a whole number, 0 or more")
+    rehearsal = _rehearse(deployment, options)
+    text = _text(rehearsal)
+    if options.out is not None:
+        _write(rehearsal, text, options.out)
+        text += f"\nwritten to {options.out}"
+    return Output(_data(rehearsal, options.out), text)
+
+
+def _rehearse(deployment: Deployment, options: argparse.Namespace) -> _Rehearsal:
+    """Judges the files, sends them to a log in memory, and closes every period there."""
+    study, columns, seconds = deployment.study, layout(options), dict[str, float]()
+    check_mapped_values(study, columns)
+    roster = _roster_files(study, options)
+    left_out = _unavailable(study)
+    with _timed(seconds, "judging the files"):
+        judgements = judge_tables(
+            study, options.files, columns, known=KnownReports(), allowed=Fraction(1)
+        )
+    # Reports and markers are there long before any close, and the releaser's time after them all.
+    shift, sending = _shift(study.periods), True
+    log = MemoryLog(timed=(REPORTS, CLOCK), clock=lambda: _DAY if sending else time.time() + shift)
+    public, noise = MemoryLog(), SeededNoise(options.seed)
+    with TemporaryDirectory(prefix="stream-dp-") as name:
+        if roster is not None:
+            with _timed(seconds, "reading groups"):
+                commit_roster(log, study, roster_from_files(study, roster))
+        log.create({REPORTS: 1})
+        with _timed(seconds, "sending"):
+            for path in options.files:
+                source = source_header(path)
+                for batch in encoded_reports(path, study, columns):
+                    log.append(Record(REPORTS, value, key.encode(), source) for key, value in batch)
+            log.append([close_marker(study.periods.count, 0)])
+        sending = False
+        snapshots = Snapshots("snapshots", Path(name))
+        releaser = Releaser(
+            deployment.plan,
+            log,
+            public,
+            snapshots,
+            source=noise,
+            clock=lambda: time.time() + shift,
+        )
+        with _timed(seconds, "closing, deciding and publishing every period"):
+            done = releaser.run(until_idle=True)
+        if not done and left_out is None:
+            with _timed(seconds, "data sets of groups"):
+                fit_data_sets(study, log, snapshots, noise, "rehearse")
+                releaser.run(until_idle=True)
+    rejected, placing = no_rejections(), Placing(study, None)
+    for letter in following(log, DEAD_LETTERS, dict(log.describe(DEAD_LETTERS).first)):
+        for reason, where in placing.places(letter, cells_of(letter)):
+            rejected[reason] += where
+    return _Rehearsal(PublicLog(public), judgements, rejected, seconds, left_out)
+
+
+def _roster_files(study: Study, options: argparse.Namespace) -> RosterFiles | None:
+    """The tables of groups. Raises UserError where they are missing or not declared."""
+    if not study.batches:
+        if options.groups is not None or options.members is not None:
+            raise UserError("rehearse: the study has no data sets of groups; leave the tables out")
+        return None
+    if options.groups is None or options.members is None:
+        raise UserError(
+            "rehearse: the study has data sets of groups; name their tables with --groups and"
+            " --members"
+        )
+    return RosterFiles(
+        groups=options.groups,
+        members=options.members,
+        key=options.group,
+        member_key=options.group,
+        person=options.person,
+    )
+
+
+def _unavailable(study: Study) -> str | None:
+    """Why this installation cannot fit the data sets of groups; None where it can."""
+    try:
+        require_available(batch.kind for batch in study.batches or ())
+    except UserError as error:
+        return "; ".join(error.lines)
+    return None
+
+
+def _shift(periods: Periods) -> float:
+    """Seconds by which the rehearsal's clock is ahead: every period and delay is over by it."""
+    last = periods.release_time(periods.count)
+    return _DAY if last is None else max(0.0, last - time.time()) + _DAY
+
+
+@contextmanager
+def _timed(seconds: dict[str, float], step: str) -> Iterator[None]:
+    start = time.monotonic()
+    yield
+    seconds[step] = time.monotonic() - start
+
+
+def _text(rehearsal: _Rehearsal) -> str:
+    public = rehearsal.public
+    lines = [_MARK]
+    for path, judgement in rehearsal.judgements.items():
+        lines.append(f"{path}: {judgement.cells} cells")
+        lines += [
+            f"  column {column}: {place.cells} cells, {reason}, first in row {place.first_row}"
+            for (column, reason), place in judgement.faults.items()
+        ]
+    lines += rejections_text(rehearsal.rejected) or ["nothing would be rejected"]
+    for name in _panels(public):
+        last = public.releases_of(name)[-1].certificate
+        lines.append(f"{name} at {last.period}: {last.rows} synthetic rows; estimates:")
+        table = public.releases_of(name)[-1].estimates
+        for row in table.slice(0, _MOST_LINES).to_pylist():
+            lines.append(f"  {row['query']}: {row['value']:.6g} +- {row['standard_error']:.3g}")
+        if table.num_rows > _MOST_LINES:
+            lines.append(f"  and {table.num_rows - _MOST_LINES} more")
+    for release in public.published:
+        if release.certificate.release not in _panels(public):
+            lines.append(
+                f"{release.certificate.release} at {release.certificate.period}: a data set"
+            )
+    if rehearsal.left_out is not None:
+        lines.append(f"data sets of groups are left out: {rehearsal.left_out}")
+    lines += [f"{seconds:9.2f} s  {step}" for step, seconds in rehearsal.seconds.items()]
+    return "\n".join(lines)
+
+
+def _panels(public: PublicLog) -> list[str]:
+    return [release.name for release in public.study.releases]
+
+
+def _data(rehearsal: _Rehearsal, out: Path | None) -> dict[str, Any]:
+    return {
+        "confidential": True,
+        "simulated": True,
+        "files": {
+            str(path): {
+                "cells": judgement.cells,
+                "faults": [
+                    {
+                        "column": column,
+                        "reason": reason,
+                        "cells": place.cells,
+                        "first_row": place.first_row,
+                    }
+                    for (column, reason), place in judgement.faults.items()
+                ],
+            }
+            for path, judgement in rehearsal.judgements.items()
+        },
+        "rejected": totals(rehearsal.rejected),
+        "cells": rejections_data(rehearsal.rejected),
+        "releases": [
+            {"release": r.certificate.release, "period": r.certificate.period}
+            for r in rehearsal.public.published
+        ],
+        "left_out": rehearsal.left_out,
+        "seconds": rehearsal.seconds,
+        "out": None if out is None else str(out),
+    }
+
+
+def _write(rehearsal: _Rehearsal, text: str, out: Path) -> None:
+    """Writes the text, and the panel and the estimates of each release. Raises UserError."""
+    public = rehearsal.public
+    with writing_folder(out) as folder:
+        for name in _panels(public):
+            pyarrow.csv.write_csv(
+                public.estimates(name), folder / f"{name}-rehearsed-estimates.csv"
+            )
+            pyarrow.csv.write_csv(
+                public.panel(name).table(), folder / f"{name}-rehearsed-panel.csv"
+            )
+        (folder / "rehearsal.txt").write_text(text + "\n", encoding="utf-8")

@@ -1,0 +1,1 @@
+"""The contract with other programs: schemas of a study's reports."""

@@ -1,0 +1,22 @@
+"""Reads a topic to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stream_dp.log.base import Log, Positions, Stored
+
+READ_AT_ONCE = 10_000  # records of one read, for records as small as reports
+
+
+def following(log: Log, topic: str, positions: Positions, at_once: int = 500) -> Iterator[Stored]:
+    """The records from the positions to the end of the topic; moves the positions there.
+
+    at_once: records of one read.
+    """
+    while True:
+        batch = log.read(topic, positions, at_once, 0)
+        yield from batch.records
+        positions.update(batch.next)
+        if batch.at_end:
+            return

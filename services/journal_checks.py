@@ -1,0 +1,91 @@
+"""Checks of the journal against the study, the reports and the public log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import msgspec
+
+from stream_dp.errors import Inconsistent
+from stream_dp.log.base import Log, TopicInfo
+from stream_dp.log.message import read_messages
+from stream_dp.plan import Plan
+from stream_dp.privacy.ledger import Ledger
+from stream_dp.study.changes import changed_keys
+from stream_dp.topics import RELEASES
+
+from .journal import Entry, closes
+
+
+def first_declared_plan(entries: Sequence[Entry], plan: Plan) -> Plan:
+    """The plan with the study's first description, the only key that may have changed.
+
+    Raises Inconsistent with the keys that have changed otherwise.
+    """
+    first = entries[0].declaration
+    study = plan.study.described(first.get("description", ""))
+    if study.hash != entries[0].genesis.study_hash:
+        keys = changed_keys(first, msgspec.json.decode(study.canonical()))
+        raise Inconsistent(
+            f"study: it has changed since its first record: {keys}; restore the study file, or"
+            " start a new study with a new log"
+        )
+    return plan if study is plan.study else replace(plan, study=study)
+
+
+def check_journal(entries: Sequence[Entry], plan: Plan, reports: TopicInfo) -> Ledger:
+    """The ledger with every charge of the journal.
+
+    Raises Inconsistent where the journal is not of this study, these reports and this plan.
+    """
+    first_declared_plan(entries, plan)
+    first = entries[0].genesis.reports
+    if first.identity != reports.identity:
+        raise Inconsistent(
+            "reports: this is another log than the one that the journal was begun on; run with"
+            " the original one"
+        )
+    if first.partitions != reports.partitions:
+        raise Inconsistent(
+            f"reports: the topic has {reports.partitions} partitions, the journal was begun with"
+            f" {first.partitions}; the number cannot change during a study"
+        )
+    ledger = plan.ledger()
+    for entry in closes(entries)[1:]:
+        if entry.charges != plan.charges(entry.number):
+            raise Inconsistent(
+                f"journal: period {entry.number} was charged otherwise than the plan says; run the"
+                " version of stream-dp that wrote it"
+            )
+        ledger = ledger.charge(*entry.charges)
+    return ledger
+
+
+def check_unpublished(public: Log) -> None:
+    """Raises Inconsistent where something is published, although the journal is empty."""
+    if next(read_messages(public, RELEASES, "public log"), None) is not None:
+        raise Inconsistent(
+            "journal: it is empty, but the public log is not: the confidential log is lost or not"
+            " the right one; restore it, or begin a new study with new logs"
+        )
+
+
+def check_public(entries: Sequence[Entry], public: Sequence[str]) -> None:
+    """Raises Inconsistent where the public messages are not those that the journal decided.
+
+    public: the hashes of the public messages, in order.
+    """
+    decided = [digest for entry in entries for digest in entry.published]
+    if len(public) > len(decided):
+        raise Inconsistent(
+            f"journal: it ends at public message {len(decided) - 1}, but the public log holds"
+            f" {len(public) - 1}: an older journal was restored; bring back the newer one, for"
+            " its noise must not be drawn again"
+        )
+    for index, (published, digest) in enumerate(zip(public, decided, strict=False)):
+        if published != digest:
+            raise Inconsistent(
+                f"public log: message {index} is not the one that the journal decided; restore"
+                " the public log from a copy, or find out who changed it"
+            )
