@@ -50,7 +50,10 @@ class Missing(Exception):
 
 
 class Broker:
-    """A broker whose jars, data and process id lie in `folder`."""
+    """A broker whose data and process id are in `folder`.
+
+    libs: the folder of its jars; `folder/libs` by default.
+    """
 
     def __init__(self, folder: Path, libs: Path | None = None) -> None:
         self.folder, self.libs = folder.resolve(), (libs or folder / "libs").resolve()
@@ -63,7 +66,7 @@ class Broker:
         return f"127.0.0.1:{self._port.read_text()}"
 
     def start(self, wait: float = 60) -> str:
-        """Fetch what is missing, start, and wait until connections are taken."""
+        """Starts the broker, with the jars fetched, and returns its address once it answers."""
         for program in ("java", "mvn"):
             if shutil.which(program) is None:
                 raise Missing(f"{program} is not installed; {NEEDS}")
@@ -90,7 +93,7 @@ class Broker:
         raise RuntimeError(f"the broker does not answer; see {self.folder / 'broker.log'}")
 
     def stop(self, how: signal.Signals = signal.SIGTERM, wait: float = 30) -> None:
-        """End the broker that this folder started; SIGKILL is a crash."""
+        """Ends the broker of this folder with a signal; does nothing if there is none."""
         if not self._pid.exists():
             return
         pid = int(self._pid.read_text())
@@ -111,7 +114,7 @@ class Broker:
         return ["java", "-cp", f"{self.libs}/*"]
 
     def fetch(self) -> None:
-        """Have the jars that pom.xml names."""
+        """Downloads the jars that pom.xml names, unless they are there."""
         self.folder.mkdir(parents=True, exist_ok=True)
         done, wanted = self.libs / "complete", hashlib.sha256((HERE / "pom.xml").read_bytes())
         if done.exists() and done.read_text() == wanted.hexdigest():
@@ -133,7 +136,7 @@ class Broker:
         data = self.folder / "data"
         text = _PROPERTIES.format(port=port, controller=controller, data=data)
         properties.write_text(text)
-        # Not with a dash in front, which would be taken for an option.
+        # A leading dash would be read as an option.
         cluster = "k" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
         command = [*self._java(), "kafka.tools.StorageTool", "format", "-t", cluster]
         subprocess.run(
@@ -168,7 +171,9 @@ def main() -> int:
     if len(sys.argv) not in {2, 3, 4} or sys.argv[1] not in {"start", "stop"}:
         print(f"usage: {sys.argv[0]} start|stop [FOLDER [LIBS]]", file=sys.stderr)
         return 2
-    broker = Broker(*(Path(given) for given in sys.argv[2:])) if sys.argv[2:] else Broker(FOLDER)
+    broker = (
+        Broker(*(Path(argument) for argument in sys.argv[2:])) if sys.argv[2:] else Broker(FOLDER)
+    )
     try:
         if sys.argv[1] == "start":
             print(broker.start())
