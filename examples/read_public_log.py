@@ -12,8 +12,9 @@ import stream_dp
 public = stream_dp.open(sys.argv[1])
 for line in public.verify():
     print(line)
+print(public.release_table().select(["release", "period", "rows", "rho_spent"]).to_pylist())
 for release in public.study.releases:
-    last = public.of(release.name)[-1]
+    last = public.releases_of(release.name)[-1]
     print(f"\n{release.name}, {last.certificate.period}: {last.certificate.guarantee}")
     print(last.estimates.slice(0, 4).to_pylist())  # unbiased answers of this release
     print(public.panel(release.name).table().slice(0, 3).to_pylist())  # artificial people

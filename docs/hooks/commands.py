@@ -10,7 +10,7 @@ from stream_dp.services import cli
 
 
 def parsers() -> Mapping[str, argparse.ArgumentParser]:
-    """By command."""
+    """The parser of each command, by its name."""
     (commands,) = (
         action
         for action in cli._parser()._actions

@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 from prometheus_client.core import Metric
 
-from stream_dp.services.releaser.facts import Facts, PublicFacts
+from stream_dp.services.releaser.facts import Facts, IntakeFacts, PublicFacts
 from stream_dp.services.releaser.listen import ConfidentialMetrics, PublicMetrics
 from stream_dp.study import Study
 from stream_dp.studyfile import parse_study
@@ -18,7 +18,7 @@ _SUFFIX = {"counter": "_total", "info": "_info"}
 
 
 def study() -> Study:
-    """One that has everything that a metric can be about: a schedule, and data sets of groups."""
+    """A study for which every metric is exported: it has a schedule and data sets of groups."""
     return parse_study(
         {
             "study": {
@@ -52,9 +52,10 @@ def study() -> Study:
 
 
 def families() -> dict[str, list[Metric]]:
-    """By listener, everything that a releaser in full work exports."""
+    """By listener, every metric that a releaser can export."""
     facts = Facts(study(), published=PublicFacts(0, Fraction(0), 0.0))
     facts.released, facts.answered, facts.closed_accepted = 0, 0.0, 0
+    facts.intake = IntakeFacts()
     facts.job("households-1", "running")
     return {
         "public": list(PublicMetrics(facts).collect()),

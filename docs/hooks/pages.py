@@ -1,6 +1,6 @@
-"""Pages of the documentation that are made from the code: a hook of MkDocs.
+"""A hook of MkDocs that generates parts of pages from the code.
 
-A page says where: the line `<!-- generated: NAME -->` becomes what `MAKERS[NAME]` gives.
+The line `<!-- generated: NAME -->` of a page is replaced by the text of `MAKERS[NAME]`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import commands
+import logs
 import metrics
 import operating
 import python_api
@@ -22,6 +23,7 @@ MAKERS: dict[str, Callable[[], str]] = {
     "commands": commands.markdown,
     "metrics": metrics.markdown,
     "alerts": metrics.alerts,
+    "events": logs.markdown,
     "reasons": reports.reasons,
     "operations": operating.markdown,
     "python": python_api.markdown,

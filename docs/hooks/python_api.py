@@ -27,6 +27,8 @@ NAMES: dict[str, tuple[str, ...]] = {
         "window_codes",
     ),
     "Batch synthesizers": (
+        "fit_tables",
+        "FittedTables",
         "load_synthesizer",
         "BatchRelease",
         "Domain",
@@ -34,6 +36,7 @@ NAMES: dict[str, tuple[str, ...]] = {
         "Hierarchy",
         "from_tables",
         "to_tables",
+        "FitContext",
         "MemoryTranscript",
     ),
     "Noise and costs": ("SystemNoise", "SeededNoise", "gaussian_rho", "epsilon"),

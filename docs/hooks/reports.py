@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stream_dp.population.reports import REASONS
+from stream_dp.population.rejected import REASONS
 
 
 def reasons() -> str:

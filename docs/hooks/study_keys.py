@@ -20,6 +20,7 @@ from stream_dp.study import (
     Carry,
     CumulativeRelease,
     DeclaredPopulation,
+    Input,
     JointRelease,
     Run,
     Study,
@@ -68,6 +69,11 @@ SECTIONS: dict[str, tuple[type[BaseModel], str]] = {
         "Where the study runs. It may change during a study, is not part of the study's hash and"
         " is not published. An environment variable `STREAM_DP_` with the key in capitals"
         " overrides a key that is no table.",
+    ),
+    "`[run.input]`": (
+        Input,
+        "How records of another shape become reports; see [Feed reports from other"
+        " platforms](../how-to/other-shapes.md).",
     ),
 }
 # Keys of a declaration that are read before the models see it.
