@@ -1,25 +1,25 @@
 """Property tests repeat exactly: the same examples on every run."""
 
-import os
-
 import pytest
-from broker import FOLDER, Broker
 from hypothesis import settings
+from kit.brokers import running_broker, started_broker
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
 settings.load_profile("repeatable")
 
 
 @pytest.fixture(scope="session")
-def kafka(tmp_path_factory):
+def kafka():
     """host:port of a real broker: the one in STREAM_DP_TEST_KAFKA, or one of this session's own."""
-    running = os.environ.get("STREAM_DP_TEST_KAFKA")
-    if running:
-        yield running
-        return
-    own = Broker(tmp_path_factory.mktemp("kafka"), libs=FOLDER / "libs")
-    yield own.start()
-    own.stop()
+    with running_broker() as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def own_broker(tmp_path_factory):
+    """A broker that the tests of a module may stop."""
+    with started_broker(tmp_path_factory.mktemp("broker")) as broker:
+        yield broker
 
 
 @pytest.fixture(scope="module")

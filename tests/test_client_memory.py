@@ -122,5 +122,5 @@ def test_an_exported_file_has_every_row_once(log: Path, tmp_path: Path) -> None:
         panel = PublicLog(opened).panel("pairs", "2023-02")
     assert table.column_names == ["row", *panel.periods]
     assert table["row"].to_pylist() == list(range(PEOPLE))
-    found = np.stack([table[label].to_numpy() for label in panel.periods], axis=1)
-    assert np.array_equal(found, panel.symbols)
+    exported = np.stack([table[label].to_numpy() for label in panel.periods], axis=1)
+    assert np.array_equal(exported, panel.symbols)

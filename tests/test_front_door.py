@@ -12,6 +12,8 @@ import pytest
 import stream_dp
 
 ROOT = Path(__file__).parents[1]
+# Modules that must have examples, some of them without a public name.
+WITH_EXAMPLES = {"continual.counters", "estimate.query", "panel", "study.alphabet"}
 SOURCE = ast.parse((ROOT / "stream_dp" / "__init__.py").read_text("utf-8"))
 
 
@@ -84,7 +86,8 @@ def test_the_page_has_the_public_names_and_no_others(monkeypatch):
     assert page.markdown().count("::: stream_dp.") == len(names)
 
 
-@pytest.mark.parametrize("module", sorted(stream_dp._MODULES))
+@pytest.mark.parametrize("module", sorted(stream_dp._MODULES.keys() | WITH_EXAMPLES))
 def test_examples_in_docstrings_hold(module):
     results = doctest.testmod(import_module(f"stream_dp.{module}"))
     assert results.failed == 0
+    assert results.attempted > 0 or module not in WITH_EXAMPLES

@@ -111,7 +111,11 @@ FOLDERS = {
     "estimate.least_squares": ([], False),
     "estimate.unknowns": (["panel"], False),
     "estimate.query": (["errors", "panel", "study.alphabet"], False),
-    "client": (["release", "estimate", "study", "panel", "log", "errors", "privacy"], False),
+    "topics": (["study"], False),
+    "client": (
+        ["release", "estimate", "study", "panel", "log", "topics", "errors", "privacy"],
+        False,
+    ),
     "evaluation": (
         ["evaluation", "batch", "continual", "estimate", "panel", "study", "errors", "privacy"],
         True,
@@ -188,7 +192,7 @@ def test_the_client_needs_nothing_confidential():
     loaded = reached("stream_dp.client")
     assert not {n for n in loaded for c in CONFIDENTIAL if n == c or n.startswith(f"{c}.")}
     for name in loaded:
-        assert not foreign(name) & {"jax", "matplotlib"}, name
+        assert not foreign(name) & {"jax", "optax", "matplotlib"}, name
 
 
 JUDGES = {"stream_dp.services.commands.evaluate", "stream_dp.services.commands.demo"}
@@ -205,7 +209,12 @@ def test_nothing_but_the_commands_imports_evaluation():
 
 
 EXTRAS = {
-    "matplotlib": ("stream_dp.evaluation.panels.figures", "stream_dp.services"),
+    "matplotlib": (
+        "stream_dp.evaluation.drawing",
+        "stream_dp.evaluation.panels.figures",
+        "stream_dp.evaluation.data_sets.figures",
+        "stream_dp.services",
+    ),
     "confluent_kafka": (
         "stream_dp.log.kafka",
         "stream_dp.log.signature",
@@ -213,6 +222,9 @@ EXTRAS = {
         "stream_dp.log.unreadable",
     ),
     "jax": ("stream_dp.batch", "stream_dp.services"),
+    "optax": ("stream_dp.batch", "stream_dp.services"),
+    "openpyxl": ("stream_dp.population.tables.spreadsheets",),
+    "fastavro": ("stream_dp.population.shapes.avro",),
 }
 
 
@@ -232,7 +244,8 @@ def test_the_library_and_its_command_work_without_the_extras():
 import sys, importlib
 class Refuse:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in ("matplotlib", "jax", "confluent_kafka"):
+        extras = "matplotlib", "jax", "optax", "confluent_kafka", "fastavro", "openpyxl"
+        if name.split(".")[0] in extras:
             raise ImportError(f"{name} is not installed")
 sys.meta_path.insert(0, Refuse())
 for name in sys.argv[1:]:

@@ -19,18 +19,18 @@ def labelled(array):
 
 @given(symbols, st.data())
 def test_a_panel_grown_column_by_column_has_every_earlier_panel_as_a_prefix(array, data):
-    whole = labelled(array)
+    panel = labelled(array)
     grown = labelled(array[:, :0])
-    for i, period in enumerate(whole.periods):
+    for i, period in enumerate(panel.periods):
         grown = grown.extended(array[:, i : i + 1], [period])
-        assert np.array_equal(whole.until(period).symbols, grown.symbols)
-        assert whole.until(period).periods == grown.periods
+        assert np.array_equal(panel.until(period).symbols, grown.symbols)
+        assert panel.until(period).periods == grown.periods
     assert np.array_equal(grown.symbols, array)
     assert grown.rows == array.shape[0]
     width = data.draw(st.integers(0, array.shape[1]))
     tail = array[:, array.shape[1] - width :]
     digits = [int("".join(map(str, row)) or "0", 3) for row in tail]
-    assert whole.codes(width).tolist() == digits == window_codes(tail, 3).tolist()
+    assert panel.codes(width).tolist() == digits == window_codes(tail, 3).tolist()
 
 
 def test_growing_leaves_the_panel_before_as_it_was():

@@ -66,13 +66,13 @@ def compositions(layout, logits, k):
         return
     spouse, child = _softmax(logits["spouse"][:, k]), _softmax(logits["child"][:, k])
     other = _softmax(logits["other"][:, k]) if layout.types.others else [1.0]
-    made = []
+    weighted = []
     for (n, a), (c, b), (o, d) in product(enumerate(spouse), enumerate(child), enumerate(other)):
         if 1 + n + c + o <= layout.most:
             first = 2 + layout.types.children
-            made.append(([0, *[1] * n, *range(2, 2 + c), *range(first, first + o)], a * b * d))
-    total = sum(p for _, p in made)
-    yield from ((slots, p / total) for slots, p in made)
+            weighted.append(([0, *[1] * n, *range(2, 2 + c), *range(first, first + o)], a * b * d))
+    total = sum(p for _, p in weighted)
+    yield from ((slots, p / total) for slots, p in weighted)
 
 
 def roles(layout, logits, k):
@@ -98,8 +98,10 @@ def households(layout, logits):
             if layout.types is not None:
                 vectors.insert(layout.types.column, list(roles(layout, logits, k))[len(of_slot)])
             people = product(*(range(len(v)) for v in vectors))
-            made = [(p, np.prod([v[c] for v, c in zip(vectors, p, strict=True)])) for p in people]
-            of_slot.append([(p, chance) for p, chance in made if chance])
+            weighted = [
+                (p, np.prod([v[c] for v, c in zip(vectors, p, strict=True)])) for p in people
+            ]
+            of_slot.append([(p, chance) for p, chance in weighted if chance])
         for slots, chance in compositions(layout, logits, k):
             for group in product(*map(range, layout.group_values)):
                 lead = chance / rows * np.prod([v[c] for v, c in zip(of_group, group, strict=True)])

@@ -12,6 +12,7 @@ from stream_dp.batch.data.tables import from_tables, to_tables
 from stream_dp.errors import UserError
 
 AGE = Bins((18, 65)).column("age", missing="?")
+KEYS = {"key_group": "id", "key_person": "of"}
 SMALL = Domain((Column("region", ("n", "s")),), (AGE, Column("sex", (1, 2))), 3)
 
 
@@ -26,13 +27,13 @@ def tables(people=None, groups=None):
 
 
 def test_members_are_put_with_their_groups():
-    held = from_tables(SMALL, *tables(), "id", "of", "members")
-    assert (held.G, held.N) == (3, 4)
-    assert held.groups.tolist() == [[0, 1], [1, 0], [0, 0]]
-    assert held.group_of.tolist() == [0, 0, 1, 2]
-    assert held.people.tolist() == [[1, 1], [2, 1], [1, 0], [0, 0]]
-    assert held.starts.tolist() == [0, 2, 3, 4]
-    groups, people = to_tables(held)
+    hierarchy = from_tables(SMALL, *tables(), **KEYS, size="members")
+    assert (hierarchy.G, hierarchy.N) == (3, 4)
+    assert hierarchy.groups.tolist() == [[0, 1], [1, 0], [0, 0]]
+    assert hierarchy.group_of.tolist() == [0, 0, 1, 2]
+    assert hierarchy.people.tolist() == [[1, 1], [2, 1], [1, 0], [0, 0]]
+    assert hierarchy.starts.tolist() == [0, 2, 3, 4]
+    groups, people = to_tables(hierarchy)
     assert groups.to_pydict() == {"group": [0, 1, 2], "region": ["n", "s", "n"], "size": [2, 1, 1]}
     assert people.to_pydict() == {
         "group": [0, 0, 1, 2],
@@ -45,16 +46,18 @@ def test_members_are_put_with_their_groups():
 @settings(max_examples=30)
 @given(data=st.data())
 def test_tables_read_back_what_they_were_made_from(domain, data):
-    held = data.draw(grouped.hierarchies(domain))
-    again = from_tables(domain, *to_tables(held), "group", "group", "size")
+    hierarchy = data.draw(grouped.hierarchies(domain))
+    again = from_tables(
+        domain, *to_tables(hierarchy), key_group="group", key_person="group", size="size"
+    )
     for name in ("groups", "people", "group_of"):
-        assert np.array_equal(getattr(again, name), getattr(held, name))
+        assert np.array_equal(getattr(again, name), getattr(hierarchy, name))
 
 
 def test_binned_columns_read_back_too():
-    held = from_tables(SMALL, *tables(), "id", "of")
-    again = from_tables(SMALL, *to_tables(held), "group", "group")
-    assert again.people.tolist() == held.people.tolist()
+    hierarchy = from_tables(SMALL, *tables(), **KEYS)
+    again = from_tables(SMALL, *to_tables(hierarchy), key_group="group", key_person="group")
+    assert again.people.tolist() == hierarchy.people.tolist()
 
 
 @pytest.mark.parametrize(
@@ -69,23 +72,23 @@ def test_numbers_fall_into_public_bins(cells):
     groups = pa.table({"id": ["a"], "region": ["n"]})
     domain = Domain(SMALL.group, SMALL.person, 20)
     with pytest.raises(UserError) as fault:
-        from_tables(domain, groups, people, "id", "of")
+        from_tables(domain, groups, people, **KEYS)
     assert fault.value.lines == (
         "people: 2 rows with an undeclared or empty 'age', such as that of key a",
     )
     good = people.filter(pa.array([str(c) not in ("x", "nan") for c in cells.to_pylist()]))
-    codes = from_tables(domain, groups, good, "id", "of").people[:, 0]
+    codes = from_tables(domain, groups, good, **KEYS).people[:, 0]
     assert codes.tolist() == [0, 1, 3, 3, 0, 2, 3]
 
 
 def test_numbers_and_text_are_the_same_value():
     for sex in (["1", "2"], [1, 2], [1.0, 2.0]):
         people = pa.table({"of": [7.0, 7.0], "age": ["30", "40"], "sex": sex})
-        held = from_tables(SMALL, pa.table({"id": ["7"], "region": ["n"]}), people, "id", "of")
-        assert held.people[:, 1].tolist() == [0, 1]
+        hierarchy = from_tables(SMALL, pa.table({"id": ["7"], "region": ["n"]}), people, **KEYS)
+        assert hierarchy.people[:, 1].tolist() == [0, 1]
 
 
-def test_every_fault_is_told_and_no_value():
+def test_every_fault_is_reported_and_no_value():
     groups = {
         "id": ["a", "b", "c", "d"],
         "region": ["n", "s", "secret", None],
@@ -97,7 +100,7 @@ def test_every_fault_is_told_and_no_value():
         "sex": ["1", "2", "hidden", None, "1", "2", "2"],
     }
     with pytest.raises(UserError) as fault:
-        from_tables(SMALL, *tables(people, groups), "id", "of", "members")
+        from_tables(SMALL, *tables(people, groups), **KEYS, size="members")
     assert fault.value.lines == (
         "people: 2 rows of no group, such as x",
         "groups: 2 groups without members, such as that of key b",
@@ -140,7 +143,7 @@ def test_every_fault_is_told_and_no_value():
 )
 def test_tables_that_cannot_be_tied_are_refused(groups, people, lines):
     with pytest.raises(UserError) as fault:
-        from_tables(SMALL, pa.table(groups), pa.table(people), "id", "of")
+        from_tables(SMALL, pa.table(groups), pa.table(people), **KEYS)
     assert fault.value.lines == lines
 
 
@@ -158,9 +161,9 @@ def test_roles_are_checked(roles, fault):
     people = {"of": ["b"] * 5 + ["a"] * len(roles), "role": good + roles}
     people |= {"sex": [1] * len(people["of"]), "age": ["young"] * len(people["of"])}
     groups = pa.table({"id": ["a", "b"], "region": ["n", "s"]})
-    with pytest.raises(UserError) as told:
-        from_tables(grouped.RELATED, groups, pa.table(people), "id", "of")
-    assert told.value.lines == (f"groups: 1 group with {fault}, such as that of key a",)
+    with pytest.raises(UserError) as refusal:
+        from_tables(grouped.RELATED, groups, pa.table(people), **KEYS)
+    assert refusal.value.lines == (f"groups: 1 group with {fault}, such as that of key a",)
     column = grouped.RELATED.person[0]
     codes = np.array([[column.code(r), 0, 0] for r in roles])
     with pytest.raises(ValueError, match=fault):
@@ -187,9 +190,9 @@ def test_arrays_that_do_not_fit_are_refused(groups, people, group_of, fault):
 
 
 def test_codes_are_kept_small():
-    held = Hierarchy(SMALL, np.array([[0, 0]], np.int16), np.array([[3, 1]]), np.array([0]))
-    assert (held.groups.dtype, held.people.dtype) == (np.uint8, np.uint8)
-    assert held.group_of.dtype == np.int64
+    hierarchy = Hierarchy(SMALL, np.array([[0, 0]], np.int16), np.array([[3, 1]]), np.array([0]))
+    assert (hierarchy.groups.dtype, hierarchy.people.dtype) == (np.uint8, np.uint8)
+    assert hierarchy.group_of.dtype == np.int64
     part = Hierarchy(SMALL, [[0, 0], [1, 1]], [[0, 0], [1, 0], [1, 1]], [0, 1, 1]).part(1, 2)
     assert (part.groups.tolist(), part.group_of.tolist()) == ([[1, 1]], [0, 0])
 

@@ -30,39 +30,39 @@ LEVELS = {"alike": (GROUP, PERSON), "related": range(5)}
 @pytest.mark.parametrize("name", DOMAINS)
 @given(data=st.data())
 def test_answers_are_what_a_plain_count_finds(name, data):
-    held = data.draw(grouped.hierarchies(DOMAINS[name]))
+    hierarchy = data.draw(grouped.hierarchies(DOMAINS[name]))
     queries = data.draw(grouped.query_lists(DOMAINS[name]))
-    found = exact.exact_answers(held, queries)
-    assert found.dtype == np.int64
-    assert found.tolist() == [grouped.count(held, queries, i) for i in range(len(queries))]
+    answers = exact.exact_answers(hierarchy, queries)
+    assert answers.dtype == np.int64
+    assert answers.tolist() == [grouped.count(hierarchy, queries, i) for i in range(len(queries))]
 
 
 @pytest.mark.parametrize("name", DOMAINS)
 @settings(max_examples=20)
 @given(data=st.data())
 def test_small_portions_and_whole_marginals_say_the_same(name, data):
-    held = data.draw(grouped.hierarchies(DOMAINS[name]))
+    hierarchy = data.draw(grouped.hierarchies(DOMAINS[name]))
     k = data.draw(st.integers(0, 3))
     marginals = all_marginals(DOMAINS[name], k, LEVELS[name])
     queries = Queries.joined(m.queries() for m in (*marginals, Marginal(DOMAINS[name], GROUP)))
-    found = exact.exact_answers(held, queries)
-    assert found.tolist() == exact.exact_answers(held, queries, memory=1).tolist()
+    answers = exact.exact_answers(hierarchy, queries)
+    assert answers.tolist() == exact.exact_answers(hierarchy, queries, memory=1).tolist()
     tables = [
-        exact.marginal_counts(held, m, memory=data.draw(st.sampled_from([1, 1 << 20])))
+        exact.marginal_counts(hierarchy, m, memory=data.draw(st.sampled_from([1, 1 << 20])))
         for m in marginals
     ]
-    assert np.concatenate([*tables, [held.G]]).tolist() == found.tolist()
+    assert np.concatenate([*tables, [hierarchy.G]]).tolist() == answers.tolist()
 
 
 @settings(max_examples=20)
-@given(held=grouped.hierarchies(grouped.RELATED), limit=st.sampled_from([1, 8, 100]))
-def test_codes_too_large_for_64_bits_are_renumbered(held, limit):
+@given(hierarchy=grouped.hierarchies(grouped.RELATED), limit=st.sampled_from([1, 8, 100]))
+def test_codes_too_large_for_64_bits_are_renumbered(hierarchy, limit):
     marginals = all_marginals(grouped.RELATED, 3, range(5), ["region", "sex", "age"])
     queries = Queries.joined(m.queries() for m in marginals)
-    usual = exact.exact_answers(held, queries)
+    usual = exact.exact_answers(hierarchy, queries)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(exact, "_LIMIT", limit)
-        assert exact.exact_answers(held, queries).tolist() == usual.tolist()
+        assert exact.exact_answers(hierarchy, queries).tolist() == usual.tolist()
 
 
 @pytest.mark.parametrize("limit", [1 << 62, 30])
@@ -73,10 +73,10 @@ def test_groups_of_very_many_members(limit, monkeypatch):
     groups = np.column_stack([[0, 1, 0, 0], [1, 0, 0, 1], sizes - 1])
     group_of = np.repeat(np.arange(4), sizes)
     people = np.column_stack([rng.integers(0, 2, 104), rng.integers(0, 3, 104)])
-    held = Hierarchy(domain, groups, people, group_of)
+    hierarchy = Hierarchy(domain, groups, people, group_of)
     queries = Queries.joined(m.queries() for m in all_marginals(domain, 2, [GROUP, PERSON]))
-    expected = [grouped.count(held, queries, i) for i in range(len(queries))]
-    assert exact.exact_answers(held, queries).tolist() == expected
+    expected = [grouped.count(hierarchy, queries, i) for i in range(len(queries))]
+    assert exact.exact_answers(hierarchy, queries).tolist() == expected
 
 
 def test_queries_of_very_many_values_are_looked_up():
@@ -84,13 +84,13 @@ def test_queries_of_very_many_values_are_looked_up():
     wide = tuple(Column(f"c{i}", tuple(range(20_000))) for i in range(6))
     domain = Domain((), wide, 1)
     people = rng.integers(0, 20_000, (500, 6))
-    held = Hierarchy(domain, np.zeros((500, 1), int), people, np.arange(500))
-    assert held.people.dtype == np.uint16
+    hierarchy = Hierarchy(domain, np.zeros((500, 1), int), people, np.arange(500))
+    assert hierarchy.people.dtype == np.uint16
     wanted = np.concatenate([people, people[:100] + 1]) % 20_000
     none = np.full((600, 6), FREE)
     queries = Queries(np.full(600, PERSON), none[:, :1], wanted, none)
     expected = [int((people == w).all(axis=1).sum()) for w in wanted]
-    assert exact.exact_answers(held, queries).tolist() == expected
+    assert exact.exact_answers(hierarchy, queries).tolist() == expected
     assert sum(expected) == 500
 
 

@@ -25,6 +25,7 @@ from stream_dp.errors import UserError
 
 SURVEY = Path(__file__).parents[3] / "shared" / "data" / "households"
 DOMAIN = Domain((Column("area", (1, 2)),), (Column("sex", ("f", "m")),), 2)
+KEYS = {"key_group": "hh", "key_person": "hh"}
 GROUPS = "hh,area,note\n1,1,x\n2,2,\n3,1,y\n"
 PEOPLE = "person,hh,sex\n1,3,f\n2,1,m\n3,1,f\n4,2,f\n5,2,m\n6,2,m\n"
 
@@ -40,26 +41,26 @@ def write(folder, **files):
 def test_larger_groups_are_a_fault_or_left_out(tmp_path):
     files = write(tmp_path, groups=GROUPS, people=PEOPLE)
     with pytest.raises(UserError, match="1 group of more than 2 members, such as that of key 2"):
-        read_hierarchy(*files, "hh", "hh", DOMAIN)
-    found = read_hierarchy(*files, "hh", "hh", DOMAIN, drop_larger=True)
-    assert found.left_out == {"groups of more than 2 members": 1, "their members": 3}
-    assert found.hierarchy.groups.tolist() == [[0, 1], [0, 0]]
-    assert found.hierarchy.people.tolist() == [[1], [0], [0]]
+        read_hierarchy(*files, DOMAIN, **KEYS)
+    reading = read_hierarchy(*files, DOMAIN, **KEYS, drop_larger=True)
+    assert reading.left_out == {"groups of more than 2 members": 1, "their members": 3}
+    assert reading.hierarchy.groups.tolist() == [[0, 1], [0, 0]]
+    assert reading.hierarchy.people.tolist() == [[1], [0], [0]]
 
 
 def test_parquet_and_csv_read_the_same(tmp_path):
     people = {"hh": [3.0, 1.0, 1.0], "sex": pa.array(["f", "m", "f"]).dictionary_encode()}
     pyarrow.parquet.write_table(pa.table({"hh": [1, 3], "area": [1, 1]}), tmp_path / "g.parquet")
     pyarrow.parquet.write_table(pa.table(people), tmp_path / "p.parquet")
-    found = read_hierarchy(tmp_path / "g.parquet", tmp_path / "p.parquet", "hh", "hh", DOMAIN)
+    reading = read_hierarchy(tmp_path / "g.parquet", tmp_path / "p.parquet", DOMAIN, **KEYS)
     files = write(tmp_path, groups=GROUPS, people="\ufeff" + PEOPLE)
-    other = read_hierarchy(*files, "hh", "hh", DOMAIN, drop_larger=True)
-    assert found.left_out == {}
-    assert np.array_equal(found.hierarchy.people, other.hierarchy.people)
-    assert np.array_equal(found.hierarchy.groups, other.hierarchy.groups)
+    other = read_hierarchy(*files, DOMAIN, **KEYS, drop_larger=True)
+    assert reading.left_out == {}
+    assert np.array_equal(reading.hierarchy.people, other.hierarchy.people)
+    assert np.array_equal(reading.hierarchy.groups, other.hierarchy.groups)
 
 
-def test_files_that_cannot_be_read_are_told_in_one_line(tmp_path):
+def test_files_that_cannot_be_read_give_one_line(tmp_path):
     groups, people = write(tmp_path, groups=GROUPS, people=PEOPLE)
     broken = tmp_path / "broken.parquet"
     broken.write_bytes(b"nothing")
@@ -71,14 +72,14 @@ def test_files_that_cannot_be_read_are_told_in_one_line(tmp_path):
         (people, "no column 'area'; there are person, hh, sex"),
         (write(tmp_path, twice="hh,area,area\n1,1,2\n")[0], "more than one column 'area'"),
     ]:
-        with pytest.raises(UserError) as told:
-            read_hierarchy(path, people, "hh", "hh", DOMAIN)
-        assert len(told.value.lines) == 1
-        assert str(path) in str(told.value)
-        assert fault in str(told.value)
+        with pytest.raises(UserError) as refusal:
+            read_hierarchy(path, people, DOMAIN, **KEYS)
+        assert len(refusal.value.lines) == 1
+        assert str(path) in str(refusal.value)
+        assert fault in str(refusal.value)
     groups.rename(tmp_path / "groups.xlsx")
     with pytest.raises(UserError, match=r"\.csv or \.parquet"):
-        read_hierarchy(tmp_path / "groups.xlsx", people, "hh", "hh", DOMAIN)
+        read_hierarchy(tmp_path / "groups.xlsx", people, DOMAIN, **KEYS)
 
 
 # Four housing units (one of them vacant), two group quarters; a couple with two children and a
@@ -106,6 +107,7 @@ P,2021HU0000006,2,22,1,71
 """
 TENURE = (Column("TEN", (1, 2, 3, 4)), Bins((0, 10_000, 50_000)).column("HINCP"))
 PERSON_COLUMNS = (Column("SEX", (1, 2)), Bins((18, 65)).column("AGEP"))
+CENSUS = {"group": TENURE, "person": PERSON_COLUMNS}
 TO_RELP = {"20": "0", "23": "1", "25": "02", "27": "4", "34": "12", "26": "3", "22": "13"}
 TO_RELP |= {"37": "16", "38": "17"}
 
@@ -124,20 +126,20 @@ def test_census_households_and_their_relations(tmp_path, year):
     if year == "2015":
         households, persons = households.replace("TYPEHUGQ", "TYPE"), earlier(persons)
     files = write(tmp_path, hus=households, pus=persons)
-    found = read_pums(*files, TENURE, PERSON_COLUMNS, 6, children=2)
-    assert found.left_out == {
+    reading = read_pums(*files, **CENSUS, most=6, children=2)
+    assert reading.left_out == {
         "vacant housing units": 1,
         "group quarters": 2,
         "persons in group quarters": 2,
     }
-    held = found.hierarchy
-    assert held.groups.tolist() == [[0, 3, 4], [2, 1, 1], [2, 0, 1]]
-    assert [held.domain.person[2].values[c] for c in held.people[:, 2]] == (
+    hierarchy = reading.hierarchy
+    assert hierarchy.groups.tolist() == [[0, 3, 4], [2, 1, 1], [2, 0, 1]]
+    assert [hierarchy.domain.person[2].values[c] for c in hierarchy.people[:, 2]] == (
         ["head", "spouse", "child", "child", "other", "head", "child", "head", "other"]
     )
-    assert held.domain.roles.children == 2
+    assert hierarchy.domain.roles.children == 2
     for level, people in [(SPOUSE, 2), (HAS_CHILD, 3), (HAS_PARENT, 3), (PERSON, 9), (GROUP, 3)]:
-        assert marginal_counts(held, Marginal(held.domain, level)).tolist() == [people]
+        assert marginal_counts(hierarchy, Marginal(hierarchy.domain, level)).tolist() == [people]
 
 
 @pytest.mark.parametrize(
@@ -157,19 +159,19 @@ def test_census_households_and_their_relations(tmp_path, year):
 def test_census_files_with_faults_are_refused(tmp_path, old, new, fault):
     files = write(tmp_path, hus=HOUSEHOLDS.replace(old, new), pus=PERSONS.replace(old, new))
     if fault is None:
-        read_pums(*files, TENURE, PERSON_COLUMNS, 6, children=2)
+        read_pums(*files, **CENSUS, most=6, children=2)
         return
     with pytest.raises(UserError, match=fault):
-        read_pums(*files, TENURE, PERSON_COLUMNS, 6, children=2)
+        read_pums(*files, **CENSUS, most=6, children=2)
 
 
 def test_large_census_households_may_be_left_out(tmp_path):
     files = write(tmp_path, hus=HOUSEHOLDS, pus=PERSONS)
-    found = read_pums(*files, TENURE, PERSON_COLUMNS, 4, drop_larger=True)
-    assert found.left_out["groups of more than 4 members"] == 1
-    assert found.left_out["their members"] == 5
-    assert (found.hierarchy.G, found.hierarchy.N) == (2, 4)
-    assert found.hierarchy.domain.roles.children == 3
+    reading = read_pums(*files, **CENSUS, most=4, drop_larger=True)
+    assert reading.left_out["groups of more than 4 members"] == 1
+    assert reading.left_out["their members"] == 5
+    assert (reading.hierarchy.G, reading.hierarchy.N) == (2, 4)
+    assert reading.hierarchy.domain.roles.children == 3
 
 
 def test_the_benchmark_of_households_reads_census_files(tmp_path):
@@ -183,9 +185,9 @@ def test_the_benchmark_of_households_reads_census_files(tmp_path):
         return "\n".join([head + names, *(row + cells for row in rows)]) + "\n"
 
     wider = more(HOUSEHOLDS, ",VEH", ",2"), more(PERSONS, ",RAC1P,ESR", ",6,")
-    made = benchmark.census(*write(tmp_path, hus=wider[0], pus=wider[1]))
-    assert (made.G, made.N, made.domain.roles.children) == (3, 9, 7)
-    assert made.domain.person[3].values[made.people[0, 3]] == "none"
+    hierarchy = benchmark.census(*write(tmp_path, hus=wider[0], pus=wider[1]))
+    assert (hierarchy.G, hierarchy.N, hierarchy.domain.roles.children) == (3, 9, 7)
+    assert hierarchy.domain.person[3].values[hierarchy.people[0, 3]] == "none"
 
 
 REAL = Domain(
@@ -210,14 +212,14 @@ REAL = Domain(
 def test_real_households_and_all_their_marginals():
     """Households of more than 8 are left out: 6 of 27,980, for sizes are invariant."""
     files = SURVEY / "survey_households.csv", SURVEY / "survey_persons.csv"
-    found = read_hierarchy(*files, "hhID", "hhID", REAL, drop_larger=True)
-    held = found.hierarchy
-    assert found.left_out == {"groups of more than 8 members": 6, "their members": 58}
-    assert (held.G, held.N) == (27_980 - 6, 59_762 - 58)
+    reading = read_hierarchy(*files, REAL, key_group="hhID", key_person="hhID", drop_larger=True)
+    hierarchy = reading.hierarchy
+    assert reading.left_out == {"groups of more than 8 members": 6, "their members": 58}
+    assert (hierarchy.G, hierarchy.N) == (27_980 - 6, 59_762 - 58)
 
     marginals = all_marginals(REAL, 3, (GROUP, PERSON))
     queries = Queries.joined(m.queries() for m in marginals)
-    counts = exact_answers(held, queries)
+    counts = exact_answers(hierarchy, queries)
     assert len(counts) == sum(m.size for m in marginals) == 31_070
     start = 0
     for m in marginals:
@@ -225,14 +227,14 @@ def test_real_households_and_all_their_marginals():
         start += m.size
         # Everybody is in one cell; a group is in several where its members differ.
         if m.level == PERSON:
-            assert total == held.N
+            assert total == hierarchy.N
         else:
-            assert (total == held.G) if not m.person else (held.G <= total <= held.N)
+            assert (total == hierarchy.G) if not m.person else (hierarchy.G <= total <= hierarchy.N)
     rng = np.random.default_rng(3)
     for i in rng.integers(0, len(queries), 20):
-        group = (held.groups == queries.group[i]) | (queries.group[i] < 0)
-        person = (held.people == queries.person[i]) | (queries.person[i] < 0)
-        fits = person.all(axis=1) & group.all(axis=1)[held.group_of]
+        group = (hierarchy.groups == queries.group[i]) | (queries.group[i] < 0)
+        person = (hierarchy.people == queries.person[i]) | (queries.person[i] < 0)
+        fits = person.all(axis=1) & group.all(axis=1)[hierarchy.group_of]
         people = int(fits.sum())
-        groups = len(set(held.group_of[fits].tolist()))
+        groups = len(set(hierarchy.group_of[fits].tolist()))
         assert counts[i] == (groups if queries.level[i] == GROUP else people)

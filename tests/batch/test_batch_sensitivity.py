@@ -48,12 +48,12 @@ def cells(level, members):
         return Counter({own for _, own, _ in members})
     if level == PERSON:
         return Counter(own for _, own, _ in members)
-    found = Counter()
+    counts = Counter()
     role = [m[0] for m in members]
     for m, (_, own, _) in enumerate(members):
         theirs = {members[r][2] for r in grouped.relatives(level, m, members, role)}
-        found.update((own, r) for r in theirs)
-    return found
+        counts.update((own, r) for r in theirs)
+    return counts
 
 
 def valid(members, children):
@@ -86,14 +86,14 @@ def largest(level, size, children, people, same_role):
             known[members] = cells(level, members)
         return known[members]
 
-    one = squared = sizes = 0
+    cell = squared = sizes = 0
     for before, after in changes(size, children, people, same_role):
         a, b = of(before), of(tuple(sorted(after)))
         moved = [a[c] - b[c] for c in a.keys() | b.keys()]
-        one = max(one, *map(abs, moved), 0)
+        cell = max(cell, *map(abs, moved), 0)
         squared = max(squared, sum(d * d for d in moved))
         sizes = max(sizes, sum(map(abs, moved)))
-    return one, squared, sizes
+    return cell, squared, sizes
 
 
 # Own and relative's columns are different ones, or one and the same.
@@ -108,17 +108,17 @@ PEOPLE = {
 @pytest.mark.parametrize("people", PEOPLE)
 @pytest.mark.parametrize("same_role", [True, False])
 def test_no_change_moves_more_and_some_change_moves_as_much(children, level, people, same_role):
-    held = domain(children)
-    found = [
+    declared = domain(children)
+    largest_changes = [
         largest(level, size, children, PEOPLE[people], same_role) for size in range(1, children + 3)
     ]
-    assert max(one for one, _, _ in found) == count_sensitivity(held, level)
+    assert max(cell for cell, _, _ in largest_changes) == count_sensitivity(declared, level)
     relative = (2,) if level >= SPOUSE else ()
-    marginal = Marginal(held, level, person=(1,), relative=relative)
-    assert max(squared for _, squared, _ in found) == squared_sensitivity(marginal)
+    marginal = Marginal(declared, level, person=(1,), relative=relative)
+    assert max(squared for _, squared, _ in largest_changes) == squared_sensitivity(marginal)
     # The relative's column has too few values for the children of one parent all to differ.
     few = 2 * 2 if (level, people, children) == (HAS_CHILD, "two columns", 3) else None
-    assert max(sizes for _, _, sizes in found) == (few or error_sensitivity(marginal))
+    assert max(sizes for _, _, sizes in largest_changes) == (few or error_sensitivity(marginal))
 
 
 MARGINALS = [m for k in (1, 2, 3) for m in all_marginals(grouped.RELATED, k, LEVELS)]
@@ -127,17 +127,17 @@ MARGINALS = [m for k in (1, 2, 3) for m in all_marginals(grouped.RELATED, k, LEV
 @given(data=st.data(), marginal=st.sampled_from(MARGINALS))
 def test_tables_of_neighbours_differ_by_no_more(data, marginal):
     """With roles, the role among the columns, group attributes, and more groups than one."""
-    held = data.draw(grouped.hierarchies(grouped.RELATED))
-    assume(held.N)
-    people = held.people.copy()
-    people[data.draw(st.integers(0, held.N - 1))] = [
+    hierarchy = data.draw(grouped.hierarchies(grouped.RELATED))
+    assume(hierarchy.N)
+    people = hierarchy.people.copy()
+    people[data.draw(st.integers(0, hierarchy.N - 1))] = [
         data.draw(st.integers(0, n - 1)) for n in grouped.RELATED.person_values
     ]
     try:
-        other = Hierarchy(grouped.RELATED, held.groups, people, held.group_of)
+        other = Hierarchy(grouped.RELATED, hierarchy.groups, people, hierarchy.group_of)
     except ValueError:
         assume(False)
-    moved = marginal_counts(held, marginal) - marginal_counts(other, marginal)
+    moved = marginal_counts(hierarchy, marginal) - marginal_counts(other, marginal)
     assert abs(moved).max() <= count_sensitivity(grouped.RELATED, marginal.level)
     assert (moved**2).sum() <= squared_sensitivity(marginal)
     assert abs(moved).sum() <= error_sensitivity(marginal)
@@ -150,14 +150,16 @@ def test_parents_of_many_children(children):
     """A head whose own value changes, and children who all differ: 2 C; all alike: 2 C^2."""
     roles = Roles("role", "head", "spouse", "child", children)
     columns = Column("role", ("head", "spouse", "child")), Column("a", tuple(range(children + 1)))
-    held = Domain((), columns, children + 1, roles)
+    declared = Domain((), columns, children + 1, roles)
 
     def moved(level, values):
         tables = []
         for head in (0, 1):
             people = [[0, head], *([2, v] for v in values)]
-            one = Hierarchy(held, [[children]], people, np.zeros(children + 1))
-            tables.append(marginal_counts(one, marginal := Marginal(held, level, (), (1,), (1,))))
+            hierarchy = Hierarchy(declared, [[children]], people, np.zeros(children + 1))
+            tables.append(
+                marginal_counts(hierarchy, marginal := Marginal(declared, level, (), (1,), (1,)))
+            )
         return int(((tables[0] - tables[1]) ** 2).sum()), squared_sensitivity(marginal)
 
     squared, bound = moved(HAS_CHILD, range(1, children + 1))

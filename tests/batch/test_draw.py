@@ -18,10 +18,10 @@ def softmax(logits):
 
 def cells(layout, group, width):
     """Of the size and all group attributes."""
-    found = np.zeros(len(group), int)
+    codes = np.zeros(len(group), int)
     for column, values in zip(group.T, (*layout.group_values, layout.most), strict=True):
-        found = found * values + column
-    return np.bincount(found, minlength=width)
+        codes = codes * values + column
+    return np.bincount(codes, minlength=width)
 
 
 @pytest.fixture(scope="module")
@@ -57,12 +57,12 @@ def test_every_single_group_has_the_distribution_of_the_model(model):
     """Of data sets of 7 groups, the third one's cell and its first member: by chi squares."""
     layout, logits = model
     runs, chance = 6000, law(layout, logits)
-    found, first = np.zeros(len(chance)), np.zeros(layout.person_values[0])
+    counts, first = np.zeros(len(chance)), np.zeros(layout.person_values[0])
     for seed in range(runs):
         group, people, group_of = draw_households(layout, logits, 7, seed)
-        found += cells(layout, group[2:3], len(chance))
+        counts += cells(layout, group[2:3], len(chance))
         first[people[np.searchsorted(group_of, 2), 0]] += 1
-    assert stats.chisquare(found, runs * chance).pvalue > 1e-4
+    assert stats.chisquare(counts, runs * chance).pvalue > 1e-4
     values = layout.person_values[0]
     person = logits["person"].reshape(layout.most, -1, 2)[0, :values]
     expected = runs * (softmax(person[:, 0]) + softmax(person[:, 1])) / 2

@@ -1,6 +1,5 @@
 """Answers of hierarchical product distributions: against all households, and their own samples."""
 
-import sys
 import types
 from functools import cache
 
@@ -34,8 +33,8 @@ def shares(layout, logits, queries, module=formulas, length=64):
     )[place]
 
 
-def agrees(got, true):
-    return np.allclose(got, true, rtol=2e-5, atol=1e-12)
+def agrees(actual, true):
+    return np.allclose(actual, true, rtol=2e-5, atol=1e-12)
 
 
 @pytest.mark.parametrize(("name", "level"), CLASSES)
@@ -80,12 +79,11 @@ SLIPS = [
 
 
 def slipped(old, new):
-    """The module of formulas with one text replaced."""
+    """The module of formulas with one text replaced; it is in no package and imported by nobody."""
     source = formulas.__loader__.get_source(formulas.__name__)
     assert old in source
-    module = types.ModuleType("stream_dp.batch.hpd.slipped")
-    module.__package__ = "stream_dp.batch.hpd"
-    sys.modules[module.__name__] = module
+    module = types.ModuleType("changed_formulas")
+    module.__package__ = formulas.__package__
     exec(source.replace(old, new), module.__dict__)  # noqa: S102
     return module
 
@@ -137,7 +135,7 @@ def test_chunks_hold_every_query_once(seed, n, length):
     rng = np.random.default_rng(seed)
     encoded = encode_queries(OTHERS, random_queries(rng, OTHERS, n))
     value = rng.permutation(n).astype(float)
-    chunks, place = pack_queries(OTHERS, encoded, length, value, value + 1)
+    chunks, place = pack_queries(OTHERS, encoded, length, target=value, weight=value + 1)
     for field, packed in zip(encoded, chunks.queries, strict=True):
         assert (packed.reshape(-1, *packed.shape[2:])[place] == field).all()
     assert (chunks.target.reshape(-1)[place] == value).all()

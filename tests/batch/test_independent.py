@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from stream_dp.batch.base import MemoryTranscript
+from stream_dp.batch.base import FitContext, MemoryTranscript
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy
 from stream_dp.batch.independent import fit_independent, noise_variance, one_way_marginals
 from stream_dp.privacy.noise import Draw, SystemNoise
@@ -21,11 +21,11 @@ RELEASE = BatchRelease(name="r", kind="independent", attributes=("a", "b"), rho=
 def hierarchy(seed=0, groups=400):
     rng = np.random.default_rng(seed)
     sizes = rng.integers(1, 4, groups)
-    held = np.stack([rng.integers(2, size=groups), sizes - 1], axis=1)
+    group_codes = np.stack([rng.integers(2, size=groups), sizes - 1], axis=1)
     people = np.stack(
         [rng.integers(3, size=sizes.sum()), rng.integers(2, size=sizes.sum())], axis=1
     )
-    return Hierarchy(DOMAIN, held, people, np.repeat(np.arange(groups), sizes))
+    return Hierarchy(DOMAIN, group_codes, people, np.repeat(np.arange(groups), sizes))
 
 
 class Silent:
@@ -35,17 +35,14 @@ class Silent:
         return Draw(tuple(np.zeros(n, np.int64) for _, n in demand), np.random.default_rng(0))
 
 
-def answers(held, source=None, transcript=None):
-    told = []
-    made = fit_independent(
-        held,
-        RELEASE,
-        source or Silent(),
-        transcript or MemoryTranscript(),
-        lambda *x: told.append(x),
+def answers(data, source=None, transcript=None):
+    reports = []
+    context = FitContext(
+        source or Silent(), transcript or MemoryTranscript(), lambda *x: reports.append(x)
     )
-    assert told[0][:2] == (1, 1)
-    return made
+    fitted = fit_independent(data, RELEASE, context)
+    assert reports[0][:2] == (1, 1)
+    return fitted
 
 
 def test_any_change_of_one_person_costs_rho_and_no_more():
@@ -65,14 +62,16 @@ def test_any_change_of_one_person_costs_rho_and_no_more():
 
 
 def test_without_noise_answers_are_true_and_samples_are_near():
-    held = hierarchy()
-    made = answers(held)
-    found = dict(zip(made.measurements.queries, made.measurements.values.tolist(), strict=True))
-    assert found["people: b=x"] == (held.people[:, 1] == 0).sum()
-    assert found["groups: size=3"] == (held.groups[:, 1] == 2).sum()
-    sample = made.sample(1)
-    assert sample.G == held.G
-    assert abs((sample.people[:, 1] == 0).mean() - (held.people[:, 1] == 0).mean()) < 0.1
+    data = hierarchy()
+    fitted = answers(data)
+    value_by_query = dict(
+        zip(fitted.measurements.queries, fitted.measurements.values.tolist(), strict=True)
+    )
+    assert value_by_query["people: b=x"] == (data.people[:, 1] == 0).sum()
+    assert value_by_query["groups: size=3"] == (data.groups[:, 1] == 2).sum()
+    sample = fitted.sample(1)
+    assert sample.G == data.G
+    assert abs((sample.people[:, 1] == 0).mean() - (data.people[:, 1] == 0).mean()) < 0.1
 
 
 def test_a_transcript_is_replayed_and_gives_the_same():
@@ -101,7 +100,7 @@ def test_what_another_recorded_first_holds():
             return []
 
         def record(self, number, data):
-            return winner.held[number]
+            return winner.recorded[number]
 
     adopted = answers(hierarchy(), SystemNoise(), Second())
     assert (adopted.measurements.values == answers(hierarchy()).measurements.values).all()
@@ -116,6 +115,6 @@ def test_counts_below_zero_leave_something_to_sample(counts):
             noise = tuple(np.full(n, counts - 10_000) for _, n in demand)
             return Draw(noise, np.random.default_rng(0))
 
-    made = answers(hierarchy(), Low())
-    assert made.notes["negative_counts"] == len(made.measurements.values)
-    assert made.sample(0).G == 400
+    fitted = answers(hierarchy(), Low())
+    assert fitted.notes["negative_counts"] == len(fitted.measurements.values)
+    assert fitted.sample(0).G == 400

@@ -8,8 +8,8 @@ import pytest
 from kit import small_groups
 from kit.small_groups import Never, Silent, Still
 
-from stream_dp.batch.base import MemoryTranscript
-from stream_dp.batch.loop import AdaptivePlan, fit_adaptively
+from stream_dp.batch.base import FitContext, MemoryTranscript
+from stream_dp.batch.loop import AdaptiveMethod, AdaptivePlan, fit_adaptively
 from stream_dp.batch.workload.counts import exact_answers
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import SeededNoise, SystemNoise
@@ -18,56 +18,55 @@ TRUTH = small_groups.hierarchy()
 PLAN = AdaptivePlan(Fraction(3, 7), 4, 2)
 
 
-def go(source, transcript=None, work=None, plan=PLAN, truth=TRUTH, told=None):
+def go(source, transcript=None, work=None, plan=PLAN, truth=TRUTH, reports=None):
     def progress(*line):
-        if told is not None:
-            told.append(line)
+        if reports is not None:
+            reports.append(line)
 
     transcript = MemoryTranscript() if transcript is None else transcript
     work = work or small_groups.workload()
-    return fit_adaptively(
-        truth, work, plan, lambda s: Still(truth, s), source, transcript, progress, "t"
-    )
+    method = AdaptiveMethod("t", work, plan, lambda seed: Still(truth, seed))
+    return fit_adaptively(truth, method, FitContext(source, transcript, progress))
 
 
 @pytest.mark.parametrize("candidates", ["marginals", "queries"])
 @pytest.mark.parametrize("opening", [True, False])
 def test_every_candidate_is_measured_once_at_most(candidates, opening):
     work = small_groups.workload(candidates, opening)
-    made = go(SeededNoise(3), work=work)
-    flat = [i for round_ in made.picked for i in round_]
+    fitted = go(SeededNoise(3), work=work)
+    flat = [i for round_ in fitted.picked for i in round_]
     assert len(set(flat)) == len(flat)
-    assert len(set(made.answers.rows.tolist())) == len(made.answers.rows)
-    assert [len(round_) for round_ in made.picked] == [work.opening] * opening + [2] * 4
+    assert len(set(fitted.answers.rows.tolist())) == len(fitted.answers.rows)
+    assert [len(round_) for round_ in fitted.picked] == [work.opening] * opening + [2] * 4
     assert flat[: work.opening] == list(range(work.opening))
     sizes = np.diff(work.starts)[flat]
-    assert made.answers.ends == tuple(np.cumsum(sizes))
-    assert made.notes["measured"] == len(flat)
+    assert fitted.answers.ends == tuple(np.cumsum(sizes))
+    assert fitted.notes["measured"] == len(flat)
 
 
 def test_answers_are_the_true_counts_and_their_noise():
     work = small_groups.workload()
-    made, noisy = go(Silent(), work=work), go(SeededNoise(1), work=work)
+    fitted, noisy = go(Silent(), work=work), go(SeededNoise(1), work=work)
     true = exact_answers(TRUTH, work.queries)
-    assert (made.answers.values == true[made.answers.rows]).all()
+    assert (fitted.answers.values == true[fitted.answers.rows]).all()
     apart = noisy.answers.values - true[noisy.answers.rows]
     assert apart.any()
     assert (abs(apart) < 8 * np.sqrt(noisy.answers.noise)).all()
-    held = made.measurements
-    assert len(held.queries) == len(held.values) == len(held.variances)
-    assert held.queries[0] == "groups: region=n"
-    assert held.values[0] == (TRUTH.groups[:, 0] == 0).sum()
-    assert all(isinstance(v, Fraction) for v in held.variances)
+    measurements = fitted.measurements
+    assert len(measurements.queries) == len(measurements.values) == len(measurements.variances)
+    assert measurements.queries[0] == "groups: region=n"
+    assert measurements.values[0] == (TRUTH.groups[:, 0] == 0).sum()
+    assert all(isinstance(v, Fraction) for v in measurements.variances)
 
 
 def test_what_is_picked_is_what_the_model_answers_worst():
     source, work = Silent(), small_groups.workload(opening=False)
-    made = go(source, work=work, plan=AdaptivePlan(Fraction(10**6), 1, 1))
+    fitted = go(source, work=work, plan=AdaptivePlan(Fraction(10**6), 1, 1))
     true = exact_answers(TRUTH, work.queries)
-    wrong = np.abs(true - np.rint(made.model.answers(np.arange(len(true)))))
+    wrong = np.abs(true - np.rint(fitted.model.answers(np.arange(len(true)))))
     sums = np.add.reduceat(wrong, work.starts[:-1])
     assert (source.scores[0] == sums).all()  # the noise at this rho is none
-    assert made.picked == ((int(sums.argmax()),),)
+    assert fitted.picked == ((int(sums.argmax()),),)
 
 
 def test_a_simulation_repeats_itself():
@@ -75,71 +74,67 @@ def test_a_simulation_repeats_itself():
     go(SeededNoise(5), first)
     go(SeededNoise(5), again)
     go(SeededNoise(6), other)
-    assert first.held == again.held
-    assert all(a != b for a, b in zip(first.held, other.held, strict=True))
+    assert first.recorded == again.recorded
+    assert all(a != b for a, b in zip(first.recorded, other.recorded, strict=True))
 
 
 def test_after_any_round_a_replay_is_the_same():
-    whole = MemoryTranscript()
-    made = go(SystemNoise(), whole)
+    complete = MemoryTranscript()
+    fitted = go(SystemNoise(), complete)
 
     class Rest(MemoryTranscript):
         """Further rounds are what another recorded."""
 
         def record(self, number, data):
-            self.held.append(whole.held[number])
-            return self.held[number]
+            self.recorded.append(complete.recorded[number])
+            return self.recorded[number]
 
-    for known in range(len(whole.held) + 1):
-        held = Rest(whole.held[:known])
-        source = Never() if known == len(whole.held) else SystemNoise()
-        again = go(source, held)
-        assert held.held == whole.held
-        assert again.model == made.model
-        assert again.picked == made.picked
-        assert (again.measurements.values == made.measurements.values).all()
+    for known in range(len(complete.recorded) + 1):
+        transcript = Rest(complete.recorded[:known])
+        source = Never() if known == len(complete.recorded) else SystemNoise()
+        again = go(source, transcript)
+        assert transcript.recorded == complete.recorded
+        assert again.model == fitted.model
+        assert again.picked == fitted.picked
+        assert (again.measurements.values == fitted.measurements.values).all()
 
 
 def test_a_twin_goes_on_from_what_the_first_recorded():
     winner = MemoryTranscript()
-    made = go(SystemNoise(), winner)
+    fitted = go(SystemNoise(), winner)
 
     class Second(MemoryTranscript):
         def rounds(self):
             return []
 
         def record(self, number, data):
-            assert data not in winner.held
-            return winner.held[number]
+            assert data not in winner.recorded
+            return winner.recorded[number]
 
     adopted = go(SystemNoise(), Second())
-    assert adopted.model == made.model
-    assert adopted.picked == made.picked
+    assert adopted.model == fitted.model
+    assert adopted.picked == fitted.picked
 
 
 def test_a_round_is_recorded_before_the_model_hears_of_it():
     order = []
 
-    class Told(MemoryTranscript):
+    class Noting(MemoryTranscript):
         def record(self, number, data):
             order.append(("recorded", number))
             return super().record(number, data)
 
     class Hearing(Still):
-        def learn(self, told):
-            order.append(("heard", len(told.ends)))
+        def learn(self, measured):
+            order.append(("heard", len(measured.ends)))
             return self, 0.0
 
-    fit_adaptively(
-        TRUTH,
-        small_groups.workload(),
-        PLAN,
-        lambda s: Hearing(TRUTH, s),
-        SeededNoise(1),
-        Told(),
-        lambda done, rounds, error: order.append(("progress", done)),
-        "t",
+    work = small_groups.workload()
+    method = AdaptiveMethod("t", work, PLAN, lambda seed: Hearing(TRUTH, seed))
+    context = FitContext(
+        SeededNoise(1), Noting(), lambda done, rounds, error: order.append(("progress", done))
     )
+    fit_adaptively(TRUTH, method, context)
     expected = [("recorded", 0)]
     for number, heard in enumerate([4, 6, 8, 10, 12], 1):
         expected += [("recorded", number), ("heard", heard), ("progress", number)]
@@ -154,33 +149,26 @@ def test_progress_may_end_a_fit_and_the_transcript_carries_on():
         if done == 2:
             raise Enough
 
-    held = MemoryTranscript()
+    transcript = MemoryTranscript()
+    work = small_groups.workload()
+    method = AdaptiveMethod("t", work, PLAN, lambda seed: Still(TRUTH, seed))
     with pytest.raises(Enough):
-        fit_adaptively(
-            TRUTH,
-            small_groups.workload(),
-            PLAN,
-            lambda s: Still(TRUTH, s),
-            SeededNoise(1),
-            held,
-            stop,
-            "t",
-        )
-    assert len(held.held) == 3
-    told = []
-    made = go(SeededNoise(2), held, told=told)
-    assert [t[:2] for t in told] == [(n, 5) for n in range(1, 6)]
-    assert len(made.picked) == 5
+        fit_adaptively(TRUTH, method, FitContext(SeededNoise(1), transcript, stop))
+    assert len(transcript.recorded) == 3
+    reports = []
+    fitted = go(SeededNoise(2), transcript, reports=reports)
+    assert [t[:2] for t in reports] == [(n, 5) for n in range(1, 6)]
+    assert len(fitted.picked) == 5
 
 
 def test_fewer_candidates_than_picks_are_all_measured():
     work = small_groups.workload()
     free = work.candidates - work.opening
-    made = go(SeededNoise(1), work=work, plan=AdaptivePlan(Fraction(1), 1000, 1))
-    assert sorted(i for r in made.picked for i in r) == list(range(work.candidates))
-    assert len(made.picked) == free + 1
-    made = go(SeededNoise(1), work=work, plan=AdaptivePlan(Fraction(1), 3, 10**6))
-    assert sorted(i for r in made.picked for i in r) == list(range(work.candidates))
+    fitted = go(SeededNoise(1), work=work, plan=AdaptivePlan(Fraction(1), 1000, 1))
+    assert sorted(i for r in fitted.picked for i in r) == list(range(work.candidates))
+    assert len(fitted.picked) == free + 1
+    fitted = go(SeededNoise(1), work=work, plan=AdaptivePlan(Fraction(1), 3, 10**6))
+    assert sorted(i for r in fitted.picked for i in r) == list(range(work.candidates))
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from kit import small_groups
 from kit.small_groups import Still
 
-from stream_dp.batch.base import MemoryTranscript
+from stream_dp.batch.base import FitContext
 from stream_dp.batch.data.domain import Hierarchy
-from stream_dp.batch.loop import AdaptivePlan, fit_adaptively
+from stream_dp.batch.loop import AdaptiveMethod, AdaptivePlan, fit_adaptively
 from stream_dp.batch.workload.candidates import (
     default_marginals,
     marginal_workload,
@@ -47,7 +47,7 @@ RELATIONS = (
 )
 @settings(max_examples=50)
 def test_a_plan_spends_all_of_rho_and_no_more(rho, rounds, picks, selection, opening, work):
-    plan = AdaptivePlan(rho, rounds, picks, selection, opening)
+    plan = AdaptivePlan(rho, rounds, picks, selection=selection, opening=opening)
     budget = plan.budget(work)
     free = list(range(work.opening, work.candidates))
     picked = [free[i * budget.picks : (i + 1) * budget.picks] for i in range(budget.rounds)]
@@ -77,23 +77,21 @@ def test_what_is_drawn_is_what_is_charged():
             return super().top(scores, picks, variance)
 
     truth, plan = small_groups.hierarchy(), AdaptivePlan(Fraction(2, 9), 3, 2)
-    start = lambda s: Still(truth, s)  # noqa: E731
-    fit_adaptively(
-        truth, work, plan, start, Counting(1), MemoryTranscript(), lambda *told: None, "t"
-    )
+    method = AdaptiveMethod("t", work, plan, lambda seed: Still(truth, seed))
+    fit_adaptively(truth, method, FitContext(Counting(1)))
     assert spent == plan.rho
 
 
-def neighbours(held):
+def neighbours(hierarchy):
     """Every table in which one person has other attributes."""
-    for person in range(held.N):
-        for codes in product(*(range(n) for n in held.domain.person_values)):
-            if codes == tuple(held.people[person]):
+    for person in range(hierarchy.N):
+        for codes in product(*(range(n) for n in hierarchy.domain.person_values)):
+            if codes == tuple(hierarchy.people[person]):
                 continue
-            people = held.people.copy()
+            people = hierarchy.people.copy()
             people[person] = codes
             try:
-                yield Hierarchy(held.domain, held.groups, people, held.group_of)
+                yield Hierarchy(hierarchy.domain, hierarchy.groups, people, hierarchy.group_of)
             except ValueError:
                 continue  # roles that cannot be
 
@@ -114,8 +112,10 @@ def test_picks_of_neighbours_differ_by_what_is_charged(candidates):
     model = np.random.default_rng(1).normal(2, 2, len(work.queries))
     deviations = [1.5] * work.candidates
 
-    def picks(held):
-        return chances(work.scores(exact_answers(held, work.queries), model, deviations), variance)
+    def picks(hierarchy):
+        return chances(
+            work.scores(exact_answers(hierarchy, work.queries), model, deviations), variance
+        )
 
     p, worst = picks(truth), 0.0
     for other in neighbours(truth):
@@ -139,8 +139,8 @@ def test_no_score_moves_by_more_than_the_sensitivity_with_relations(data):
     rng = np.random.default_rng(data.draw(st.integers(0, 9)))
     model = rng.normal(1, 1, len(queries))
 
-    def scores(held):
-        return work.scores(exact_answers(held, queries), model, [2.0] * work.candidates)
+    def scores(hierarchy):
+        return work.scores(exact_answers(hierarchy, queries), model, [2.0] * work.candidates)
 
     base, others = scores(truth), list(neighbours(truth))
     rng.shuffle(others)
@@ -152,13 +152,13 @@ def test_picks_are_as_likely_as_they_say():
     scores, variance, draws = np.array([3, 0, 5, 4, -2]), Fraction(4), 6000
     first = chances(scores, variance)
     for pick in (noisy_top, SeededNoise(1).top):
-        found = np.array([pick(scores, 2, variance) for _ in range(draws)])
-        assert (found[:, 0] != found[:, 1]).all()
+        picked = np.array([pick(scores, 2, variance) for _ in range(draws)])
+        assert (picked[:, 0] != picked[:, 1]).all()
         for i in range(5):
             spread = 5 * math.sqrt(first[i] / draws)
-            assert abs((found[:, 0] == i).mean() - first[i]) < spread
+            assert abs((picked[:, 0] == i).mean() - first[i]) < spread
         # The second, given that the first was the likeliest.
-        rest = found[found[:, 0] == 2][:, 1]
+        rest = picked[picked[:, 0] == 2][:, 1]
         others = np.delete(first, 2) / (1 - first[2])
         for i, chance in zip((0, 1, 3, 4), others, strict=True):
             assert abs((rest == i).mean() - chance) < 5 * math.sqrt(chance / len(rest))

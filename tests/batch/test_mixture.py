@@ -9,11 +9,12 @@ from kit import small_groups
 from kit.small_groups import Never, Silent
 
 from stream_dp.batch import kinds
-from stream_dp.batch.base import MemoryTranscript
+from stream_dp.batch.base import FitContext, MemoryTranscript
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy, Roles
 from stream_dp.batch.hpd import synthesizer as mixture
+from stream_dp.batch.hpd.fit import AdamSettings
 from stream_dp.batch.hpd.mixture import HPD
-from stream_dp.batch.loop import AdaptivePlan, fit_adaptively
+from stream_dp.batch.loop import AdaptiveMethod, AdaptivePlan, fit_adaptively
 from stream_dp.batch.workload.candidates import (
     declared_workload,
     default_marginals,
@@ -27,8 +28,8 @@ from stream_dp.study.groups import BatchRelease
 
 TRUTH = small_groups.hierarchy(groups=2000)
 SETTINGS = {
-    "hpd-fixed": mixture.MixtureSettings(20, None, 30, 0.1),
-    "hpd-gen": mixture.MixtureSettings(20, (16,), 150, 0.01),
+    "hpd-fixed": mixture.MixtureSettings(20, None, AdamSettings(30, 0.1)),
+    "hpd-gen": mixture.MixtureSettings(20, (16,), AdamSettings(150, 0.01)),
 }
 
 
@@ -46,30 +47,28 @@ def release(kind, **more):
 def test_it_learns_and_repeats_itself(kind):
     transcript = MemoryTranscript()
     fit = kinds.load_synthesizer(kind)
-    made = fit(TRUTH, release(kind), SeededNoise(1), transcript, lambda *told: None)
-    assert made.title == kinds.kind_title(kind)
-    assert made.error < 20
-    sample = made.sample(3)
+    fitted = fit(TRUTH, release(kind), FitContext(SeededNoise(1), transcript))
+    assert fitted.title == kinds.kind_title(kind)
+    assert fitted.error < 20
+    sample = fitted.sample(3)
     assert sample.G == TRUTH.G
-    queries = made.workload.queries
+    queries = fitted.workload.queries
     missed = np.abs(
         exact_answers(sample, queries) / sample.G - exact_answers(TRUTH, queries) / TRUTH.G
     )
     assert missed.max() < 0.1
-    again = fit(TRUTH, release(kind), Never(), transcript, lambda *told: None)
-    assert (again.measurements.values == made.measurements.values).all()
+    again = fit(TRUTH, release(kind), FitContext(Never(), transcript))
+    assert (again.measurements.values == fitted.measurements.values).all()
     assert (again.sample(3).people == sample.people).all()
     assert (again.sample(3).groups == sample.groups).all()
-    for name, value in made.model.params.items():
+    for name, value in fitted.model.params.items():
         assert (again.model.params[name] == value).all()
 
 
 def test_rows_are_as_declared():
-    made = mixture.fit_mixture(
-        TRUTH, release("hpd-fixed", rows=7), SeededNoise(1), MemoryTranscript(), lambda *told: None
-    )
-    assert made.model.params["group"].shape[1] == 7
-    assert made.workload.candidates == made.workload.opening + 2 * 6
+    fitted = mixture.fit_mixture(TRUTH, release("hpd-fixed", rows=7), FitContext(SeededNoise(1)))
+    assert fitted.model.params["group"].shape[1] == 7
+    assert fitted.workload.candidates == fitted.workload.opening + 2 * 6
 
 
 def test_privacy_noise_is_not_of_numpy_or_jax(monkeypatch):
@@ -83,10 +82,8 @@ def test_privacy_noise_is_not_of_numpy_or_jax(monkeypatch):
     monkeypatch.setattr("stream_dp.batch.hpd.mixture.HPD.sample", none)
     monkeypatch.setattr(np.random, "default_rng", none)
     monkeypatch.setattr("jax.random.gumbel", none)
-    made = mixture.fit_mixture(
-        TRUTH, release("hpd-fixed"), SystemNoise(), MemoryTranscript(), lambda *told: None
-    )
-    assert len(made.picked) == 5
+    fitted = mixture.fit_mixture(TRUTH, release("hpd-fixed"), FitContext(SystemNoise()))
+    assert len(fitted.picked) == 5
 
 
 def test_households_of_relatives_are_valid_and_relations_are_learnt():
@@ -98,10 +95,9 @@ def test_households_of_relatives_are_valid_and_relations_are_learnt():
     assert {int(x) for x in work.queries.level} == set(range(5))
     plan = AdaptivePlan(Fraction(2), 4, 3)
     start = mixture.random_start(truth, work, SETTINGS["hpd-fixed"])
-    made = fit_adaptively(
-        truth, work, plan, start, SeededNoise(2), MemoryTranscript(), lambda *told: None, "t"
-    )
-    sample = made.sample(1)  # checked as every hierarchy is: one head, a spouse or none
+    method = AdaptiveMethod("t", work, plan, start)
+    fitted = fit_adaptively(truth, method, FitContext(SeededNoise(2)))
+    sample = fitted.sample(1)  # checked as every hierarchy is: one head, a spouse or none
     assert isinstance(sample, Hierarchy)
     true = exact_answers(truth, work.queries) / truth.N
     missed = np.abs(exact_answers(sample, work.queries) / sample.N - true)[
@@ -119,7 +115,7 @@ def test_what_is_too_much_to_ask_is_refused():
 
 
 def test_a_silent_fit_is_the_same_twice():
-    held = [MemoryTranscript(), MemoryTranscript()]
-    for transcript in held:
-        mixture.fit_mixture(TRUTH, release("hpd-fixed"), Silent(), transcript, lambda *told: None)
-    assert held[0].held == held[1].held
+    transcripts = [MemoryTranscript(), MemoryTranscript()]
+    for transcript in transcripts:
+        mixture.fit_mixture(TRUTH, release("hpd-fixed"), FitContext(Silent(), transcript))
+    assert transcripts[0].recorded == transcripts[1].recorded

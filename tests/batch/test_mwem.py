@@ -9,9 +9,9 @@ import pytest
 from grouped import ALIKE, CHILD, HEAD, OTHER, RELATED, SPOUSE_ROLE, count
 from kit import small_groups
 
-from stream_dp.batch.base import MemoryTranscript
+from stream_dp.batch.base import FitContext, MemoryTranscript
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy, Roles
-from stream_dp.batch.loop import AdaptivePlan, fit_adaptively
+from stream_dp.batch.loop import AdaptiveMethod, AdaptivePlan, fit_adaptively
 from stream_dp.batch.mwem import grouptypes, mwem
 from stream_dp.batch.workload.candidates import marginal_workload
 from stream_dp.batch.workload.counts import exact_answers
@@ -45,13 +45,13 @@ def groups_of(domain):
 @pytest.mark.parametrize("domain", [small_groups.DOMAIN, KIN], ids=["alike", "kin"])
 def test_types_are_all_groups_up_to_order(domain):
     types, weights = grouptypes.group_types(domain)
-    found = [
+    present = [
         (tuple(g[:-1].tolist()), tuple(sorted(map(tuple, types.people[a:b].tolist()))))
         for g, a, b in zip(types.groups, types.starts, types.starts[1:], strict=False)
     ]
     wanted = {(g, tuple(sorted(m))) for g, m in groups_of(domain)}
-    assert len(found) == len(set(found)) == grouptypes.type_count(domain)
-    assert set(found) == wanted
+    assert len(present) == len(set(present)) == grouptypes.type_count(domain)
+    assert set(present) == wanted
     assert abs(weights.sum() - 1) < 1e-12
 
 
@@ -82,23 +82,23 @@ def test_what_each_type_adds_is_counted_one_by_one(domain):
         assert [count(alone, queries, i) for i in range(60)] == matrix[:, g].tolist()
 
 
-def plain(truth, made, passes):
+def plain(truth, fitted, passes):
     """The weights after the same rounds, by loops over types, queries and replays."""
-    work = made.workload
+    work = fitted.workload
     types, weights = grouptypes.group_types(work.domain)
-    rows = made.answers.rows.tolist()
+    rows = fitted.answers.rows.tolist()
     adds = {i: [count(types.part(g, g + 1), work.queries, i) for g in range(types.G)] for i in rows}
     h = weights.tolist()
 
     def missed(cells):
-        found = []
+        errors = []
         for place in cells:
             i = rows[place]
             of_group = work.queries.level[i] == GROUP
             total = truth.G if of_group else truth.N
             answer = truth.G * sum(x * n for x, n in zip(h, adds[i], strict=True)) / total
-            found.append(made.answers.values[place] / total - answer)
-        return found
+            errors.append(fitted.answers.values[place] / total - answer)
+        return errors
 
     def update(cells):
         apart = missed(cells)
@@ -112,10 +112,10 @@ def plain(truth, made, passes):
         norm = sum(h)
         h[:] = [x / norm for x in h]
 
-    starts = [0, *made.answers.ends[:-1]]
-    parts = [list(range(a, b)) for a, b in zip(starts, made.answers.ends, strict=True)]
+    starts = [0, *fitted.answers.ends[:-1]]
+    parts = [list(range(a, b)) for a, b in zip(starts, fitted.answers.ends, strict=True)]
     done = 0
-    for round_ in made.picked:
+    for round_ in fitted.picked:
         done += len(round_)
         newest = parts[done - 1]
         least = max(map(abs, missed(newest))) / 2
@@ -133,10 +133,9 @@ def test_it_is_what_the_plain_loops_do(candidates):
     work = small_groups.workload(candidates, opening=candidates == "marginals")
     start = mwem.uniform_start(truth, work, passes=2)
     plan = AdaptivePlan(Fraction(1, 5), 3, 1)
-    made = fit_adaptively(
-        truth, work, plan, start, SeededNoise(4), MemoryTranscript(), lambda *told: None, "t"
-    )
-    np.testing.assert_allclose(made.model.weights, plain(truth, made, 2), rtol=1e-9)
+    method = AdaptiveMethod("t", work, plan, start)
+    fitted = fit_adaptively(truth, method, FitContext(SeededNoise(4)))
+    np.testing.assert_allclose(fitted.model.weights, plain(truth, fitted, 2), rtol=1e-9)
 
 
 def test_it_learns_what_there_is_to_learn_and_repeats_itself():
@@ -144,18 +143,19 @@ def test_it_learns_what_there_is_to_learn_and_repeats_itself():
     release = BatchRelease(
         name="r", kind="mwem", attributes=("a", "b"), rho=Fraction(5), every=1, rounds=12, ways=2
     )
-    transcript, told = MemoryTranscript(), []
-    made = mwem.fit_mwem(truth, release, SeededNoise(1), transcript, lambda *x: told.append(x))
-    assert told[-1][2] < 6
-    assert made.title.endswith("(MWEM)")
-    queries = made.workload.queries
-    sample = made.sample(7)
+    transcript, reports = MemoryTranscript(), []
+    context = FitContext(SeededNoise(1), transcript, lambda *x: reports.append(x))
+    fitted = mwem.fit_mwem(truth, release, context)
+    assert reports[-1][2] < 6
+    assert fitted.title.endswith("(MWEM)")
+    queries = fitted.workload.queries
+    sample = fitted.sample(7)
     assert (sample.G, sample.domain) == (truth.G, truth.domain)
     true = exact_answers(truth, queries) / truth.G
     assert np.abs(exact_answers(sample, queries) / truth.G - true).max() < 0.05
-    assert np.abs(made.model.answers(np.arange(len(queries))) / truth.G - true).max() < 0.02
-    again = mwem.fit_mwem(truth, release, small_groups.Never(), transcript, lambda *x: None)
-    assert (again.model.weights == made.model.weights).all()
+    assert np.abs(fitted.model.answers(np.arange(len(queries))) / truth.G - true).max() < 0.02
+    again = mwem.fit_mwem(truth, release, FitContext(small_groups.Never(), transcript))
+    assert (again.model.weights == fitted.model.weights).all()
     assert (again.sample(7).people == sample.people).all()
 
 
@@ -170,11 +170,9 @@ def test_single_queries_are_candidates_too():
         per_round=2,
         candidates="queries",
     )
-    made = mwem.fit_mwem(
-        small_groups.hierarchy(), release, SeededNoise(1), MemoryTranscript(), lambda *x: None
-    )
-    assert [len(p) for p in made.picked] == [4, *[2] * 5]
-    assert np.diff(made.answers.ends).tolist()[3:] == [1] * 10
+    fitted = mwem.fit_mwem(small_groups.hierarchy(), release, FitContext(SeededNoise(1)))
+    assert [len(p) for p in fitted.picked] == [4, *[2] * 5]
+    assert np.diff(fitted.answers.ends).tolist()[3:] == [1] * 10
 
 
 def test_domains_that_are_too_large_are_refused_with_their_size():

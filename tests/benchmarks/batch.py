@@ -77,40 +77,45 @@ def plain(model: Any, params: Any, encoded: Any) -> Any:
 
 
 def cell(form: str, queries: int, rows: int) -> dict[str, float | None]:
-    from stream_dp.batch.hpd.mixture import HPD
+    from stream_dp.batch.hpd.fit import AdamSettings
+    from stream_dp.batch.hpd.mixture import HPD, MeasuredQueries
     from stream_dp.batch.workload.queries import all_marginals, sampled_queries
 
-    base, made = peak(), HPD(domain(form), 10**5, 25 * 10**4, rows)
+    base, model = peak(), HPD(domain(form), 10**5, 25 * 10**4, rows)
     levels = range(5) if form == "households" else range(2)
-    pool = [m for k in (2, 3, 4) for m in all_marginals(made.domain, k, levels)]
+    pool = [m for k in (2, 3, 4) for m in all_marginals(model.domain, k, levels)]
     workload = sampled_queries(pool, queries, np.random.default_rng(1))
-    encoded, params = made.encode(workload), made.init(2)
-    values, ones = made.answers(made.init(3), encoded.take(slice(0, MEASURED))), np.ones(queries)
-    size, found = queries * rows * made.layout.slots, dict[str, float | None](base=base)
+    encoded, params = model.encode(workload), model.init(2)
+    values, ones = model.answers(model.init(3), encoded.take(slice(0, MEASURED))), np.ones(queries)
+    size, figures = queries * rows * model.layout.slots, dict[str, float | None](base=base)
 
     def fit(n: int, steps: int) -> None:
         value = np.resize(values, n)
-        made.fit(params, encoded.take(slice(0, n)), value, ones[:n], steps, 0.05)
+        model.fit(
+            params,
+            MeasuredQueries(encoded.take(slice(0, n)), value, ones[:n]),
+            AdamSettings(steps, 0.05),
+        )
 
     def answers() -> None:
-        made.answers(params, encoded)
+        model.answers(params, encoded)
 
-    found["compile"] = timed(lambda: fit(MEASURED, 1))
-    found["round"] = timed(lambda: fit(MEASURED, STEPS))
-    found["answers"] = found["all"] = found["numpy"] = None
+    figures["compile"] = timed(lambda: fit(MEASURED, 1))
+    figures["round"] = timed(lambda: fit(MEASURED, STEPS))
+    figures["answers"] = figures["all"] = figures["numpy"] = None
     if size * GUESS["answers"] < LIMIT:
-        found["compile"] += timed(lambda: made.answers(params, encoded.take(slice(0, 1))))
+        figures["compile"] += timed(lambda: model.answers(params, encoded.take(slice(0, 1))))
         answers()
-        found["answers"] = timed(answers)
+        figures["answers"] = timed(answers)
     if 2 * size * GUESS["gradient"] < LIMIT:
         fit(queries, 1)
-        found["all"] = timed(lambda: fit(queries, 1)) / 2  # a step, and a look at where it led
-    found["peak"] = peak()
+        figures["all"] = timed(lambda: fit(queries, 1)) / 2  # a step, and a look at where it led
+    figures["peak"] = peak()
     if form != "households" and size * GUESS["numpy"] < LIMIT:
-        found["numpy"] = timed(lambda: plain(made, params, encoded))
-        shares = made.answers(params, encoded) / np.where(encoded.level == 0, 10**5, 25 * 10**4)
-        np.testing.assert_allclose(shares, plain(made, params, encoded), rtol=1e-3, atol=1e-6)
-    return found
+        figures["numpy"] = timed(lambda: plain(model, params, encoded))
+        shares = model.answers(params, encoded) / np.where(encoded.level == 0, 10**5, 25 * 10**4)
+        np.testing.assert_allclose(shares, plain(model, params, encoded), rtol=1e-3, atol=1e-6)
+    return figures
 
 
 def shown(value: float | None, digits: int = 2) -> str:
@@ -125,8 +130,8 @@ def main() -> None:
     for form in ("alike", "households"):
         for queries in (10**3, 10**4, 10**5):
             for rows in (10**2, 10**3, 10**4):
-                told = [sys.executable, __file__, form, str(queries), str(rows)]
-                done = subprocess.run(told, capture_output=True, text=True, check=True)
+                command = [sys.executable, __file__, form, str(queries), str(rows)]
+                done = subprocess.run(command, capture_output=True, text=True, check=True)
                 f = json.loads(done.stdout)
                 ratio = f["numpy"] / f["answers"] if f["numpy"] and f["answers"] else None
                 line = (form, str(queries), str(rows), shown(f["answers"], 3))

@@ -64,8 +64,8 @@ def study(
     come and go, bound: on the rows of sums alone.
     """
     plain = {"attribute": name, "rho": rho}
-    held = {} if rows is None else {"rows": rows}
-    sums = held if bound is None else {"rows": bound}
+    bounds = {} if rows is None else {"rows": rows}
+    sums = bounds if bound is None else {"rows": bound}
     pattern, total = {"width": width}, {"event": [event]}
     return parse_study(
         {
@@ -80,9 +80,9 @@ def study(
             },
             "attributes": {name: {"values": list(values), "missing": missing}},
             "releases": [
-                {"name": "patterns", "kind": "window", **plain, **pattern, **held},
+                {"name": "patterns", "kind": "window", **plain, **pattern, **bounds},
                 {"name": "totals", "kind": "cumulative", **plain, **total, **sums},
-                {"name": "together", "kind": "joint", **plain, **pattern, **total, **held},
+                {"name": "together", "kind": "joint", **plain, **pattern, **total, **bounds},
             ],
         }
     )
@@ -103,18 +103,18 @@ def submissions() -> Case:
     declared = study("submitted", (0, 2, 1), 9, "0.005", size=26_071)
     columns = {f"m{i}": str(i) for i in range(1, 10)}
     layout = TableLayout("id", attribute="submitted", columns=columns)
-    found = known_panel(declared, PANELS / "oulad_submit_monthly.csv", layout)
-    return Case("oulad_submit_monthly.csv", declared, found, simulated=False)
+    truth = known_panel(declared, PANELS / "oulad_submit_monthly.csv", layout)
+    return Case("oulad_submit_monthly.csv", declared, truth, simulated=False)
 
 
 def union() -> Case:
-    """Most cells are missing: people come and go."""
+    """A panel of people who come and go, most of whose cells are missing."""
     declared = study("union", (0, 1), 15, "0.05", rows=5000, missing="absent")
     years = (68, 69, 70, 71, 72, 73, 75, 77, 78, 80, 82, 83, 85, 87, 88)
     columns = {f"y{year}": str(i) for i, year in enumerate(years, 1)}
     layout = TableLayout("idcode", attribute="union", columns=columns)
-    found = known_panel(declared, PANELS / "nlswork_union.csv", layout)
-    return Case("nlswork_union.csv", declared, found, simulated=False)
+    truth = known_panel(declared, PANELS / "nlswork_union.csv", layout)
+    return Case("nlswork_union.csv", declared, truth, simulated=False)
 
 
 def six_states() -> Case:
@@ -148,7 +148,7 @@ def run(case: Case, repetitions: int, *, progress: bool = True) -> Comparison:
 
 @dataclass(frozen=True)
 class Aim:
-    """What is aimed at: `found`, a ratio, is to be at most `most`.
+    """An aim: `ratio` is to be at most `most`.
 
     subject: of what; answer: by which answer; over: which form's, whose panel is compared with a
     panel, its estimates with estimates, and its panel with the best estimates.
@@ -158,16 +158,16 @@ class Aim:
     answer: str
     over: str
     most: float
-    found: float
+    ratio: float
 
     @property
     def met(self) -> bool:
-        return self.found <= self.most
+        return self.ratio <= self.most
 
     def __str__(self) -> str:
         word = "met" if self.met else "MISSED"
         words = f"{self.subject}, {self.answer}, over '{self.over}'"
-        return f"{word:<8}{self.found:.3f} (at most {self.most:.2f})  {words}"
+        return f"{word:<8}{self.ratio:.3f} (at most {self.most:.2f})  {words}"
 
 
 # Over the paper's: all patterns, and in at least one of the last 3 months.
@@ -178,13 +178,13 @@ JOINT_AIMS = {"replace_one": 1.0, "add_remove": 1.1}
 ANSWERS = {"panel": "panel", "raw": "estimates", "best": "best estimates"}
 
 
-def aims(found: Comparison) -> list[Aim]:
+def aims(comparison: Comparison) -> list[Aim]:
     """Those of a poverty panel, of the plan's choice, by each of its answers.
 
-    Sums are held against all trees: the paper's, and those with better splits of rho.
+    Sums are compared with all trees: the paper's, and those with better splits of rho.
     """
-    bins, once = WINDOW_AIMS[found.neighbours]
-    both = JOINT_AIMS[found.neighbours]
+    bins, once = WINDOW_AIMS[comparison.neighbours]
+    both = JOINT_AIMS[comparison.neighbours]
     limits = [
         ("patterns", "window", "every pattern", bins),
         ("patterns", "window", "at-least 1 of last", once),
@@ -195,7 +195,7 @@ def aims(found: Comparison) -> list[Aim]:
     return [
         aim
         for release, kind, query, most in limits
-        for contest in [found.contest(release, kind)]
+        for contest in [comparison.contest(release, kind)]
         for form in contest.forms
         if form.paper or "tree" in form.label
         for aim in _against(form, contest, query, most)
@@ -206,16 +206,16 @@ def _against(
     form: FormErrors, contest: ReleaseComparison, query: str, most: float
 ) -> Iterator[Aim]:
     for answer, word in ANSWERS.items():
-        held = [q for q in contest.chosen.quantities if q.answer == answer]
-        for one in (q for q in held if q.query.startswith(query)):
+        quantities = [q for q in contest.chosen.quantities if q.answer == answer]
+        for quantity in (q for q in quantities if q.query.startswith(query)):
             other = form.quantity(query, "raw" if answer == "raw" else "panel")
-            subject = f"{contest.release}, {one.query}"
-            ratio = one.rmse / other.rmse
+            subject = f"{contest.release}, {quantity.query}"
+            ratio = quantity.rmse / other.rmse
             yield Aim(f"{subject}: RMSE", word, form.label, most, ratio)
             if contest.release == "totals":
-                assert one.worst is not None
+                assert quantity.worst is not None
                 assert other.worst is not None
-                ratio = one.worst / other.worst
+                ratio = quantity.worst / other.worst
                 yield Aim(f"{subject}: largest RMSE", word, form.label, WORST_AIM, ratio)
 
 
@@ -229,12 +229,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in options.names or CASES:
         if name not in CASES:
             sys.exit(f"{name}: there are {', '.join(CASES)}")
-        found = run(CASES[name](), options.repetitions)
-        aimed = aims(found) if name.startswith("poverty") else []
+        comparison = run(CASES[name](), options.repetitions)
+        aimed = aims(comparison) if name.startswith("poverty") else []
         lines = [str(aim) for aim in aimed]
-        data[name] = {**found.as_dict(), "aims": lines}
+        data[name] = {**comparison.as_dict(), "aims": lines}
         if not options.json:
-            print(comparison_text(found), *(["", "aims:", *lines] if lines else []), "", sep="\n")
+            print(
+                comparison_text(comparison), *(["", "aims:", *lines] if lines else []), "", sep="\n"
+            )
             sys.stdout.flush()
     if options.json:
         print(json.dumps(data, indent=1))

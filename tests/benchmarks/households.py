@@ -56,7 +56,9 @@ PEOPLE = (
 
 def survey(homes: tuple[Column, ...], people: tuple[Column, ...], most: int) -> Hierarchy:
     domain = Domain(homes, people, most)
-    return read_hierarchy(*FILES, "hhID", "hhID", domain, drop_larger=True).hierarchy
+    return read_hierarchy(
+        *FILES, domain, key_group="hhID", key_person="hhID", drop_larger=True
+    ).hierarchy
 
 
 def full() -> Hierarchy:
@@ -66,29 +68,29 @@ def full() -> Hierarchy:
 def reduced() -> Hierarchy:
     """Up to 4 people: minors, those below the two highest ages, the rest; sex; in work or not."""
     age = Bins((4, 8)).column("PAge")
-    held = survey(HOMES[1:], (age, SEX, WORK), 4)
-    people = np.stack([*held.people.T[:2], held.people[:, 2] > 1], axis=1)
-    domain = Domain(held.domain.group, (age, SEX, Column("works", ("yes", "no"))), 4)
-    return Hierarchy(domain, held.groups, people, held.group_of)
+    hierarchy = survey(HOMES[1:], (age, SEX, WORK), 4)
+    people = np.stack([*hierarchy.people.T[:2], hierarchy.people[:, 2] > 1], axis=1)
+    domain = Domain(hierarchy.domain.group, (age, SEX, Column("works", ("yes", "no"))), 4)
+    return Hierarchy(domain, hierarchy.groups, people, hierarchy.group_of)
 
 
 def relations() -> Hierarchy:
     """The first listed is the head; a second adult at most 2 classes of age away is the spouse;
     minors are children, the rest others. Households of up to 6 people."""
     order = Column("per_num", tuple(range(1, 11)))
-    held = survey(HOMES[1:], (order, AGE, SEX, WORK), 6)
-    age = held.people[:, 1].astype(int)
-    head = held.people[:, 0] == 0
-    of_head = age[held.starts[:-1]][held.group_of]
-    role = np.full(held.N, 3)
+    hierarchy = survey(HOMES[1:], (order, AGE, SEX, WORK), 6)
+    age = hierarchy.people[:, 1].astype(int)
+    head = hierarchy.people[:, 0] == 0
+    of_head = age[hierarchy.starts[:-1]][hierarchy.group_of]
+    role = np.full(hierarchy.N, 3)
     role[age <= 3] = 2
-    role[(held.people[:, 0] == 1) & (age >= 4) & (abs(age - of_head) <= 2)] = 1
+    role[(hierarchy.people[:, 0] == 1) & (age >= 4) & (abs(age - of_head) <= 2)] = 1
     role[head] = 0
     roles = Roles("role", "head", "spouse", "child", 5)
     columns = Column("role", ("head", "spouse", "child", "other")), AGE, SEX, WORK
-    domain = Domain(held.domain.group, columns, 6, roles)
-    people = np.stack([role, *held.people.T[1:]], axis=1)
-    return Hierarchy(domain, held.groups, people, held.group_of)
+    domain = Domain(hierarchy.domain.group, columns, 6, roles)
+    people = np.stack([role, *hierarchy.people.T[1:]], axis=1)
+    return Hierarchy(domain, hierarchy.groups, people, hierarchy.group_of)
 
 
 def census(homes: Path, people: Path) -> Hierarchy:
@@ -103,7 +105,7 @@ def census(homes: Path, people: Path) -> Hierarchy:
         Column("RAC1P", tuple(range(1, 10))),
         Column("ESR", (*range(1, 7), "none"), missing="none"),
     )
-    return read_pums(homes, people, group, person, 8, drop_larger=True).hierarchy
+    return read_pums(homes, people, group=group, person=person, most=8, drop_larger=True).hierarchy
 
 
 HPD = ("hpd-fixed", "hpd-gen")
@@ -120,32 +122,32 @@ def batch(hierarchy: Hierarchy, kind: str, epsilon: str) -> BatchRelease:
     return BatchRelease(name="homes", kind=kind, attributes=names, rho=rho, every=1)
 
 
-def heard(what: str, done: int, rounds: int) -> None:
+def show_progress(subject: str, done: int, rounds: int) -> None:
     if sys.stderr.isatty():
-        print(f"\r{what}: {done}/{rounds}   ", end="", file=sys.stderr, flush=True)
+        print(f"\r{subject}: {done}/{rounds}   ", end="", file=sys.stderr, flush=True)
 
 
 def compare(name: str, truth: Hierarchy, kinds: tuple[str, ...], repetitions: int) -> None:
     asked = [(f"eps {e}", batch(truth, k, e)) for e in EPSILONS for k in kinds]
     began = time.perf_counter()
-    found = evaluate_data_sets(truth, asked, repetitions, seed=1, heard=heard)
+    qualities = evaluate_data_sets(truth, asked, repetitions, seed=1, progress=show_progress)
     took = (time.perf_counter() - began) / 60
     print(f"\n{name}: {truth.G:,} households, {truth.N:,} people, {repetitions} repetitions")
-    print(f"{quality_text(found)}\nin {took:.1f} min", flush=True)
+    print(f"{quality_text(qualities)}\nin {took:.1f} min", flush=True)
 
 
-def main(given: list[str]) -> None:
-    repetitions = int(given.pop()) if given and given[-1].isdigit() else 1
-    if len(given) == 2:
-        compare("census", census(Path(given[0]), Path(given[1])), HPD, repetitions)
+def main(arguments: list[str]) -> None:
+    repetitions = int(arguments.pop()) if arguments and arguments[-1].isdigit() else 1
+    if len(arguments) == 2:
+        compare("census", census(Path(arguments[0]), Path(arguments[1])), HPD, repetitions)
         return
-    if len(given) > 1 or not {*given} <= {*FORMS, "all"}:
+    if len(arguments) > 1 or not {*arguments} <= {*FORMS, "all"}:
         sys.exit(f"households: give one of {', '.join(FORMS)}, all, or two files")
     if not DATA.is_dir():
         sys.exit(f"households: {DATA} is not there")
-    for name in FORMS if given in ([], ["all"]) else given:
-        made, kinds = FORMS[name]
-        compare(name, made(), kinds, repetitions)
+    for name in FORMS if arguments in ([], ["all"]) else arguments:
+        load, kinds = FORMS[name]
+        compare(name, load(), kinds, repetitions)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
     python -m venv peer && peer/bin/pip install -r tests/benchmarks/requirements.txt
     python tests/benchmarks/kafka.py --peer peer/bin/python [--reports N] [--repeat N]
 
-All read one topic of 8 partitions, keyed by person, in which people tell nine months in turn.
+All read one topic of 8 partitions, keyed by person, in which people report nine months in turn.
 `stream-dp` reads to the marker and closes the nine periods into counts. `Quix Streams` counts
 the reports of every person in its state, without changelog topics. `bare loop` is consume(1000)
 and msgspec, nothing counted, with librdkafka's defaults. `bare, tuned` and Quix Streams fetch
@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import resource
 import subprocess
 import sys
@@ -40,8 +39,8 @@ FETCHING = {
 
 def used() -> float:
     """CPU seconds of this process, all of its threads."""
-    found = resource.getrusage(resource.RUSAGE_SELF)
-    return found.ru_utime + found.ru_stime
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
 
 
 @contextmanager
@@ -120,10 +119,10 @@ def ours(address: str, prefix: str, people: int) -> None:
             log,
             Decoder(declared, bytes(32)),
             Population(declared),
-            dict.fromkeys(range(PARTITIONS), 0),
-            dict.fromkeys(range(PARTITIONS), 0),
-            Facts(declared),
-            lambda name: None,
+            positions=dict.fromkeys(range(PARTITIONS), 0),
+            marks=dict.fromkeys(range(PARTITIONS), 0),
+            facts=Facts(declared),
+            at=lambda name: None,
         )
         while min(inputs.marks.values()) < PERIODS:
             inputs.fold_to_marker(PERIODS, 1)
@@ -197,7 +196,7 @@ CONTENDERS = {"stream-dp": ours, "bare loop": bare, "bare, tuned": tuned, "Quix 
 
 
 def run(python: str, name: str, address: str, prefix: str, people: int) -> dict[str, float]:
-    """One contender in a process of its own."""
+    """The figures of a contender that runs in a new process."""
     done = subprocess.run(
         [
             *(python, "-W", "ignore", __file__, "--contender", name, "--address", address),
@@ -209,36 +208,19 @@ def run(python: str, name: str, address: str, prefix: str, people: int) -> dict[
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def table(found: dict[str, dict[str, float]], reports: int) -> str:
-    own = found["stream-dp"]
+def table(figures: dict[str, dict[str, float]], reports: int) -> str:
+    own = figures["stream-dp"]
     lines = [
         f"{'':<14}{'wall, s':>9}{'reports/s':>12}{'CPU, s':>9}{'CPU us each':>13}"
         f"{'wall ratio':>12}{'CPU ratio':>11}"
     ]
-    for name, one in found.items():
+    for name, row in figures.items():
         lines.append(
-            f"{name:<14}{one['wall']:>9.2f}{reports / one['wall']:>12,.0f}{one['cpu']:>9.2f}"
-            f"{1e6 * one['cpu'] / reports:>13.2f}"
-            f"{one['wall'] / own['wall']:>12.2f}{one['cpu'] / own['cpu']:>11.2f}"
+            f"{name:<14}{row['wall']:>9.2f}{reports / row['wall']:>12,.0f}{row['cpu']:>9.2f}"
+            f"{1e6 * row['cpu'] / reports:>13.2f}"
+            f"{row['wall'] / own['wall']:>12.2f}{row['cpu'] / own['cpu']:>11.2f}"
         )
     return "\n".join(lines)
-
-
-@contextmanager
-def broker() -> Iterator[str]:
-    running = os.environ.get("STREAM_DP_TEST_KAFKA")
-    if running:
-        yield running
-        return
-    sys.path.insert(0, str(Path(__file__).parents[2] / "deploy" / "kafka"))
-    from broker import FOLDER, Broker
-
-    with tempfile.TemporaryDirectory() as folder:
-        own = Broker(Path(folder), libs=FOLDER / "libs")
-        try:
-            yield own.start()
-        finally:
-            own.stop()
 
 
 def main() -> None:
@@ -248,25 +230,29 @@ def main() -> None:
     parser.add_argument("--peer", default=sys.executable, help="the Python that has Quix Streams")
     for name in ("--contender", "--address", "--prefix"):
         parser.add_argument(name, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    people = -(-given.reports // PERIODS)
-    if given.contender:
-        CONTENDERS[given.contender](given.address, given.prefix, people)
+    options = parser.parse_args()
+    people = -(-options.reports // PERIODS)
+    if options.contender:
+        CONTENDERS[options.contender](options.address, options.prefix, people)
         return
-    with broker() as address:
+    tests = Path(__file__).resolve().parents[1]
+    sys.path[:0] = [str(tests), str(tests.parent / "deploy" / "kafka")]
+    from kit.brokers import running_broker
+
+    with running_broker() as address:
         prefix = f"bench-{uuid.uuid4().hex[:8]}"
         fill(address, prefix, people)
         runs: dict[str, list[dict[str, float]]] = {name: [] for name in CONTENDERS}
         try:
-            for _ in range(given.repeat):
+            for _ in range(options.repeat):
                 for name, several in runs.items():
-                    python = given.peer if name == "Quix Streams" else sys.executable
+                    python = options.peer if name == "Quix Streams" else sys.executable
                     several.append(run(python, name, address, prefix, people))
         finally:
             remove(address, f"{prefix}.{REPORTS}")
-    best = {name: min(several, key=lambda one: one["wall"]) for name, several in runs.items()}
+    best = {name: min(several, key=lambda figure: figure["wall"]) for name, several in runs.items()}
     print(f"{people * PERIODS} reports of {people} people, {PARTITIONS} partitions")
-    print(f"fastest of {given.repeat}; ratios to stream-dp")
+    print(f"fastest of {options.repeat}; ratios to stream-dp")
     print(table(best, people * PERIODS))
 
 

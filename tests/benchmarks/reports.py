@@ -4,23 +4,36 @@
 
 Both sides read the same JSON reports of a closing period, find each person's place, keep the
 last three symbols and the running total, and count both. Two periods: in the first everybody is
-new, in the second everybody is known.
+new, in the second everybody is known. Then the second period's reports as records of other shapes,
+decoded and folded.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
+import fastavro
 import numpy as np
 
 from stream_dp.log.base import Stored
 from stream_dp.population import Population
 from stream_dp.population.reports import Decoder
-from stream_dp.study import Attribute, CumulativeRelease, DeclaredPopulation, Study, WindowRelease
+from stream_dp.population.shapes.decoder import ShapedDecoder
+from stream_dp.study import (
+    Attribute,
+    CumulativeRelease,
+    DeclaredPopulation,
+    Input,
+    Study,
+    WindowRelease,
+)
 from stream_dp.study.periods import Periods
 
 BATCH = 10_000
@@ -71,12 +84,12 @@ class Baseline:
         self.totals: dict[str, int] = {}
 
     def period(self, records: list[Stored], size: int) -> tuple[list[int], list[int]]:
-        told: dict[str, int] = {}
+        symbols: dict[str, int] = {}
         for record in records:
             report = json.loads(record.value or b"")
-            told[report["person"]] = report["values"]["poverty"]
+            symbols[report["person"]] = report["values"]["poverty"]
         rises: Counter[int] = Counter()
-        for person, symbol in told.items():
+        for person, symbol in symbols.items():
             self.recent[person] = (self.recent.get(person, 0) * 2 + symbol) % 8
             if symbol:
                 self.totals[person] = self.totals.get(person, 0) + 1
@@ -84,6 +97,76 @@ class Baseline:
         bins = Counter(self.recent.values())
         bins[0] += size - len(self.recent)
         return [bins[b] for b in range(8)], [rises[b] for b in range(1, 13)]
+
+
+def _row(report: dict[str, Any]) -> dict[str, Any]:
+    return {"person": report["person"], "period": report["period"], **report["values"]}
+
+
+def _avro(schema: Any, value: Any) -> bytes:
+    stream = io.BytesIO(b"\0\0\0\0\1")
+    stream.seek(0, io.SEEK_END)
+    fastavro.schemaless_writer(stream, schema, value)
+    return stream.getvalue()
+
+
+AVRO = fastavro.parse_schema(
+    {
+        "type": "record",
+        "name": "Row",
+        "fields": [
+            {"name": "person", "type": "string"},
+            {"name": "period", "type": "long"},
+            {"name": "poverty", "type": ["null", "long"]},
+        ],
+    }
+)
+Pack = Callable[[dict[str, Any]], bytes]
+PACKS: dict[str, tuple[Input, Pack]] = {
+    "flat": (Input(format="flat"), lambda r: json.dumps(_row(r)).encode()),
+    "connect": (
+        Input(format="connect"),
+        lambda r: json.dumps({"schema": {"type": "struct"}, "payload": _row(r)}).encode(),
+    ),
+    "debezium": (
+        Input(format="debezium"),
+        lambda r: json.dumps({"op": "c", "before": None, "after": _row(r)}).encode(),
+    ),
+    "avro": (Input(format="avro", schemas="schemas"), lambda r: _avro(AVRO, _row(r))),
+    "json-registry": (
+        Input(format="json-registry"),
+        lambda r: b"\0\0\0\0\1" + json.dumps(_row(r)).encode(),
+    ),
+    "cloudevents": (
+        Input(format="cloudevents", rows="report"),
+        lambda r: json.dumps(
+            {"specversion": "1.0", "id": "1", "source": "/s", "type": "t", "data": r}
+        ).encode(),
+    ),
+}
+
+
+def folded(decoder: Decoder, population: Population, records: list[Stored]) -> float:
+    """Records per second."""
+    start = time.perf_counter()
+    for first in range(0, len(records), BATCH):
+        population.fold(*decoder.decode(records[first : first + BATCH], 0))
+    return len(records) / (time.perf_counter() - start)
+
+
+def shapes(declared: Study, size: int) -> None:
+    """A row for each shape, against plain reports in the same run."""
+    records = raw(size, 2)
+    plain, key = Population(declared), bytes(32)
+    speed = folded(Decoder(declared, key), plain, records)
+    print(f"{'plain reports':<22}{speed:>12,.0f}{'':>14}{1:>8.2f}")
+    for name, (mapping, pack) in PACKS.items():
+        packed = [r._replace(value=pack(json.loads(r.value or b""))) for r in records]
+        population = Population(declared)
+        decoder = ShapedDecoder(declared, key, mapping, lambda number: json.dumps(AVRO))
+        now = folded(decoder, population, packed)
+        assert population.accounting == plain.accounting
+        print(f"{name:<22}{now:>12,.0f}{'':>14}{now / speed:>8.2f}")
 
 
 def main() -> None:
@@ -105,6 +188,8 @@ def main() -> None:
         assert counts["w"].tolist() == bins
         assert counts["c"][:-1].tolist() == rises
         print(f"{words:<22}{ours:>12,.0f}{theirs:>14,.0f}{ours / theirs:>8.2f}")
+    print("\nshape, decoded and folded; ratio to plain reports")
+    shapes(declared, size)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
 
 The baseline of a step is one random permutation of the panel's rows in the same run: no step
 that gives uniformly random rows their symbols can do with much less. Memory is the largest that
-NumPy and Python held during the run of a mechanism, for each row of the panel.
+NumPy and Python allocated during the run of a mechanism, for each row of the panel.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ def truths(people: int) -> tuple[list[Any], list[Any]]:
         code = (code * 2 + now) % 8
         totals += now
         histograms.append(np.bincount(code, minlength=8))
-        found = np.bincount(totals[now], minlength=HORIZON + 1)[1:]
-        rises.append(np.append(found, people if t == 1 else 0))
+        risen = np.bincount(totals[now], minlength=HORIZON + 1)[1:]
+        rises.append(np.append(risen, people if t == 1 else 0))
     return histograms, rises
 
 
-def run(made: AnyMechanism, histograms: list[Any], rises: list[Any]) -> list[float]:
+def run(mechanism: AnyMechanism, histograms: list[Any], rises: list[Any]) -> list[float]:
     """Seconds of every step."""
-    source, state, steps = SeededNoise(1), made.init(), []
+    source, state, steps = SeededNoise(1), mechanism.init(), []
     for t in range(1, HORIZON + 1):
         parts = {FixedWindow: [histograms[t - 1]], Cumulative: [rises[t - 1]]}
-        true = np.concatenate(parts.get(type(made), [histograms[t - 1], rises[t - 1]]))
-        draw = source.draw(made.demand(t))
+        true = np.concatenate(parts.get(type(mechanism), [histograms[t - 1], rises[t - 1]]))
+        draw = source.draw(mechanism.demand(t))
         start = time.perf_counter()
-        state, _ = made.step(state, true, draw)  # type: ignore[arg-type]
+        state, _ = mechanism.step(state, true, draw)  # type: ignore[arg-type]
         steps.append(time.perf_counter() - start)
     return steps
 
@@ -56,21 +56,28 @@ def main() -> None:
     head = f"{'mechanism':<12}{'people':>9}{'step, ms':>10}{'permutation, ms':>17}{'ratio':>7}"
     print(f"{head}{'bytes a row':>13}")
     for people in (10_000, 100_000, 1_000_000):
-        held = truths(people)
-        window = FixedWindow.best((0, 1), WIDTH, HORIZON, RHO, "replace_one", rows=people)
-        totals = Cumulative.best(HORIZON, RHO, "replace_one", people)
-        for made in (window, totals, Joint(window, totals, (1,))):
-            run(made, *held)  # what is computed once for all steps
-            step = 1000 * float(np.median(run(made, *held)[WIDTH:]))
+        truth = truths(people)
+        window = FixedWindow.best(
+            values=(0, 1),
+            width=WIDTH,
+            horizon=HORIZON,
+            rho=RHO,
+            neighbours="replace_one",
+            rows=people,
+        )
+        totals = Cumulative.best(horizon=HORIZON, rho=RHO, neighbours="replace_one", rows=people)
+        for mechanism in (window, totals, Joint(window, totals, (1,))):
+            run(mechanism, *truth)  # what is computed once for all steps
+            step = 1000 * float(np.median(run(mechanism, *truth)[WIDTH:]))
             start = time.perf_counter()
             for t in range(5):
                 np.random.default_rng(t).permutation(people)
             shuffle = 1000 * (time.perf_counter() - start) / 5
             tracemalloc.start()
-            run(made, *held)
+            run(mechanism, *truth)
             size = tracemalloc.get_traced_memory()[1] / people
             tracemalloc.stop()
-            name = type(made).__name__
+            name = type(mechanism).__name__
             line = f"{name:<12}{people:>9}{step:>10.2f}{shuffle:>17.2f}{step / shuffle:>7.1f}"
             print(f"{line}{size:>13.0f}", flush=True)
 

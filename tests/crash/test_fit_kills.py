@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kit.households import LABELS, TEXT, Homes, edit, handed_in, results
+from kit.households import LABELS, TEXT, HouseholdFolder, edit, handed_in, results
 from kit.killed import in_memory
 
 from stream_dp.services.markers import close_marker
-from stream_dp.services.topics import RESULTS
+from stream_dp.topics import RESULTS
 
 pytest.importorskip("jax")
 
@@ -31,14 +31,14 @@ FIT = """
 import sys
 sys.path.insert(0, {tests!r})
 from pathlib import Path
-from kit.households import Homes, Noted, dying
+from kit.households import HouseholdFolder, NotedNoise, dying
 note = lambda line: print(line, flush=True)
-homes = Homes(Path({folder!r}), Path({folder!r}, "homes.toml").read_text())
-homes.work(source=Noted(note), at=dying({call}, {name!r}, note))
+homes = HouseholdFolder(Path({folder!r}), Path({folder!r}, "homes.toml").read_text())
+homes.work(source=NotedNoise(note), at=dying({call}, {name!r}, note))
 """
 
 
-def fit(homes: Homes, name: str = "", call: int = 0) -> tuple[int, list[str]]:
+def fit(homes: HouseholdFolder, name: str = "", call: int = 0) -> tuple[int, list[str]]:
     """A worker's exit code, and its steps and draws; it dies at that call (from 0) of a step."""
     tests, folder = str(Path(__file__).parents[1]), str(homes.folder)
     command = FIT.format(tests=tests, folder=folder, call=call, name=name)
@@ -59,17 +59,17 @@ def fit(homes: Homes, name: str = "", call: int = 0) -> tuple[int, list[str]]:
 
 
 @pytest.fixture
-def homes() -> Iterator[Homes]:
+def homes() -> Iterator[HouseholdFolder]:
     with in_memory() as folder:
-        yield Homes(folder / "homes", HPD).prepare()
+        yield HouseholdFolder(folder / "homes", HPD).prepare()
 
 
-def published(homes: Homes) -> list[tuple[str, str]]:
-    held = [d.certificate for d in homes.public().published]
-    return [(c.release, c.period) for c in held]
+def published(homes: HouseholdFolder) -> list[tuple[str, str]]:
+    certificates = [d.certificate for d in homes.public().published]
+    return [(c.release, c.period) for c in certificates]
 
 
-def test_a_killed_fit_goes_on_from_its_transcript(homes: Homes) -> None:
+def test_a_killed_fit_goes_on_from_its_transcript(homes: HouseholdFolder) -> None:
     assert not homes.run()
     panels = [("pairs", LABELS[1]), ("pairs", LABELS[2])]
     assert published(homes) == panels
@@ -96,7 +96,7 @@ def test_a_killed_fit_goes_on_from_its_transcript(homes: Homes) -> None:
     assert handed_in(homes) == 1
 
     # The whole transcript makes the same data set again, to the byte, and nothing is drawn.
-    twin = Homes(homes.folder.parent / "twin", HPD)
+    twin = HouseholdFolder(homes.folder.parent / "twin", HPD)
     shutil.copytree(homes.folder, twin.folder, dirs_exist_ok=True)
     edit(twin, "DELETE FROM records WHERE topic = ?", RESULTS)
     code, steps = fit(twin)

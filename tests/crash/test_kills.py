@@ -14,29 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit.killed import Victim, check, die, in_memory
-from kit.panels import PERIODS, Place, decided, script
+from kit.killed import KilledReleaser, check, die, in_memory
+from kit.panels import PERIODS, StudyFolder, decided, script
+from kit.steps import STEPS
 
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.services.releaser.releaser import Releaser
-
-STEPS = (
-    "owned",
-    "begun",
-    "recovered",
-    "read",
-    "dead-letters",
-    "cut",
-    "drawn",
-    "closed",
-    "refused",
-    "snapshot",
-    "commit",
-    "committed",
-    "publish",
-    "published",
-    "cleaned",
-)
 
 
 @pytest.fixture(scope="module")
@@ -46,41 +29,43 @@ def memory() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def sent(memory: Path) -> Place:
+def sent(memory: Path) -> StudyFolder:
     """A place to which everything has been sent and where nothing has run."""
-    place = Place(memory / "sent")
+    place = StudyFolder(memory / "sent")
     for records in script():
         place.send(records)
     return place
 
 
 @pytest.fixture(scope="module")
-def calm(sent: Place, memory: Path) -> Victim:
+def calm(sent: StudyFolder, memory: Path) -> KilledReleaser:
     """A run that nothing interrupts."""
-    victim = Victim(sent.copy(memory / "calm"))
-    assert victim.run()
-    return victim
+    killed = KilledReleaser(sent.copy(memory / "calm"))
+    assert killed.run()
+    return killed
 
 
 @pytest.fixture(scope="module")
-def expected(calm: Victim) -> list[dict[str, Any]]:
+def expected(calm: KilledReleaser) -> list[dict[str, Any]]:
     return decided(calm.place.entries())
 
 
 @pytest.fixture(scope="module")
-def calls(calm: Victim) -> Counter[str]:
+def calls(calm: KilledReleaser) -> Counter[str]:
     """How often each step is called in a run that nothing interrupts."""
     return Counter(line for line in calm.trace() if " " not in line)
 
 
 @pytest.fixture
-def fresh(sent: Place, memory: Path) -> Iterator[Iterator[Victim]]:
+def fresh(sent: StudyFolder, memory: Path) -> Iterator[Iterator[KilledReleaser]]:
     """Victims, each in a new copy of the place."""
     with in_memory() as folder:
-        yield (Victim(sent.copy(folder / str(i))) for i in count())
+        yield (KilledReleaser(sent.copy(folder / str(i))) for i in count())
 
 
-def test_an_uninterrupted_run_is_sound(calm: Victim, expected: list[dict[str, Any]]) -> None:
+def test_an_uninterrupted_run_is_sound(
+    calm: KilledReleaser, expected: list[dict[str, Any]]
+) -> None:
     check(calm, expected)
     assert [entry["number"] for entry in expected] == list(range(PERIODS + 1))
     rejected = expected[-1]["accounting"]["rejected"]
@@ -99,65 +84,67 @@ def test_every_step_is_known(calls: Counter[str]) -> None:
 
 @pytest.mark.parametrize("step", STEPS)
 def test_a_kill_at_a_step(
-    step: str, fresh: Iterator[Victim], calls: Counter[str], expected: list[dict[str, Any]]
+    step: str, fresh: Iterator[KilledReleaser], calls: Counter[str], expected: list[dict[str, Any]]
 ) -> None:
     for call in range(calls[step]):
-        victim = next(fresh)
-        assert not victim.run_to(call, step)
-        assert victim.run()
-        check(victim, expected)
+        killed = next(fresh)
+        assert not killed.run_to(call, step)
+        assert killed.run()
+        check(killed, expected)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("step", STEPS)
 def test_two_kills(
-    step: str, fresh: Iterator[Victim], calls: Counter[str], expected: list[dict[str, Any]]
+    step: str, fresh: Iterator[KilledReleaser], calls: Counter[str], expected: list[dict[str, Any]]
 ) -> None:
     for call in range(calls[step]):
         for again in range(0, 40, 2):
-            victim = next(fresh)
-            assert not victim.run_to(call, step)
-            while not victim.run_to(again if victim.kills == 1 else 1_000):
+            killed = next(fresh)
+            assert not killed.run_to(call, step)
+            while not killed.run_to(again if killed.kills == 1 else 1_000):
                 pass
-            check(victim, expected)
+            check(killed, expected)
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_kills_at_random_steps_until_the_horizon(
-    seed: int, fresh: Iterator[Victim], expected: list[dict[str, Any]]
+    seed: int, fresh: Iterator[KilledReleaser], expected: list[dict[str, Any]]
 ) -> None:
-    victim, rng = next(fresh), random.Random(seed)
-    while not victim.run_to(rng.randrange(25)):
-        assert victim.kills < 200
-    assert victim.kills > 2
-    check(victim, expected)
+    killed, rng = next(fresh), random.Random(seed)
+    while not killed.run_to(rng.randrange(25)):
+        assert killed.kills < 200
+    assert killed.kills > 2
+    check(killed, expected)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_kills_while_reports_still_come(seed: int, expected: list[dict[str, Any]]) -> None:
     rng = random.Random(seed)
     with in_memory() as folder:
-        victim = Victim(Place(folder / "growing"))
+        killed = KilledReleaser(StudyFolder(folder / "growing"))
         for records in script():
             middle = rng.randrange(len(records))
             for part in (records[:middle], records[middle:]):
-                victim.place.send(part)
-                while not victim.run_to(rng.randrange(20)):
+                killed.place.send(part)
+                while not killed.run_to(rng.randrange(20)):
                     pass
-        check(victim, expected)
+        check(killed, expected)
 
 
-def test_kills_at_random_times(fresh: Iterator[Victim], expected: list[dict[str, Any]]) -> None:
+def test_kills_at_random_times(
+    fresh: Iterator[KilledReleaser], expected: list[dict[str, Any]]
+) -> None:
     rng, kills = random.Random(0), 0
     start = time.monotonic()
     assert next(fresh).run()
     usual = time.monotonic() - start
     while kills < 50:
-        victim = next(fresh)
-        while not victim.run_for(rng.uniform(0, usual)):
+        killed = next(fresh)
+        while not killed.run_for(rng.uniform(0, usual)):
             pass
-        check(victim, expected)
-        kills += victim.kills
+        check(killed, expected)
+        kills += killed.kills
 
 
 def dying_inside(step: str, call: int, operations: int) -> Callable[[str, Releaser], None]:
@@ -178,27 +165,31 @@ def dying_inside(step: str, call: int, operations: int) -> Callable[[str, Releas
 
 @pytest.mark.parametrize("step", ["commit", "publish"])
 def test_kills_between_the_operations_of_a_transaction(
-    step: str, fresh: Iterator[Victim], calls: Counter[str], expected: list[dict[str, Any]]
+    step: str, fresh: Iterator[KilledReleaser], calls: Counter[str], expected: list[dict[str, Any]]
 ) -> None:
     rng, kills, half_written = random.Random(step), 0, 0
     while kills < 20:
-        victim = next(fresh)
-        victim.run(dying_inside(step, rng.randrange(calls[step]), rng.randrange(1, 300)))
-        kills += victim.kills
-        half_written += victim.place.public_db.with_name("small-public.db-journal").exists()
-        assert victim.run()
-        check(victim, expected)
+        killed = next(fresh)
+        killed.run(dying_inside(step, rng.randrange(calls[step]), rng.randrange(1, 300)))
+        kills += killed.kills
+        half_written += killed.place.public_db.with_name("small-public.db-journal").exists()
+        assert killed.run()
+        check(killed, expected)
     assert (half_written > 0) == (step == "publish")
 
 
 @pytest.mark.parametrize("step", ["commit", "publish"])
 def test_kills_while_a_transaction_reaches_the_disk(
-    step: str, sent: Place, calls: Counter[str], expected: list[dict[str, Any]], tmp_path: Path
+    step: str,
+    sent: StudyFolder,
+    calls: Counter[str],
+    expected: list[dict[str, Any]],
+    tmp_path: Path,
 ) -> None:
     """On a real disk, where a commit waits; the moment is any within it."""
     rng = random.Random(step)
     for i in range(10):
-        victim = Victim(sent.copy(tmp_path / str(i)))
+        killed = KilledReleaser(sent.copy(tmp_path / str(i)))
         call = rng.randrange(calls[step])
         reader, writer = os.pipe()
         reached = count()
@@ -209,13 +200,13 @@ def test_kills_while_a_transaction_reaches_the_disk(
             if name == step and next(n) == call:
                 os.write(out, b".")
 
-        child = victim.start(at)
+        child = killed.start(at)
         os.close(writer)
         os.read(reader, 1)
         os.close(reader)
         time.sleep(rng.uniform(0, 0.006))
         with suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)
-        victim.wait(child)
-        assert victim.run()
-        check(victim, expected)
+        killed.wait(child)
+        assert killed.run()
+        check(killed, expected)

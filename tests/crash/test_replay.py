@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit.killed import Victim, check, in_memory
+from kit.killed import KilledReleaser, check, in_memory
 from kit.panels import (
     PARTITIONS,
     PERIODS,
-    Place,
+    StudyFolder,
     counts,
     decided,
+    fix_secrets,
     markers,
     report,
     reports_of,
     script,
-    secrets_fixed,
 )
 
 from stream_dp.log.base import Record, Stored
@@ -34,31 +34,31 @@ from stream_dp.studyfile import load_study
 @pytest.fixture(scope="module", autouse=True)
 def _secrets() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        secrets_fixed(patch)
+        fix_secrets(patch)
         yield
 
 
 @pytest.fixture
-def places() -> Iterator[Iterator[Place]]:
+def places() -> Iterator[Iterator[StudyFolder]]:
     with in_memory() as folder:
-        yield (Place(folder / str(i)) for i in count())
+        yield (StudyFolder(folder / str(i)) for i in count())
 
 
 @pytest.fixture(scope="module")
 def expected() -> list[dict[str, Any]]:
     with in_memory() as folder:
-        place = Place(folder / "calm")
+        place = StudyFolder(folder / "calm")
         for records in script():
             place.send(records)
         assert place.run()
         return decided(place.entries())
 
 
-def lose_all(place: Place) -> None:
+def lose_all(place: StudyFolder) -> None:
     shutil.rmtree(place.snapshots, ignore_errors=True)
 
 
-def lose_latest(place: Place) -> None:
+def lose_latest(place: StudyFolder) -> None:
     for entry in place.entries()[-1:]:
         if entry.number:
             (place.snapshots / entry.snapshot[0]).unlink(missing_ok=True)
@@ -66,21 +66,21 @@ def lose_latest(place: Place) -> None:
 
 @pytest.mark.parametrize("lose", [lose_all, lose_latest])
 def test_lost_snapshots_are_replayed_from_the_input(
-    lose: Any, places: Iterator[Place], expected: list[dict[str, Any]]
+    lose: Any, places: Iterator[StudyFolder], expected: list[dict[str, Any]]
 ) -> None:
     for call in range(2, 60, 3):
-        victim = Victim(next(places))
+        killed = KilledReleaser(next(places))
         for records in script():
-            victim.place.send(records)
-        finished = victim.run_to(call)
-        lose(victim.place)
-        assert victim.run()
+            killed.place.send(records)
+        finished = killed.run_to(call)
+        lose(killed.place)
+        assert killed.run()
         if not finished:
-            check(victim, expected, snapshots_lost=True)
+            check(killed, expected, snapshots_lost=True)
 
 
 def test_a_run_a_period_with_no_snapshot_ever(
-    places: Iterator[Place], expected: list[dict[str, Any]]
+    places: Iterator[StudyFolder], expected: list[dict[str, Any]]
 ) -> None:
     place = next(places)
     for records in script():
@@ -91,7 +91,7 @@ def test_a_run_a_period_with_no_snapshot_ever(
     assert decided(place.entries()) == expected
 
 
-def test_a_snapshot_of_long_ago_does_not_stay(places: Iterator[Place]) -> None:
+def test_a_snapshot_of_long_ago_does_not_stay(places: Iterator[StudyFolder]) -> None:
     place = next(places)
     for records in script():
         place.send(records)
@@ -113,7 +113,9 @@ def in_time() -> list[list[Record]]:
     return [reports_of(n, late=False) for n in range(1, PERIODS + 1)]
 
 
-def test_sent_first_and_closed_afterwards_or_period_by_period(places: Iterator[Place]) -> None:
+def test_sent_first_and_closed_afterwards_or_period_by_period(
+    places: Iterator[StudyFolder],
+) -> None:
     first, gradual, stopped = next(places), next(places), next(places)
     for records in in_time():
         first.send(records)
@@ -122,13 +124,13 @@ def test_sent_first_and_closed_afterwards_or_period_by_period(places: Iterator[P
     for number, records in enumerate(in_time(), 1):
         gradual.send([*records, *markers(number)])
         assert gradual.run() == (number == PERIODS)
-    victim = Victim(stopped)
+    killed = KilledReleaser(stopped)
     for number, records in enumerate(in_time(), 1):
         stopped.send([*records, *markers(number)])
-        victim.run_to(5 * number)
-    assert victim.run()
-    found = [[counts(e) for e in p.entries()] for p in (first, gradual, stopped)]
-    assert found[0] == found[1] == found[2]
+        killed.run_to(5 * number)
+    assert killed.run()
+    tallies = [[counts(e) for e in p.entries()] for p in (first, gradual, stopped)]
+    assert tallies[0] == tallies[1] == tallies[2]
     last = [p.entries()[-1].message.head["accounting"] for p in (first, gradual, stopped)]
     assert last[0] == last[1] == last[2]
     assert [p.reasons() for p in (first, gradual, stopped)] == [last[0]["rejected"]] * 3
@@ -136,9 +138,9 @@ def test_sent_first_and_closed_afterwards_or_period_by_period(places: Iterator[P
 
 @pytest.mark.parametrize("step", ["closed", "committed", "published", "cleaned"])
 def test_one_marker_for_the_whole_horizon_outlives_a_kill(
-    step: str, places: Iterator[Place]
+    step: str, places: Iterator[StudyFolder]
 ) -> None:
-    calm = Victim(next(places))
+    calm = KilledReleaser(next(places))
     for records in in_time():
         calm.place.send(records)
     calm.place.send(markers(PERIODS))
@@ -147,10 +149,10 @@ def test_one_marker_for_the_whole_horizon_outlives_a_kill(
     expected = decided(calm.place.entries())
     check(calm, expected)
     for call in range(PERIODS):
-        victim = Victim(sent.copy(sent.folder.with_name(f"killed-{call}")))
-        assert not victim.run_to(call, step)
-        assert victim.run()
-        check(victim, expected)
+        killed = KilledReleaser(sent.copy(sent.folder.with_name(f"killed-{call}")))
+        assert not killed.run_to(call, step)
+        assert killed.run()
+        check(killed, expected)
 
 
 @settings(max_examples=15)
@@ -164,7 +166,7 @@ def _shuffled_run(pieces: list[tuple[int, int]]) -> list[dict[str, Any]]:
     """What is decided when the partitions grow in pieces, and the releaser runs in between."""
     lines = [[r for part in script() for r in part if r.partition == p] for p in range(PARTITIONS)]
     with in_memory() as folder:
-        place = Place(folder / "place")
+        place = StudyFolder(folder / "place")
         for number, (partition, size) in enumerate(pieces):
             if lines[partition]:
                 place.send(lines[partition][:size])
@@ -179,12 +181,12 @@ def _shuffled_run(pieces: list[tuple[int, int]]) -> list[dict[str, Any]]:
 
 def stored(records: list[Record]) -> list[list[Stored]]:
     """The records as a log holds them, by partition."""
-    held: list[list[Stored]] = [[] for _ in range(PARTITIONS)]
+    partitions: list[list[Stored]] = [[] for _ in range(PARTITIONS)]
     for r in records:
         assert r.partition is not None
-        here = held[r.partition]
+        here = partitions[r.partition]
         here.append(Stored(r.partition, len(here), 0, r.key, r.value, r.headers))
-    return held
+    return partitions
 
 
 WAITING = [r for part in in_time() for r in part]
@@ -205,15 +207,15 @@ def test_any_batches_make_the_same_state(
 def _state(sizes: list[int], first: int) -> list[bytes]:
     """Snapshots after the reading of all input in batches, and after each close."""
     with in_memory() as folder:
-        study, _ = load_study(Place(folder / "place").file)
+        study, _ = load_study(StudyFolder(folder / "place").file)
     population, decoder = Population(study), Decoder(study, bytes(32))
-    held = stored(WAITING)
+    queues = stored(WAITING)
     for number in range(1_000):
         partition = (first + number) % PARTITIONS
         size = sizes[number % len(sizes)]
-        batch, held[partition] = held[partition][:size], held[partition][size:]
+        batch, queues[partition] = queues[partition][:size], queues[partition][size:]
         population.fold(*decoder.decode(batch, population.period))
-        if not any(held):
+        if not any(queues):
             break
     states = []
     for _ in range(PERIODS):
@@ -224,15 +226,15 @@ def _state(sizes: list[int], first: int) -> list[bytes]:
     return states
 
 
-def test_a_person_in_two_partitions(places: Iterator[Place]) -> None:
+def test_a_person_in_two_partitions(places: Iterator[StudyFolder]) -> None:
     """The value in the higher partition wins, whichever came first."""
     for order in (1, -1):
         place = next(places)
-        told = [
+        reports = [
             report(0, "p", "2021-01", {"work": "no"}),
             report(1, "p", "2021-01", {"work": "yes"}),
         ]
-        for one in told[::order]:
+        for one in reports[::order]:
             place.send([one])
         place.send(markers(PERIODS))
         assert place.run()
@@ -241,10 +243,10 @@ def test_a_person_in_two_partitions(places: Iterator[Place]) -> None:
 
 
 def test_small_batches_read_the_same(
-    places: Iterator[Place], expected: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    places: Iterator[StudyFolder], expected: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for size in (1, 7):
-        monkeypatch.setattr("stream_dp.services.releaser.inputs._BATCH", size)
+        monkeypatch.setattr("stream_dp.services.releaser.inputs.READ_AT_ONCE", size)
         place = next(places)
         for records in script():
             place.send(records)
@@ -255,7 +257,7 @@ def test_small_batches_read_the_same(
 
 
 def test_a_snapshot_is_enough_where_the_input_is_gone(
-    places: Iterator[Place], expected: list[dict[str, Any]]
+    places: Iterator[StudyFolder], expected: list[dict[str, Any]]
 ) -> None:
     place = next(places)
     for number, records in enumerate(script(), 1):

@@ -12,88 +12,60 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from kit.households import NEVER, Homes
+from kit.households import NEVER, HouseholdFolder
 from kit.killed import in_memory
 from kit.panels import Noiseless
 from kit.strata import Model
+from kit.studies import STEPS, attribute, cumulative, joint, study_toml, window
 
 from stream_dp.estimate.query import TotalQuery, parse_query
 from stream_dp.log.base import Record
 from stream_dp.log.message import parts_in_records
 from stream_dp.plan import plan_study
 from stream_dp.population.reports import Decoder
-from stream_dp.release.panels import TOPIC, read_estimates
-from stream_dp.services import journal
+from stream_dp.release.panels import read_estimates
+from stream_dp.services import journal_checks
 from stream_dp.services.cli import main
 from stream_dp.services.dead_letters import reasons_of
 from stream_dp.services.markers import close_marker
-from stream_dp.services.topics import DEAD_LETTERS, REPORTS
 from stream_dp.study import Study
+from stream_dp.topics import DEAD_LETTERS, RELEASES, REPORTS
 
 PERIODS, PEOPLE = 10, 60
-TEXT = f"""
-[study]
-name = "layers"
-unit = "person"
-neighbours = "replace_one"
-rho = 2
-delta = 1e-6
-[study.periods]
-first = 1
-every = "step"
-count = {PERIODS}
-[study.population]
-size = 50
-[attributes.poor]
-values = [0, 1]
-missing = "absent"
-[attributes.job]
-values = ["yes", "no"]
-missing = {{ carry = true, first = "no" }}
-[attributes.region]
-values = ["north", "south"]
-missing = "absent"
-fixed = true
-[attributes.wave]
-values = [1, 2, 3]
-missing = "absent"
-fixed = true
-[[releases]]
-name = "both"
-kind = "window"
-attribute = ["poor", "job"]
-width = 2
-rho = 0.2
-[[releases]]
-name = "poor"
-kind = "window"
-attribute = "poor"
-width = 3
-strata = "region"
-rows = 40
-rho = 0.4
-[[releases]]
-name = "times"
-kind = "cumulative"
-attribute = ["poor", "job"]
-event = ["poor=1&job=no", "poor=absent&job=no"]
-strata = "region"
-rows = 40
-size_share = 0.2
-rho = 0.4
-[[releases]]
-name = "spells"
-kind = "joint"
-attribute = "poor"
-width = 2
-event = [1]
-waves = {{ by = "wave", every = 2, length = 6 }}
-rows = 30
-rho = 0.4
-[run]
-log = "sqlite:homes.db"
-public = "sqlite:homes-public.db"
-"""
+TEXT = study_toml(
+    name="layers",
+    rho=2,
+    periods={**STEPS, "count": PERIODS},
+    attributes={
+        "poor": attribute([0, 1], missing="absent"),
+        "job": attribute(["yes", "no"], missing={"carry": True, "first": "no"}),
+        "region": attribute(["north", "south"], missing="absent", fixed=True),
+        "wave": attribute([1, 2, 3], missing="absent", fixed=True),
+    },
+    releases=[
+        window("both", ["poor", "job"], width=2, rho=0.2),
+        window("poor", "poor", width=3, strata="region", rows=40, rho=0.4),
+        cumulative(
+            "times",
+            ["poor", "job"],
+            ["poor=1&job=no", "poor=absent&job=no"],
+            strata="region",
+            rows=40,
+            size_share=0.2,
+            rho=0.4,
+        ),
+        joint(
+            "spells",
+            "poor",
+            width=2,
+            event=[1],
+            waves={"by": "wave", "every": 2, "length": 6},
+            rows=30,
+            rho=0.4,
+        ),
+    ],
+    run={"log": "sqlite:homes.db", "public": "sqlite:homes-public.db"},
+)
 
 
 def reports() -> Iterator[tuple[int, dict[str, Any]]]:
@@ -103,14 +75,14 @@ def reports() -> Iterator[tuple[int, dict[str, Any]]]:
         for person in range(PEOPLE):
             if not 1 + person % 5 <= number <= PERIODS - person % 7:
                 continue
-            told: dict[str, Any] = {"poor": int(rng.integers(2))}
+            values: dict[str, Any] = {"poor": int(rng.integers(2))}
             if rng.random() < 0.7:
-                told["job"] = ["yes", "no"][rng.integers(2)]
+                values["job"] = ["yes", "no"][rng.integers(2)]
             if rng.random() < 0.4:
                 # Some change their word: the first one holds.
-                told["region"] = ["north", "south"][(person + (rng.random() < 0.1)) % 2]
-                told["wave"] = 1 + person % 3
-            yield number, {"person": f"p{person}", "period": str(number), "values": told}
+                values["region"] = ["north", "south"][(person + (rng.random() < 0.1)) % 2]
+                values["wave"] = 1 + person % 3
+            yield number, {"person": f"p{person}", "period": str(number), "values": values}
 
 
 @pytest.fixture(scope="module")
@@ -120,24 +92,26 @@ def memory() -> Iterator[Path]:
 
 
 @pytest.fixture
-def homes(memory: Path, request: pytest.FixtureRequest) -> Homes:
-    made = Homes(memory / request.node.name, TEXT)
+def homes(memory: Path, request: pytest.FixtureRequest) -> HouseholdFolder:
+    household_folder = HouseholdFolder(memory / request.node.name, TEXT)
     for number in range(1, PERIODS + 1):
-        told = [msgspec.json.encode(report) for n, report in reports() if n == number]
-        made.send([*(Record(REPORTS, data, None, (), 0) for data in told), close_marker(number, 0)])
-    return made
+        payloads = [msgspec.json.encode(report) for n, report in reports() if n == number]
+        household_folder.send(
+            [*(Record(REPORTS, data, None, (), 0) for data in payloads), close_marker(number, 0)]
+        )
+    return household_folder
 
 
-def check_all(homes: Homes, capsys: pytest.CaptureFixture[str]) -> None:
+def check_all(homes: HouseholdFolder, capsys: pytest.CaptureFixture[str]) -> None:
     """The study is over and sound, its public log is the journal's, and panels only grow."""
     entries, study = homes.entries(), homes.setting.study
     assert [entry.number for entry in entries] == list(range(PERIODS + 1))
     with homes.log() as log:
-        ledger = journal.check_journal(entries, plan_study(study), log.describe(REPORTS))
+        ledger = journal_checks.check_journal(entries, plan_study(study), log.describe(REPORTS))
         reasons = reasons_of(log.read(DEAD_LETTERS, {0: 0}, 10**6, 0).records)
     assert ledger.spent == plan_study(study).total == Fraction(2 + 4 + 4 + 4, 10)
     assert [r.value for e in entries for r in e.public_records()] == [
-        row[4] for row in homes.rows(TOPIC)
+        row[4] for row in homes.rows(RELEASES)
     ]
     cells = entries[-1].message.head["accounting"]
     assert dict(reasons) == cells["rejected"]
@@ -158,11 +132,11 @@ def check_all(homes: Homes, capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(i, marks=pytest.mark.slow) for i in (0, 2))])
 def test_killed_and_started_again(
-    homes: Homes, seed: int, capsys: pytest.CaptureFixture[str]
+    homes: HouseholdFolder, seed: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rng, seen = random.Random(seed), []
     while not homes.releases_to(rng.randrange(8, 40)):
-        now = [row[4] for row in homes.rows(TOPIC)] if homes.entries() else []
+        now = [row[4] for row in homes.rows(RELEASES)] if homes.entries() else []
         assert now[: len(seen)] == seen
         seen = now
     assert homes.kills > 3
@@ -171,7 +145,7 @@ def test_killed_and_started_again(
 
 
 def test_without_noise_estimates_are_the_true_counts(
-    homes: Homes, capsys: pytest.CaptureFixture[str]
+    homes: HouseholdFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert homes.run(source=Noiseless())
     study, entries = homes.setting.study, homes.entries()

@@ -13,17 +13,17 @@ import pytest
 from kit.households import (
     NEVER,
     ROUNDS,
-    Homes,
-    Noted,
+    HouseholdFolder,
+    NotedNoise,
     check,
     finish,
     handed_in,
-    in_rounds,
     results,
+    use_fit_in_rounds,
 )
 from kit.killed import in_memory
 
-from stream_dp.services.topics import JOBS
+from stream_dp.topics import JOBS
 
 WORKER = ("job", "round", "recorded", "progress", "fitted", "result", "result-part")
 RELEASER = (
@@ -51,25 +51,25 @@ def memory() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def sent(memory: Path) -> Homes:
+def sent(memory: Path) -> HouseholdFolder:
     """Everything is sent, and nothing has run."""
-    return Homes(memory / "sent").prepare()
+    return HouseholdFolder(memory / "sent").prepare()
 
 
 @pytest.fixture(scope="module")
-def due(sent: Homes, memory: Path) -> Homes:
+def due(sent: HouseholdFolder, memory: Path) -> HouseholdFolder:
     """The releaser has closed every period, and a job is due."""
     shutil.copytree(sent.folder, memory / "due")
-    homes = Homes(memory / "due")
+    homes = HouseholdFolder(memory / "due")
     assert homes.releases_to(NEVER)
     return homes
 
 
 @pytest.fixture(scope="module")
-def calls(due: Homes, memory: Path) -> Counter[str]:
+def calls(due: HouseholdFolder, memory: Path) -> Counter[str]:
     """How often each step is called in runs that nothing interrupts."""
     shutil.copytree(due.folder, memory / "calm")
-    homes = Homes(memory / "calm")
+    homes = HouseholdFolder(memory / "calm")
     assert homes.works_to(NEVER)
     assert homes.releases_to(NEVER)
     check(homes)
@@ -82,12 +82,12 @@ def copies(memory: Path) -> Iterator[Iterator[Path]]:
         yield (folder / str(i) for i in count())
 
 
-def copy(homes: Homes, path: Path) -> Homes:
+def copy(homes: HouseholdFolder, path: Path) -> HouseholdFolder:
     shutil.copytree(homes.folder, path)
-    return Homes(path)
+    return HouseholdFolder(path)
 
 
-def drawn_once(homes: Homes) -> None:
+def drawn_once(homes: HouseholdFolder) -> None:
     """Between two draws of a round a process died before the first of them was recorded."""
     recorded = 0  # rounds in the transcript, the seed among them
     pending = False
@@ -98,8 +98,8 @@ def drawn_once(homes: Homes) -> None:
             recorded, pending = recorded + 1, False
         elif line == "worker" and pending:
             pending = False
-    held = homes.written()
-    assert held.total() == len(held) == ROUNDS + 1, "a round was written twice"
+    transcript = homes.written()
+    assert transcript.total() == len(transcript) == ROUNDS + 1, "a round was written twice"
 
 
 def test_every_step_is_known(calls: Counter[str]) -> None:
@@ -112,7 +112,7 @@ def test_every_step_is_known(calls: Counter[str]) -> None:
 
 @pytest.mark.parametrize("step", WORKER)
 def test_a_kill_of_the_worker_at_a_step(
-    step: str, due: Homes, copies: Iterator[Path], calls: Counter[str]
+    step: str, due: HouseholdFolder, copies: Iterator[Path], calls: Counter[str]
 ) -> None:
     for call in range(calls[step]):
         homes = copy(due, next(copies))
@@ -124,7 +124,7 @@ def test_a_kill_of_the_worker_at_a_step(
 
 @pytest.mark.parametrize("step", RELEASER)
 def test_a_kill_of_the_releaser_at_a_step(
-    step: str, sent: Homes, copies: Iterator[Path], calls: Counter[str]
+    step: str, sent: HouseholdFolder, copies: Iterator[Path], calls: Counter[str]
 ) -> None:
     for call in range(calls[step]):
         homes = copy(sent, next(copies))
@@ -139,7 +139,7 @@ def test_a_kill_of_the_releaser_at_a_step(
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_kills_of_both_at_random(seed: int, sent: Homes, copies: Iterator[Path]) -> None:
+def test_kills_of_both_at_random(seed: int, sent: HouseholdFolder, copies: Iterator[Path]) -> None:
     rng, homes = random.Random(seed), copy(sent, next(copies))
     for _ in range(25):
         kind = homes.releases_to if rng.random() < 0.5 else homes.works_to
@@ -150,7 +150,9 @@ def test_kills_of_both_at_random(seed: int, sent: Homes, copies: Iterator[Path])
     drawn_once(homes)
 
 
-def test_a_round_is_not_drawn_again_once_it_is_recorded(due: Homes, copies: Iterator[Path]) -> None:
+def test_a_round_is_not_drawn_again_once_it_is_recorded(
+    due: HouseholdFolder, copies: Iterator[Path]
+) -> None:
     homes = copy(due, next(copies))
     assert not homes.works_to(2, "recorded")
     before = homes.rounds()
@@ -163,15 +165,15 @@ def test_a_round_is_not_drawn_again_once_it_is_recorded(due: Homes, copies: Iter
 
 @pytest.mark.parametrize("when", ["round", "recorded", "progress", "fitted", "result"])
 def test_a_twin_adopts_the_rounds_that_came_first(
-    when: str, due: Homes, copies: Iterator[Path], monkeypatch: pytest.MonkeyPatch
+    when: str, due: HouseholdFolder, copies: Iterator[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While one worker is at a step another does the whole job: one transcript, one release."""
-    in_rounds(monkeypatch)
+    use_fit_in_rounds(monkeypatch)
     homes, calls = copy(due, next(copies)), count()
 
     def at(step: str) -> None:
         if step == when and next(calls) == min(2, {"fitted": 0, "result": 0}.get(when, 2)):
-            homes.work(source=Noted())
+            homes.work(source=NotedNoise())
 
     homes.work(at=at)
     assert handed_in(homes) == 2
@@ -185,10 +187,10 @@ def test_a_twin_adopts_the_rounds_that_came_first(
 
 
 def test_twins_that_alternate(
-    due: Homes, copies: Iterator[Path], monkeypatch: pytest.MonkeyPatch
+    due: HouseholdFolder, copies: Iterator[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each round is begun by both before either has recorded it."""
-    in_rounds(monkeypatch)
+    use_fit_in_rounds(monkeypatch)
     homes, depth = copy(due, next(copies)), count()
 
     def at(step: str) -> None:
@@ -205,7 +207,7 @@ def test_twins_that_alternate(
 
 
 def test_a_job_is_sent_again_where_the_releaser_died_before(
-    sent: Homes, copies: Iterator[Path]
+    sent: HouseholdFolder, copies: Iterator[Path]
 ) -> None:
     homes = copy(sent, next(copies))
     assert not homes.releases_to(1, "committed")
@@ -217,25 +219,25 @@ def test_a_job_is_sent_again_where_the_releaser_died_before(
     check(homes)
 
 
-def test_the_same_journal_gives_the_same_job(sent: Homes, copies: Iterator[Path]) -> None:
+def test_the_same_journal_gives_the_same_job(sent: HouseholdFolder, copies: Iterator[Path]) -> None:
     """Jobs have ids and snapshots that do not depend on how often it was tried."""
-    found = []
+    jobs = []
     for call in (0, 1):
         homes = copy(sent, next(copies))
         homes.releases_to(call, "job-snapshot")
         assert homes.releases_to(NEVER)
-        found.append([job for entry in homes.entries() for job in entry.jobs])
-    assert found[0] == found[1]
+        jobs.append([job for entry in homes.entries() for job in entry.jobs])
+    assert jobs[0] == jobs[1]
 
 
 BESIDE = """
 import sys, time
 sys.path.insert(0, {tests!r})
 import pytest
-from kit.households import in_rounds
+from kit.households import use_fit_in_rounds
 from stream_dp.services.cli import main
 from stream_dp.services.synthesizer.transcript import LogTranscript
-in_rounds(pytest.MonkeyPatch())
+use_fit_in_rounds(pytest.MonkeyPatch())
 record = LogTranscript.record
 def slowly(self, number, data):
     time.sleep(0.15)
@@ -245,7 +247,9 @@ sys.exit(main(["worker", {file!r}, "--until-idle", "--attached"]))
 """
 
 
-def test_kills_of_a_releaser_with_a_worker_beside_it(sent: Homes, copies: Iterator[Path]) -> None:
+def test_kills_of_a_releaser_with_a_worker_beside_it(
+    sent: HouseholdFolder, copies: Iterator[Path]
+) -> None:
     """Whole processes, at any moment: the worker ends with its parent, the next one goes on."""
     rng, homes = random.Random(3), copy(sent, next(copies))
     tests = str(Path(__file__).parents[1])

@@ -117,8 +117,10 @@ class Secured:
                 *("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"),
                 *("-keyout", f"{name}.key", "-out", f"{name}.crt"),
             )
-        whole = (self.secrets / "kafka.key").read_text() + (self.secrets / "kafka.crt").read_text()
-        (self.secrets / "kafka.pem").write_text(whole)
+        key_and_certificate = (self.secrets / "kafka.key").read_text() + (
+            self.secrets / "kafka.crt"
+        ).read_text()
+        (self.secrets / "kafka.pem").write_text(key_and_certificate)
 
     def _openssl(self, *arguments: str) -> None:
         subprocess.run(["openssl", *arguments], cwd=self.secrets, check=True, capture_output=True)

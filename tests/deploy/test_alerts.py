@@ -6,10 +6,10 @@ import json
 import re
 import subprocess
 from pathlib import Path
-from shutil import which
 from typing import NamedTuple
 
 import pytest
+from kit.tools import needs, tool
 
 PROMETHEUS = Path(__file__).parent.parent.parent / "deploy" / "prometheus"
 STUDY = 'study="small"'
@@ -21,14 +21,15 @@ STARTED = f"stream_dp_start_time_seconds{{{STUDY}}}"
 ANSWERED = f"stream_dp_log_answered_timestamp_seconds{{{STUDY}}}"
 DUE = f"stream_dp_release_due_timestamp_seconds{{{STUDY}}}"
 ACCEPTED = f"stream_dp_closed_period_accepted_cells{{{STUDY}}}"
+LAG, PAUSED = (f"stream_dp_input_{which}{{{STUDY}}}" for which in ("lag_seconds", "paused"))
+OPEN = f"stream_dp_open_period_cells{{{STUDY}}}"
+LAST = {f"stream_dp_closed_period_accepted_cells{{{STUDY}}}": "10x99"}
 FAILED = f'stream_dp_job{{{STUDY},job="j",state="failed"}}'
 RUNNING = f'stream_dp_job{{{STUDY},job="j",state="running"}}'
 LEFT, SPENT = (f"stream_dp_rho_{which}{{{STUDY}}}" for which in ("left", "spent"))
 UP = 'up{job="releaser",instance="a"}'
 
-promtool = pytest.mark.skipif(
-    which("promtool") is None, reason="promtool is not installed: apt-get install prometheus"
-)
+promtool = needs("promtool")
 
 
 class Case(NamedTuple):
@@ -68,6 +69,25 @@ CASES = [
     Case("ReleaseOverdue", "born overdue", {DUE: "_x90 3600x200"}, 91, True),
     Case("ReleaseOverdue", "published", {DUE: "3600x61 7200x90"}, 100, False),
     Case("ReleaseOverdue", "the last one is published", {DUE: "3600x61 stale"}, 100, False),
+    Case("IntakeLags", "all is read", {LAG: "0x60"}, 50, False),
+    Case("IntakeLags", "a backlog that shrinks", {LAG: "2000-100x60"}, 20, False),
+    Case("IntakeLags", "it lags, not yet for long", {LAG: "0+60x60", PAUSED: "0x60"}, 30, False),
+    Case("IntakeLags", "it lags", {LAG: "0+60x60", PAUSED: "0x60"}, 32, True),
+    Case("IntakeLags", "a release waits", {LAG: "0+60x60", PAUSED: "1x60"}, 50, False),
+    Case("PeriodSmall", "far from its close", {OPEN: "4x60", **LAST, DUE: "200000x60"}, 50, False),
+    Case("PeriodSmall", "half is there", {OPEN: "5x60", **LAST, DUE: "86400x60"}, 50, False),
+    Case("PeriodSmall", "less than half", {OPEN: "4x60", **LAST, DUE: "86400x60"}, 50, True),
+    Case("PeriodSmall", "nothing is there", {OPEN: "0x60", **LAST, DUE: "86400x60"}, 50, True),
+    Case("PeriodSmall", "no calendar", {OPEN: "0x60", **LAST}, 50, False),
+    Case("PeriodSmall", "the first one", {OPEN: "0x60", DUE: "86400x60"}, 50, False),
+    Case("PeriodSmall", "too late", {OPEN: "0x99", **LAST, DUE: "3600x99"}, 80, False),
+    Case(
+        "PeriodSmall",
+        "a release waits, the next period has begun",
+        {OPEN: "0x60", **LAST, DUE: "86400x60", PAUSED: "1x60"},
+        50,
+        False,
+    ),
     Case("PeriodEmpty", "none is closed", {READY: "1x30"}, 20, False),
     Case("PeriodEmpty", "none is empty", {ACCEPTED: "_x9 7x9 3x9"}, 20, False),
     Case("PeriodEmpty", "born empty", {ACCEPTED: "_x9 0x9"}, 10, True),
@@ -114,16 +134,16 @@ def rules() -> dict[str, str]:
     return {block.split()[0]: block for block in blocks}
 
 
-def tool(*arguments: object) -> None:
-    command = ["promtool", *map(str, arguments)]
+def check(*arguments: object) -> None:
+    command = [tool("promtool") or "promtool", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 @promtool
 def test_rules_and_the_example_of_a_configuration_are_valid() -> None:
-    tool("check", "rules", PROMETHEUS / "alerts.yml")
-    tool("check", "config", PROMETHEUS / "prometheus.yml")
+    check("check", "rules", PROMETHEUS / "alerts.yml")
+    check("check", "config", PROMETHEUS / "prometheus.yml")
 
 
 @promtool
@@ -149,7 +169,7 @@ def test_an_alert(case: Case, tmp_path: Path) -> None:
     path.write_text(
         json.dumps({"rule_files": [alerts], "evaluation_interval": "1m", "tests": [test]})
     )
-    tool("test", "rules", path)
+    check("test", "rules", path)
 
 
 def test_every_alert_is_tested_and_has_a_severity_and_a_summary() -> None:

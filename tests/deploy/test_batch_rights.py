@@ -35,13 +35,13 @@ class Batches(Secured):
         text = text.replace("sqlite:homes-public.db", f"{url}/{PUBLIC}") + "replication = 1\n"
         for user in USERS:
             (self.folder / f"{user}.toml").write_text(text + TLS.format(user=user))
-        held = roster()
-        rows = [f"{i},{r}" for i, r in enumerate(held.attributes["region"])]
+        households = roster()
+        rows = [f"{i},{r}" for i, r in enumerate(households.attributes["region"])]
         (self.folder / "groups.csv").write_text("\n".join(["group,region", *rows]))
-        of = [f"{p},{g}" for p, g in zip(held.persons, held.group_of, strict=True)]
+        of = [f"{p},{g}" for p, g in zip(households.persons, households.group_of, strict=True)]
         (self.folder / "members.csv").write_text("\n".join(["person,group", *of]))
-        told = [f"{p},{label},low,1" for p in held.persons for label in LABELS]
-        (self.folder / "reports.csv").write_text("\n".join(["person,period,income,work", *told]))
+        reports = [f"{p},{label},low,1" for p in households.persons for label in LABELS]
+        (self.folder / "reports.csv").write_text("\n".join(["person,period,income,work", *reports]))
 
     def says(self, user: str, command: str, *more: str) -> tuple[int, str]:
         """Exit code and everything that a command says to a user."""
@@ -59,17 +59,17 @@ class Batches(Secured):
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Batches]:
-    made = Batches(tmp_path_factory.mktemp("batches") / "broker")
-    made.folder.mkdir()
+    batches = Batches(tmp_path_factory.mktemp("batches") / "broker")
+    batches.folder.mkdir()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(secured, "USERS", USERS)
         try:
-            made.start()
-            made.files()
-            assert made.says("admin", "topics")[0] == 0
-            yield made
+            batches.start()
+            batches.files()
+            assert batches.says("admin", "topics")[0] == 0
+            yield batches
         finally:
-            made.stop()
+            batches.stop()
 
 
 def test_each_user_does_their_part(broker: Batches) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -14,16 +15,15 @@ from shutil import which
 
 import pytest
 from kit.households import TEXT as HOMES
-from kit.panels import SCHEDULE
+from kit.studies import SCHEDULE, toml_lines
 
 from stream_dp.log.topics import TIMEOUT
-from stream_dp.release.panels import TOPIC
 from stream_dp.services import cli
-from stream_dp.services.releaser.facts import Facts
+from stream_dp.services.releaser.facts import Facts, IntakeFacts
 from stream_dp.services.releaser.listen import ConfidentialMetrics, PublicMetrics
-from stream_dp.services.topics import topics
 from stream_dp.study import Run
 from stream_dp.studyfile import load_study
+from stream_dp.topics import RELEASES, topics
 
 DEPLOY = Path(__file__).parent.parent.parent / "deploy"
 GRACE = 90
@@ -41,11 +41,11 @@ def unit(name: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("name", UNITS)
 def test_a_unit_starts_again_only_what_that_can_cure(name: str) -> None:
-    held = unit(name)
+    settings = unit(name)
     final = {str(code) for code in (cli.BAD_INPUT, cli.FENCED, cli.INCONSISTENT)}
-    assert set(held["RestartPreventExitStatus"].split()) == final
+    assert set(settings["RestartPreventExitStatus"].split()) == final
     assert str(cli.AGAIN) not in final
-    assert held["Restart"] == "on-failure"
+    assert settings["Restart"] == "on-failure"
 
 
 def test_the_releaser_has_time_to_end() -> None:
@@ -73,8 +73,8 @@ def test_the_worker_is_hardened_like_the_releaser() -> None:
 
 
 def test_a_gpu_opens_devices_and_nothing_else() -> None:
-    held = unit("stream-dp-worker-gpu.conf")
-    assert held == {
+    settings = unit("stream-dp-worker-gpu.conf")
+    assert settings == {
         "PrivateDevices": "no",
         "DevicePolicy": "closed",
         "DeviceAllow": "char-nvidia* rw",
@@ -143,10 +143,11 @@ def test_metrics_that_are_named_exist(tmp_path: Path) -> None:
     """In rules, pages and whatever else is deployed."""
     path = tmp_path / "study.toml"
     assert cli.main(["new", str(path)]) == 0
-    path.write_text(path.read_text().replace('close = "marker"', SCHEDULE))
+    path.write_text(path.read_text().replace('close = "marker"', toml_lines(SCHEDULE)))
     facts = Facts(load_study(path)[0])
     facts.publish(1, facts.study.rho, 1.0)
     facts.released = facts.closed_accepted = 0
+    facts.intake = IntakeFacts()
     facts.answer()
     path.write_text(HOMES)
     batches = Facts(load_study(path)[0])
@@ -179,7 +180,7 @@ def test_access_lists_name_every_topic_and_role() -> None:
     private, public = topics(1, batches=True)
     assert set(re.findall(r"\$private\.([\w-]+)", text)) == {*private, "releaser", "reader"}
     assert set(re.findall(r"\$public\.([\w-]+)", text)) == {*public, "publisher", "reader"}
-    assert set(public) == {TOPIC}
+    assert set(public) == {RELEASES}
 
 
 def test_compose_overrides_what_a_study_file_has() -> None:
@@ -192,9 +193,9 @@ def test_compose_overrides_what_a_study_file_has() -> None:
 def service(name: str) -> str:
     """The lines of a service in compose.yaml."""
     text = (DEPLOY / "compose.yaml").read_text().split("\nservices:\n")[1].split("\nnetworks:")[0]
-    found = re.search(rf"^  {name}:.*?(?=^  [\w-]+:|\Z)", text, re.MULTILINE | re.DOTALL)
-    assert found, name
-    return found[0]
+    section = re.search(rf"^  {name}:.*?(?=^  [\w-]+:|\Z)", text, re.MULTILINE | re.DOTALL)
+    assert section, name
+    return section[0]
 
 
 def test_compose_has_workers_only_where_they_are_asked_for() -> None:
@@ -219,9 +220,9 @@ def test_compose_has_a_secret_for_each_user_that_the_broker_makes() -> None:
     text = (DEPLOY / "compose.yaml").read_text()
     start = (DEPLOY / "kafka" / "start.sh").read_text()
     (users,) = re.findall(r"for user in (.*); do", start)
-    (made,) = re.findall(r"for user in (.*); do", text)
+    (created,) = re.findall(r"for user in (.*); do", text)
     (given,) = re.findall(r"secrets: \[(.*)\]", service("kafka"))
-    assert set(users.split()) == set(made.split()) == set(given.split(", "))
+    assert set(users.split()) == set(created.split()) == set(given.split(", "))
     for user in users.split():
         assert f"  {user}: {{file: ./secrets/{user}}}\n" in text
 
@@ -267,10 +268,10 @@ def test_the_image_holds_what_it_copies_and_no_secret() -> None:
 # again.sh
 
 
-def again(script: str, wait: str = "0.05") -> subprocess.Popen[str]:
+def again(script: str, *words: str, wait: str = "0.05", **more: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [DEPLOY / "again.sh", "sh", "-c", script],
-        env={"PATH": os.environ["PATH"], "AGAIN_SECONDS": wait},
+        [DEPLOY / "again.sh", "sh", "-c", script, *words],
+        env={"PATH": os.environ["PATH"], "AGAIN_SECONDS": wait, **more},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -304,6 +305,14 @@ def test_sigterm_is_passed_on_and_its_code_is_told() -> None:
     assert child.returncode == 0
 
 
+def test_sigterm_that_comes_while_the_command_starts() -> None:
+    stops_it = "trap 'exit 0' TERM; kill -TERM $PPID; while :; do sleep 0.02; done"
+    children = [again(stops_it) for _ in range(20)]
+    for child in children:
+        child.communicate(timeout=20)
+        assert child.returncode == 0
+
+
 def test_sigterm_between_two_starts() -> None:
     child = again("exit 5", wait="60")
     assert child.stderr is not None
@@ -312,3 +321,47 @@ def test_sigterm_between_two_starts() -> None:
     child.send_signal(signal.SIGTERM)
     child.communicate(timeout=10)
     assert child.returncode == 5
+
+
+@pytest.mark.parametrize("code", [0, 2, 3, 4])
+def test_a_final_code_waits_where_a_manager_would_start_again(tmp_path: Path, code: int) -> None:
+    held = tmp_path / "held"
+    held.touch()  # of a container before this one
+    child = again(f"[ -e {held} ] && exit 5; exit {code}", AGAIN_HOLD=str(held))
+    assert child.stderr is not None
+    assert child.stderr.readline() == f"ended with code {code}; waits for a person\n"
+    deadline = time.monotonic() + 10
+    while not held.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    time.sleep(0.1)
+    assert child.poll() is None
+    child.send_signal(signal.SIGTERM)
+    assert child.communicate(timeout=10) == ("", "")
+    assert child.returncode == code
+
+
+def test_a_signal_before_a_final_code_waits_for_nobody(tmp_path: Path) -> None:
+    script = "trap 'exit 0' TERM; echo started; while :; do sleep 0.05; done"
+    child = again(script, AGAIN_HOLD=str(tmp_path / "held"))
+    assert child.stdout is not None
+    assert child.stdout.readline() == "started\n"
+    child.send_signal(signal.SIGTERM)
+    assert child.communicate(timeout=10) == ("", "")
+    assert (child.returncode, (tmp_path / "held").exists()) == (0, False)
+
+
+def test_its_own_lines_are_json_where_the_commands_are(tmp_path: Path) -> None:
+    child = again("exit 5", "run", "--json", wait="60")
+    assert child.stderr is not None
+    line = json.loads(child.stderr.readline())
+    time.sleep(0.1)
+    child.send_signal(signal.SIGTERM)
+    child.communicate(timeout=10)
+    assert list(line) == ["time", "level", "event", "message"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", line["time"])
+    assert (line["level"], line["event"]) == ("warning", "restarting")
+    named = set(re.findall(r"tell (\w+) (\w+)", (DEPLOY / "again.sh").read_text()))
+    page = (DEPLOY.parent / "docs" / "reference" / "logs.md").read_text()
+    assert named == {("warning", "restarting"), ("error", "held")}
+    assert all(f"`{event}` ({level})" in page for level, event in named)

@@ -9,6 +9,7 @@ import metrics
 import pyarrow as pa
 import pytest
 import study_keys
+from kit.studies import small_study, window
 
 from stream_dp.client import PublicLog
 from stream_dp.log import open_log
@@ -16,7 +17,6 @@ from stream_dp.log.base import Record, Stored
 from stream_dp.population.reports import Decoder
 from stream_dp.services import cli
 from stream_dp.services.markers import MARKER
-from stream_dp.studyfile import parse_study
 from stream_dp.studyfile.strata import EXPANDED_KEYS
 
 ROOT = Path(__file__).parents[2]
@@ -94,35 +94,22 @@ def test_alerts_use_metrics_that_are_exported():
 
 
 def study():
-    return parse_study(
-        {
-            "study": {
-                "name": "poverty",
-                "unit": "person",
-                "neighbours": "replace_in_place",
-                "rho": 1,
-                "delta": "1/1000000",
-                "periods": {"first": "2021-01", "every": "month", "count": 2},
-                "population": {"size": 10},
-            },
-            "attributes": {"poverty": {"values": [0, 1], "missing": 0}},
-            "releases": [
-                {
-                    "name": "now",
-                    "kind": "window",
-                    "attribute": "poverty",
-                    "width": 1,
-                    "rho": "1/2",
-                }
-            ],
-        }
+    return small_study(
+        name="poverty",
+        neighbours="replace_in_place",
+        periods={"first": "2021-01", "every": "month", "count": 2},
+        size=10,
+        releases=[window("now", "poverty", width=1, rho="1/2")],
     )
 
 
 def test_reports_of_the_page_are_read():
     examples = re.findall(r"^```json\n(.*?)^```", page("reference/reports.md"), re.M | re.S)
     assert len(examples) == 2
-    records = [Stored(0, i, 0, None, text.strip().encode(), ()) for i, text in enumerate(examples)]
+    records = [
+        Stored(partition=0, offset=i, time=0, key=None, value=text.strip().encode(), headers=())
+        for i, text in enumerate(examples)
+    ]
     cells, rejected = Decoder(study(), bytes(32)).decode(records, 0)
     assert not rejected
     assert len(cells.offset) == 2

@@ -17,31 +17,31 @@ PAPER = {"strategy": "histogram", "padded": True}
 def study(
     size: int = 2000, count: int = 6, width: int = 2, rho: str = "1/50", **window: Any
 ) -> Study:
-    """window: what the window release declares besides; `PAPER` is the paper's form."""
-    found = raw(size, count, width, rho)
-    found["releases"][0] |= window
-    return parse_study(found)
+    """The study; `window` are further fields of its window release, `PAPER` those of the paper."""
+    declared = raw(size, count, width, rho)
+    declared["releases"][0] |= window
+    return parse_study(declared)
 
 
 def together(size: int = 2000, count: int = 6, rho: str = "1/50") -> Study:
-    """One panel for both classes of queries, besides."""
-    found = raw(size, count, 2, rho)
-    window, total = found["releases"]
+    """The study with a third release: one panel for both classes of queries."""
+    declared = raw(size, count, 2, rho)
+    window, total = declared["releases"]
     joint = {**window, **total, "name": "both", "kind": "joint"}
-    found["releases"].append(joint)
-    return parse_study(found)
+    declared["releases"].append(joint)
+    return parse_study(declared)
 
 
 def coming_and_going(size: int = 600, count: int = 6) -> tuple[Study, dict[str, Symbols]]:
     """A study of people who come and go, under add_remove, and a simulated panel for it."""
-    found = raw(size, count)
-    found["study"]["neighbours"] = "add_remove"
-    del found["study"]["population"]
-    found["attributes"]["poor"]["missing"] = "absent"
-    for release in found["releases"]:
+    declared = raw(size, count)
+    declared["study"]["neighbours"] = "add_remove"
+    del declared["study"]["population"]
+    declared["attributes"]["poor"]["missing"] = "absent"
+    for release in declared["releases"]:
         release["rows"] = size + 100
     there = simulate.panel(12, size, count, 2, 0.7)
-    return parse_study(found), {"poor": np.where(there == 1, truth(size, count)["poor"], 2)}
+    return parse_study(declared), {"poor": np.where(there == 1, truth(size, count)["poor"], 2)}
 
 
 def raw(size: int = 2000, count: int = 6, width: int = 2, rho: str = "1/50") -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Errors of groups and members against hand-checked ones, and what they are held against."""
+"""Errors of groups and members against hand-checked ones, and the baselines beside them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from kit.small_groups import DOMAIN, Never, Silent
 from kit.small_groups import hierarchy as small
 from numpy.typing import NDArray
 
-from stream_dp.batch.base import MemoryTranscript
+from stream_dp.batch.base import FitContext, MemoryTranscript
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy, Roles
+from stream_dp.batch.hpd.fit import AdamSettings
 from stream_dp.batch.hpd.synthesizer import MixtureSettings
 from stream_dp.batch.loop import SELECTION, AdaptiveFit, AdaptivePlan, NoisyAnswers
 from stream_dp.batch.mwem import mwem
@@ -37,10 +38,10 @@ from stream_dp.privacy.noise import Draw, SeededNoise
 from stream_dp.study.groups import BatchRelease
 
 TINY = Domain((Column("region", ("n", "s")),), (Column("a", (0, 1)),), 2)
-QUICK = MixtureSettings(rows=4, hidden=None, steps=2, rate=0.1)
+QUICK = MixtureSettings(4, None, AdamSettings(2, 0.1))
 
 
-def ignored(*told: Any) -> None:
+def ignored(*arguments: Any) -> None:
     pass
 
 
@@ -50,7 +51,7 @@ def tiny(a: Sequence[int]) -> Hierarchy:
     return Hierarchy(TINY, groups, np.array(a)[:, None], np.array([0, 1, 1, 2, 2]))
 
 
-def asked(domain: Domain, ways: int = 1) -> Queries:
+def marginal_queries(domain: Domain, ways: int = 1) -> Queries:
     return Queries.joined(m.queries() for m in default_marginals(domain, ways))
 
 
@@ -59,9 +60,9 @@ def asked(domain: Domain, ways: int = 1) -> Queries:
 
 def test_a_data_set_that_is_the_truth_has_no_error() -> None:
     truth = small()
-    found = DataSetJudge.of(truth, asked(DOMAIN, 2)).data_set(truth, "m", "b")
-    assert {q.queries for q in found} == {"groups", "people"}
-    assert all(q.greatest == q.mean == 0 for q in found)
+    qualities = DataSetJudge.of(truth, marginal_queries(DOMAIN, 2)).data_set(truth, "m", "b")
+    assert {q.queries for q in qualities} == {"groups", "people"}
+    assert all(q.greatest == q.mean == 0 for q in qualities)
 
 
 def test_errors_of_a_known_change() -> None:
@@ -70,7 +71,7 @@ def test_errors_of_a_known_change() -> None:
     Groups with a 1: from 2 of 3 to 1 of 3; with a 0: 2 of 3 as before. People with 0: from 2 of 5
     to 3; with 1: from 3 to 2. Regions and sizes, two cells each at both levels, stay.
     """
-    judge = DataSetJudge.of(tiny([0, 0, 1, 1, 1]), asked(TINY))
+    judge = DataSetJudge.of(tiny([0, 0, 1, 1, 1]), marginal_queries(TINY))
     groups, people = judge.data_set(tiny([0, 0, 0, 1, 1]), "m", "b")
     assert groups == Quality(
         "m", "b", "data set", "groups", 6, pytest.approx(1 / 3), pytest.approx(1 / 18)
@@ -90,14 +91,17 @@ def test_a_data_set_counts_among_its_own_groups_and_people() -> None:
         np.concatenate([truth.group_of, truth.group_of + 3]),
     )
     assert all(
-        q.greatest < 1e-12 for q in DataSetJudge.of(truth, asked(TINY)).data_set(twice, "m", "b")
+        q.greatest < 1e-12
+        for q in DataSetJudge.of(truth, marginal_queries(TINY)).data_set(twice, "m", "b")
     )
 
 
 def test_a_data_set_of_nothing() -> None:
     empty = Hierarchy(TINY, np.zeros((0, 2), int), np.zeros((0, 1), int), np.zeros(0, int))
-    found = DataSetJudge.of(tiny([0, 0, 1, 1, 1]), asked(TINY)).data_set(empty, "m", "b")
-    assert [q.greatest for q in found] == [pytest.approx(2 / 3), pytest.approx(4 / 5)]
+    qualities = DataSetJudge.of(tiny([0, 0, 1, 1, 1]), marginal_queries(TINY)).data_set(
+        empty, "m", "b"
+    )
+    assert [q.greatest for q in qualities] == [pytest.approx(2 / 3), pytest.approx(4 / 5)]
 
 
 def test_relations_are_a_class_of_their_own() -> None:
@@ -111,10 +115,10 @@ def test_relations_are_a_class_of_their_own() -> None:
         return Hierarchy(domain, np.array([[1]]), np.array([[0, 0], [1, theirs]]), np.zeros(2, int))
 
     queries = Marginal(domain, SPOUSE, (), (1,), (1,)).queries()
-    (found,) = DataSetJudge.of(couple(0), queries).data_set(couple(1), "m", "b")
+    (quality,) = DataSetJudge.of(couple(0), queries).data_set(couple(1), "m", "b")
     # Two people in (0, 0) become one in (0, 1) and one in (1, 0): of two people.
-    assert (found.queries, found.number, found.greatest) == ("relations", 4, 1)
-    assert found.mean == pytest.approx((1 + 1 / 2 + 1 / 2) / 4)
+    assert (quality.queries, quality.number, quality.greatest) == ("relations", 4, 1)
+    assert quality.mean == pytest.approx((1 + 1 / 2 + 1 / 2) / 4)
 
 
 def test_the_floor_is_the_noise_and_nothing_else() -> None:
@@ -123,8 +127,8 @@ def test_the_floor_is_the_noise_and_nothing_else() -> None:
     workload = marginal_workload(marginals)
     rows = np.array([2, 3, 0, 1])
     true = exact_answers(truth, workload.queries)[rows]
-    told = NoisyAnswers(rows, true + np.array([3, -1, 0, -2]), (Fraction(1),) * 4, (2, 4))
-    fitted: Any = AdaptiveFit("t", workload, ((1,), (0,)), told, None, 0.0)  # type: ignore[arg-type]
+    noisy = NoisyAnswers(rows, true + np.array([3, -1, 0, -2]), (Fraction(1),) * 4, (2, 4))
+    fitted: Any = AdaptiveFit("t", workload, ((1,), (0,)), noisy, None, 0.0)  # type: ignore[arg-type]
     groups, people = measurement_errors(truth, fitted, "m", "b")
     assert (groups.answer, groups.number, people.number) == ("measurements", 2, 2)
     assert (groups.greatest, groups.mean) == (pytest.approx(2 / 3), pytest.approx(1 / 3))
@@ -136,43 +140,43 @@ def fitted(rho: str, source: Any, groups: int = 300) -> tuple[Hierarchy, Adaptiv
     release = BatchRelease(
         name="x", kind="mwem", attributes=("a", "b"), rho=Fraction(rho), every=1, ways=2, rounds=4
     )
-    return truth, mwem.fit_mwem(truth, release, source, MemoryTranscript(), ignored)
+    return truth, mwem.fit_mwem(truth, release, FitContext(source))
 
 
-def test_without_noise_the_floor_is_zero_and_a_model_near_what_it_was_told() -> None:
-    truth, made = fitted("1", Silent())
-    assert all(q.greatest == 0 for q in measurement_errors(truth, made, "m", "b"))
-    found = DataSetJudge.of(truth, asked(DOMAIN, 2)).model(truth, made, "m", "b")
-    assert all(q.mean < 0.02 for q in found)
+def test_without_noise_the_floor_is_zero_and_a_model_near_its_measurements() -> None:
+    truth, fit = fitted("1", Silent())
+    assert all(q.greatest == 0 for q in measurement_errors(truth, fit, "m", "b"))
+    qualities = DataSetJudge.of(truth, marginal_queries(DOMAIN, 2)).model(truth, fit, "m", "b")
+    assert all(q.mean < 0.02 for q in qualities)
 
 
 def test_a_model_is_judged_by_its_own_answers() -> None:
-    truth, made = fitted("1", SeededNoise(1))
-    queries = asked(DOMAIN, 2)
-    last = np.arange(len(made.workload.queries))[-len(queries) :]
-    off = made.model.answers(last) - exact_answers(truth, queries)
-    groups, people = DataSetJudge.of(truth, queries).model(truth, made, "m", "b")
+    truth, fit = fitted("1", SeededNoise(1))
+    queries = marginal_queries(DOMAIN, 2)
+    last = np.arange(len(fit.workload.queries))[-len(queries) :]
+    off = fit.model.answers(last) - exact_answers(truth, queries)
+    groups, people = DataSetJudge.of(truth, queries).model(truth, fit, "m", "b")
     of_groups = queries.level == GROUP
     assert groups.mean == pytest.approx(np.abs(off[of_groups]).mean() / truth.G)
     assert people.greatest == pytest.approx(np.abs(off[~of_groups]).max() / truth.N)
 
 
 def test_errors_fall_as_rho_grows() -> None:
-    held = []
+    qualities = []
     for rho in ("1/50", "2"):
-        truth, made = fitted(rho, SeededNoise(2), groups=1000)
-        judge = DataSetJudge.of(truth, asked(DOMAIN, 2))
-        held.append(
+        truth, fit = fitted(rho, SeededNoise(2), groups=1000)
+        judge = DataSetJudge.of(truth, marginal_queries(DOMAIN, 2))
+        qualities.append(
             [
-                *measurement_errors(truth, made, "m", "b"),
-                *judge.model(truth, made, "m", "b"),
-                *judge.data_set(made.sample(0), "m", "b"),
+                *measurement_errors(truth, fit, "m", "b"),
+                *judge.model(truth, fit, "m", "b"),
+                *judge.data_set(fit.sample(0), "m", "b"),
             ]
         )
-    for less, more in zip(*held, strict=True):
+    for less, more in zip(*qualities, strict=True):
         assert more.mean < less.mean / 1.5, more
     # The noise alone: a tenth, as its deviation.
-    assert held[1][0].mean == pytest.approx(held[0][0].mean / 10, rel=0.6)
+    assert qualities[1][0].mean == pytest.approx(qualities[0][0].mean / 10, rel=0.6)
 
 
 def test_repetitions_are_averaged() -> None:
@@ -184,18 +188,18 @@ def test_repetitions_are_averaged() -> None:
 
 
 def test_the_table_has_a_line_a_method_and_a_column_a_budget() -> None:
-    found = [
+    qualities = [
         Quality("m", "rho 1", "data set", "people", 4, 0.125, 0.01),
         Quality("m", "rho 2", "data set", "people", 4, 0.25, 0.02),
         Quality("m", "rho 1", "measurements", "people", 9, 0.5, 0.25),
     ]
-    text = quality_text(found)
+    text = quality_text(qualities)
     assert text.startswith("CONFIDENTIAL")
     head, *lines = text.split("\n\n")[1].splitlines()
     assert head.split("  ")[0] == "people, 4 queries"
     assert lines[0].split(maxsplit=3)[3].split("  ") == ["12.50 / 1.0000", "25.00 / 2.0000"]
     assert lines[1].endswith("50.00 / 25.0000               -")
-    assert quality_json(found)["confidential"] is True
+    assert quality_json(qualities)["confidential"] is True
 
 
 def test_labels_of_budgets_are_as_written() -> None:
@@ -212,7 +216,7 @@ def test_labels_of_budgets_are_as_written() -> None:
 
 @dataclass(frozen=True)
 class Drawn:
-    """Stands for a fitted flat table: these rows."""
+    """Stands for a fitted flat table with these rows."""
 
     rows: NDArray[np.int64]
 
@@ -227,20 +231,20 @@ class Drawn:
 def test_rows_are_put_into_groups_of_their_own_kind() -> None:
     """Seven rows of the south, in pairs: three groups; two loners of the north: two."""
     rows = [[1, 1, i % 3, i % 2] for i in range(7)] + [[0, 0, 2, 1], [0, 0, 0, 0]]
-    made = baselines.Flat(DOMAIN, Drawn(np.array(rows))).sample(3)  # type: ignore[arg-type]
-    assert made.groups.tolist() == [[0, 0]] * 2 + [[1, 1]] * 3
-    assert made.group_of.tolist() == [0, 1, 2, 2, 3, 3, 4, 4]
-    south = sorted(made.people[2:].tolist())
-    whole = sorted(row[2:] for row in rows[:7])
-    assert sum(row in whole for row in south) == 6
-    assert sorted(made.people[:2].tolist()) == [[0, 0], [2, 1]]
+    synthetic = baselines.Flat(DOMAIN, Drawn(np.array(rows))).sample(3)  # type: ignore[arg-type]
+    assert synthetic.groups.tolist() == [[0, 0]] * 2 + [[1, 1]] * 3
+    assert synthetic.group_of.tolist() == [0, 1, 2, 2, 3, 3, 4, 4]
+    south = sorted(synthetic.people[2:].tolist())
+    southerners = sorted(row[2:] for row in rows[:7])
+    assert sum(row in southerners for row in south) == 6
+    assert sorted(synthetic.people[:2].tolist()) == [[0, 0], [2, 1]]
     again = baselines.Flat(DOMAIN, Drawn(np.array(rows))).sample(3)  # type: ignore[arg-type]
-    assert (again.people == made.people).all()
+    assert (again.people == synthetic.people).all()
 
 
 def test_a_kind_that_fills_no_group_is_left_out() -> None:
-    made = baselines.Flat(DOMAIN, Drawn(np.array([[0, 1, 0, 0]]))).sample(0)  # type: ignore[arg-type]
-    assert (made.G, made.N) == (0, 0)
+    synthetic = baselines.Flat(DOMAIN, Drawn(np.array([[0, 1, 0, 0]]))).sample(0)  # type: ignore[arg-type]
+    assert (synthetic.G, synthetic.N) == (0, 0)
 
 
 def test_one_person_changes_a_marginal_of_the_flat_table_by_two_at_most() -> None:
@@ -261,8 +265,8 @@ def test_one_person_changes_a_marginal_of_the_flat_table_by_two_at_most() -> Non
     assert most == 2 == max(squared_sensitivity(m) for m in marginals)
 
 
-class Asked:
-    """Seeded noise; what is asked for is kept."""
+class RecordedNoise:
+    """Seeded noise that keeps a list of what is demanded."""
 
     simulated = True
 
@@ -280,32 +284,38 @@ class Asked:
 
 def test_people_without_households_cost_rho_exactly() -> None:
     """From what was drawn: 2 / (2 variance) a marginal; 2^2 / (2 squared scale) a pick."""
-    source, rho = Asked(), Fraction(1, 7)
-    made = baselines.without_households(small(), 2, AdaptivePlan(rho, 3), QUICK, source, ignored)
+    source, rho = RecordedNoise(), Fraction(1, 7)
+    synthetic = baselines.without_households(
+        small(), 2, AdaptivePlan(rho, 3), settings=QUICK, source=source, progress=ignored
+    )
     measured = sum(Fraction(2) / (2 * variance) for variance, _ in source.demands)
     picked = sum(Fraction(4 * picks) / (2 * squared) for picks, squared in source.picks)
     assert measured + picked == rho
     assert len(source.picks) == 3
     assert len(source.demands) == 4 + 3
     assert picked == SELECTION * Fraction(4, 5) * rho
-    workload = made.fitted.workload
-    assert AdaptivePlan(rho, 3).budget(workload).cost(workload, made.fitted.picked) == rho
+    workload = synthetic.fitted.workload
+    assert AdaptivePlan(rho, 3).budget(workload).cost(workload, synthetic.fitted.picked) == rho
 
 
 def test_nothing_but_what_was_drawn_shapes_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another table of as many people makes the same data set from the same rounds."""
-    held = MemoryTranscript()
-    monkeypatch.setattr(baselines, "MemoryTranscript", lambda: held)
+    transcript = MemoryTranscript()
+    monkeypatch.setattr(baselines, "MemoryTranscript", lambda: transcript)
     truth = small()
     shape = AdaptivePlan(Fraction(1), 2)
-    made = baselines.without_households(truth, 2, shape, QUICK, SeededNoise(0), ignored).sample(5)
+    synthetic = baselines.without_households(
+        truth, 2, shape, settings=QUICK, source=SeededNoise(0), progress=ignored
+    ).sample(5)
     # Everybody is somebody else, and every group elsewhere.
     people = (np.roll(truth.people, 1, axis=0) + 1) % np.array(DOMAIN.person_values)
     groups = np.stack([1 - truth.groups[:, 0], truth.groups[:, 1]], axis=1)
     other = Hierarchy(DOMAIN, groups, people, truth.group_of)
-    again = baselines.without_households(other, 2, shape, QUICK, Never(), ignored).sample(5)
-    assert (again.people == made.people).all()
-    assert (again.groups == made.groups).all()
+    again = baselines.without_households(
+        other, 2, shape, settings=QUICK, source=Never(), progress=ignored
+    ).sample(5)
+    assert (again.people == synthetic.people).all()
+    assert (again.groups == synthetic.groups).all()
 
 
 def test_people_without_households_are_in_no_relation() -> None:
@@ -314,7 +324,7 @@ def test_people_without_households_are_in_no_relation() -> None:
     alone = Hierarchy(domain, np.array([[0]]), np.array([[0]]), np.zeros(1, int))
     with pytest.raises(ValueError, match="no relation"):
         baselines.without_households(
-            alone, 1, AdaptivePlan(Fraction(1), 1), QUICK, Never(), ignored
+            alone, 1, AdaptivePlan(Fraction(1), 1), settings=QUICK, source=Never(), progress=ignored
         )
 
 
@@ -328,27 +338,27 @@ def test_relatives_keep_their_places_and_nothing_else() -> None:
     a = np.repeat(np.arange(homes) % 2, 2)  # alike in every home
     groups = np.stack([np.arange(homes) % 3 == 0, np.ones(homes)], axis=1).astype(int)
     truth = Hierarchy(domain, groups, np.stack([a, role], axis=1), group_of)
-    source, rho = Asked(), Fraction(1, 7)
-    made = baselines.independent_attributes(truth, rho, source, 1)
-    assert (made.people[:, 1] == role).all()
+    source, rho = RecordedNoise(), Fraction(1, 7)
+    synthetic = baselines.independent_attributes(truth, rho, source, 1)
+    assert (synthetic.people[:, 1] == role).all()
     assert [n for _, n in source.demands] == [2, 2]
     assert sum(Fraction(2) / (2 * variance) for variance, _ in source.demands) == rho
-    made = baselines.independent_attributes(truth, rho, Silent(), 1)
-    assert abs(int(made.groups[:, 0].sum()) - 100) <= 1
-    assert abs(int(made.people[:, 0].sum()) - homes) <= 1
-    pairs = made.people[:, 0].reshape(-1, 2)
+    synthetic = baselines.independent_attributes(truth, rho, Silent(), 1)
+    assert abs(int(synthetic.groups[:, 0].sum()) - 100) <= 1
+    assert abs(int(synthetic.people[:, 0].sum()) - homes) <= 1
+    pairs = synthetic.people[:, 0].reshape(-1, 2)
     assert 100 < (pairs[:, 0] == pairs[:, 1]).sum() < 200  # 300 in truth
 
 
 def test_every_query_costs_rho_exactly() -> None:
-    truth, source, rho = small(), Asked(), Fraction(1, 3)
+    truth, source, rho = small(), RecordedNoise(), Fraction(1, 3)
     marginals = default_marginals(DOMAIN, 2)
-    found = baselines.measure_every_query(truth, marginals, rho, source)
+    noisy = baselines.measure_every_query(truth, marginals, rho, source)
     ((variance, size),) = source.demands
     assert sum(Fraction(squared_sensitivity(m)) / (2 * variance) for m in marginals) == rho
-    assert size == len(found) == sum(m.size for m in marginals)
+    assert size == len(noisy) == sum(m.size for m in marginals)
     silent = baselines.measure_every_query(truth, marginals, rho, Silent())
-    assert (silent == exact_answers(truth, asked(DOMAIN, 2))).all()
+    assert (silent == exact_answers(truth, marginal_queries(DOMAIN, 2))).all()
 
 
 # All of it
@@ -360,12 +370,14 @@ def test_a_release_beside_its_baselines(monkeypatch: pytest.MonkeyPatch) -> None
         name="x", kind="mwem", attributes=("a", "b"), rho=Fraction(1), every=1, ways=2, rounds=3
     )
     budgets = [("rho 1", release), ("rho 9", release.model_copy(update={"rho": Fraction(9)}))]
-    told: list[Any] = []
-    found = households.evaluate_data_sets(small(), budgets, 2, 0, lambda *x: told.append(x))
-    assert told
-    kept = {(q.method, q.answer) for q in found}
-    assert {("mwem", a) for a in ("data set", "model", "measurements")} <= kept
-    assert any(method == "independent" for method, _ in kept)
-    assert {q.budget for q in found} == {"rho 1", "rho 9"}
-    joined = averaged(found)
-    assert len(found) == 2 * len(joined)
+    rounds: list[Any] = []
+    qualities = households.evaluate_data_sets(
+        small(), budgets, 2, progress=lambda *arguments: rounds.append(arguments)
+    )
+    assert rounds
+    lines = {(q.method, q.answer) for q in qualities}
+    assert {("mwem", a) for a in ("data set", "model", "measurements")} <= lines
+    assert any(method == "independent" for method, _ in lines)
+    assert {q.budget for q in qualities} == {"rho 1", "rho 9"}
+    joined = averaged(qualities)
+    assert len(qualities) == 2 * len(joined)

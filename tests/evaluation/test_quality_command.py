@@ -12,14 +12,15 @@ from typing import Any
 
 import pyarrow.parquet
 import pytest
-from kit.households import LABELS, PERIODS, TEXT, Homes, reports, roster
+from kit.households import LABELS, PERIODS, TEXT, HouseholdFolder, reports, roster
 from kit.killed import in_memory
 
 from stream_dp.batch import kinds
+from stream_dp.evaluation import drawing
 from stream_dp.evaluation.data_sets import figures as quality_figures
 from stream_dp.evaluation.data_sets import households
 from stream_dp.evaluation.data_sets.report import DataSetReport, Quality
-from stream_dp.evaluation.panels import repeat
+from stream_dp.evaluation.panels import pool
 from stream_dp.population.tables import TableLayout
 from stream_dp.services import cli
 from stream_dp.services.commands import evaluate as evaluating
@@ -33,7 +34,7 @@ KEYS = ("--group", "household", "--member-group", "home")
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """One process, and no baseline that is compiled."""
-    monkeypatch.setattr(repeat, "_cores", lambda: 1)
+    monkeypatch.setattr(pool, "cores", lambda: 1)
     monkeypatch.setattr(households, "find_spec", lambda name: None)
 
 
@@ -44,20 +45,20 @@ def write_truth(path: Path) -> None:
         rows.writerow(["person", "period", "income", "work"])
         for number in range(1, PERIODS + 1):
             for record in reports(number):
-                told = json.loads(record.value or b"")
-                rows.writerow([told["person"], told["period"], *told["values"].values()])
+                report = json.loads(record.value or b"")
+                rows.writerow([report["person"], report["period"], *report["values"].values()])
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """The study, the answers of all members and of one more, and the files of groups."""
-    held = roster()
+    homes = roster()
     (tmp_path / "mixed.toml").write_text(TEXT)
     (tmp_path / "homes.toml").write_text(ALONE)
     write_truth(tmp_path / "truth.csv")
-    regions = [f"h{i:03d},{r}" for i, r in enumerate(held.attributes["region"])]
+    regions = [f"h{i:03d},{r}" for i, r in enumerate(homes.attributes["region"])]
     (tmp_path / "groups.csv").write_text("\n".join(["household,region", *regions]) + "\n")
-    of = [f"{p},h{g:03d}" for p, g in zip(held.persons, held.group_of, strict=True)]
+    of = [f"{p},h{g:03d}" for p, g in zip(homes.persons, homes.group_of, strict=True)]
     (tmp_path / "members.csv").write_text("\n".join(["person,home", *of[::-1]]) + "\n")
     return tmp_path
 
@@ -66,7 +67,7 @@ def folder(tmp_path: Path) -> Path:
 def evaluate(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., str]:
-    """Run the command in the folder; what it says, or its complaint."""
+    """Runs the command in the folder; gives its output, or its error message."""
     monkeypatch.chdir(folder)
 
     def run(study: str, *words: object, code: int = 0, files: bool = True) -> str:
@@ -87,7 +88,7 @@ def evaluate(
 def test_the_population_is_what_a_snapshot_holds() -> None:
     """Of the same reports, by the releaser and from the table of truth."""
     with in_memory() as place:
-        homes = Homes(place / "homes").prepare()
+        homes = HouseholdFolder(place / "homes").prepare()
         homes.run()
         (groups,) = (homes.folder / "homes-snapshots").glob("*-job-*-groups-*")
         (people,) = (homes.folder / "homes-snapshots").glob("*-job-*-people-*")
@@ -96,23 +97,25 @@ def test_the_population_is_what_a_snapshot_holds() -> None:
         study = homes.setting.study
         known, members = known_panel_and_members(study, table, TableLayout(), roster())
         (release,) = study.batches or ()
-        held = evaluating.hierarchy(study, release, known, members, 2)
+        hierarchy = evaluating.hierarchy(study, release, known, members, 2)
         kept = pyarrow.parquet.read_table(people)
-        assert held.people.tolist() == list(
+        assert hierarchy.people.tolist() == list(
             map(list, zip(kept["income"].to_pylist(), kept["work"].to_pylist(), strict=True))
         )
-        assert held.group_of.tolist() == kept["group"].to_pylist()
+        assert hierarchy.group_of.tolist() == kept["group"].to_pylist()
         kept = pyarrow.parquet.read_table(groups)
-        assert held.groups.T.tolist() == [kept["region"].to_pylist(), kept["size"].to_pylist()]
+        assert hierarchy.groups.T.tolist() == [kept["region"].to_pylist(), kept["size"].to_pylist()]
 
 
 def judged(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What reaches the evaluation, instead of it."""
     seen: list[Any] = []
 
-    def instead(*words: Any) -> list[Quality]:
-        seen.append(words)
-        return [Quality("m", label, "data set", "people", 1, 0.5, 0.1) for label, _ in words[1]]
+    def instead(
+        hierarchy: Any, releases: Any, repetitions: int, *, seed: int, progress: Any
+    ) -> list[Quality]:
+        seen.append((hierarchy, releases, repetitions, seed, progress))
+        return [Quality("m", label, "data set", "people", 1, 0.5, 0.1) for label, _ in releases]
 
     monkeypatch.setattr(households, "evaluate_data_sets", instead)
     return seen
@@ -133,8 +136,8 @@ def test_missing_answers_and_those_before_count(
     evaluate("homes.toml")
     assert (seen[-1][0].people == [2, 0]).all()  # absent, and 0 of work
     evaluate("carried.toml")
-    held = seen[-1][0].people[:, 0].tolist()
-    assert held == [["low", "high"].index(spoken[p]) for p in roster().persons]
+    incomes = seen[-1][0].people[:, 0].tolist()
+    assert incomes == [["low", "high"].index(spoken[p]) for p in roster().persons]
 
 
 @pytest.mark.parametrize(("words", "number"), [([], 2), (["--at", LABELS[2]], 3)])
@@ -142,10 +145,10 @@ def test_at_the_last_due_close_or_another(
     evaluate: Callable[..., str], monkeypatch: pytest.MonkeyPatch, words: list[str], number: int
 ) -> None:
     seen = judged(monkeypatch)
-    told = json.loads(evaluate("homes.toml", *words, "--json"))
-    assert told["releases"][0]["period"] == LABELS[number - 1]
-    reported = [json.loads(r.value or b"") for r in reports(number)]
-    work = {one["person"]: one["values"]["work"] for one in reported}
+    result = json.loads(evaluate("homes.toml", *words, "--json"))
+    assert result["releases"][0]["period"] == LABELS[number - 1]
+    values = [json.loads(record.value or b"") for record in reports(number)]
+    work = {report["person"]: report["values"]["work"] for report in values}
     assert seen[0][0].people[:, 1].tolist() == [work[p] for p in roster().persons]
 
 
@@ -171,9 +174,9 @@ def test_a_study_of_groups_only(evaluate: Callable[..., str]) -> None:
     assert "households (independent) at 2021-02: 12 groups" in out
     assert re.search(r"^people, \d+ queries +rho 0.1$", out, re.M)
     assert "DISAGREE" not in out
-    held = json.loads(evaluate("homes.toml", "--repetitions", "2", "--json"))
-    assert held["confidential"] is True
-    (release,) = held["releases"]
+    result = json.loads(evaluate("homes.toml", "--repetitions", "2", "--json"))
+    assert result["confidential"] is True
+    (release,) = result["releases"]
     assert (release["groups"], release["repetitions"]) == (12, 2)
     assert {q["queries"] for q in release["quality"]} == {"groups", "people"}
     assert len(release["each"]) == 2 * len(release["quality"])
@@ -189,10 +192,59 @@ def test_a_study_of_both(evaluate: Callable[..., str], folder: Path) -> None:
     assert {"evaluation.json", "sweep.txt", "error-by-rho.svg"} <= written
     assert all(f"wrote {Path('out') / name}" in out for name in written)
     assert (folder / "out" / "quality.txt").read_text().startswith("CONFIDENTIAL")
-    held = json.loads(evaluate("mixed.toml", "--repetitions", "2", "--json"))
-    assert set(held) == {"evaluation", "quality"}
+    result = json.loads(evaluate("mixed.toml", "--repetitions", "2", "--json"))
+    assert set(result) == {"evaluation", "quality"}
     both = json.loads((folder / "out" / "quality.json").read_text())
     assert both["releases"][0]["budgets"] == {"rho 0.1": "1/10", "rho 0.2": "1/5"}
+
+
+def test_a_crash_leaves_no_report_that_looks_finished(
+    evaluate: Callable[..., str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While figures are drawn: no folder, or the report that was there before."""
+    judged(monkeypatch)
+    words = ("homes.toml", "--out", "out")
+    save = drawing.save
+
+    def crash(figure: Any, target: Path, form: str) -> None:
+        save(figure, target, form)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as crashing:
+        crashing.setattr(drawing, "save", crash)
+        evaluate(*words, code=130)
+        assert not (folder / "out").exists()
+    evaluate(*words)
+    names = {"quality.txt", "quality.json", "households-quality.svg"}
+    assert {path.name for path in (folder / "out").iterdir()} == names
+    before = {path: path.read_bytes() for path in (folder / "out").iterdir()}
+    with monkeypatch.context() as crashing:
+        crashing.setattr(drawing, "save", crash)
+        evaluate(*words, "--seed", "1", code=130)
+    assert {path: path.read_bytes() for path in (folder / "out").iterdir()} == before
+    evaluate(*words, "--seed", "1")
+    assert {path.name for path in (folder / "out").iterdir()} == names
+    assert json.loads((folder / "out" / "quality.json").read_text())["releases"][0]["seed"] == 1
+
+
+def test_a_crash_between_files_leaves_no_text_beside_other_figures(
+    evaluate: Callable[..., str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged(monkeypatch)
+    words = ("homes.toml", "--out", "out")
+    evaluate(*words)
+    (folder / "out" / "notes.md").write_text("mine")
+    replace = Path.replace
+
+    def crash(self: Path, target: Path) -> Path:
+        replace(self, target)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as crashing:
+        crashing.setattr(Path, "replace", crash)
+        evaluate(*words, "--seed", "1", code=130)
+    left = {path.name for path in (folder / "out").iterdir()}
+    assert left == {"households-quality.svg", "notes.md"}
 
 
 def test_the_same_seed_says_the_same(evaluate: Callable[..., str]) -> None:
@@ -205,7 +257,7 @@ def test_the_same_seed_says_the_same(evaluate: Callable[..., str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["homes.toml"], "give --groups FILE --members FILE, and --group COL"),
         (["homes.toml", "--groups", "groups.csv"], "give --groups FILE --members FILE"),
@@ -221,9 +273,9 @@ def test_the_same_seed_says_the_same(evaluate: Callable[..., str]) -> None:
         (["homes.toml", "--simulated"], "--simulated: goes with --compare"),
     ],
 )
-def test_wrong_words(evaluate: Callable[..., str], words: list[str], told: str) -> None:
+def test_wrong_words(evaluate: Callable[..., str], words: list[str], message: str) -> None:
     err = evaluate(*words, files=False, code=2)
-    assert told in err
+    assert message in err
     assert len(err.splitlines()) == 1
 
 
@@ -258,8 +310,8 @@ def test_faults_of_the_files_of_groups(evaluate: Callable[..., str], folder: Pat
 def test_a_kind_that_needs_what_is_not_there(
     evaluate: Callable[..., str], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = kinds.find_spec
-    monkeypatch.setattr(kinds, "find_spec", lambda n: None if n == "jax" else found(n))
+    find_spec = kinds.find_spec
+    monkeypatch.setattr(kinds, "find_spec", lambda n: None if n == "jax" else find_spec(n))
     (folder / "homes.toml").write_text(ALONE.replace('"independent"', '"hpd-gen"'))
     err = evaluate("homes.toml", code=2)
     assert "kind 'hpd-gen' needs JAX: pip install 'stream-dp[batch]'" in err
@@ -279,7 +331,7 @@ def test_figures_need_matplotlib_before_anything_runs(
 
 def report(budgets: tuple[str, ...] = ("1/100", "1/10", "1")) -> DataSetReport:
     rhos = {f"rho {b}": Fraction(b) for b in budgets}
-    found = [
+    qualities = [
         Quality(method, label, answer, name, 9, 0.3 / (place + 1), 0.02 / (place + 1))
         for method, answer in (
             ("mwem", "data set"),
@@ -290,7 +342,7 @@ def report(budgets: tuple[str, ...] = ("1/100", "1/10", "1")) -> DataSetReport:
         for place, label in enumerate(rhos)
         for name in ("groups", "people", "relations")
     ]
-    return DataSetReport("s", "homes", "mwem", "2021-02", 60, 90, 3, 0, rhos, tuple(found))
+    return DataSetReport("s", "homes", "mwem", "2021-02", 60, 90, 3, 0, rhos, tuple(qualities))
 
 
 @pytest.mark.parametrize("budgets", [("1/100", "1/10", "1"), ("1/10",)])
@@ -325,9 +377,12 @@ def test_figures_are_the_same_again(tmp_path: Path) -> None:
 
 
 def test_an_error_of_nothing_is_drawn() -> None:
-    held = report()
+    ordinary = report()
     none = tuple(
-        Quality(q.method, q.budget, q.answer, q.queries, q.number, 0.0, 0.0) for q in held.found
+        Quality(q.method, q.budget, q.answer, q.queries, q.number, 0.0, 0.0)
+        for q in ordinary.qualities
     )
-    figure = quality_figures.draw_quality_figure(DataSetReport(**{**vars(held), "found": none}))
+    figure = quality_figures.draw_quality_figure(
+        DataSetReport(**{**vars(ordinary), "qualities": none})
+    )
     assert {axes.get_yscale() for axes in figure.get_axes()} == {"linear"}

@@ -10,10 +10,10 @@ from stream_dp.evaluation import simulate
 
 def test_model_meets_every_fact() -> None:
     probabilities = simulate.model()
-    held = probabilities @ simulate.fact_values(simulate.histories())
+    shares = probabilities @ simulate.fact_values(simulate.histories())
     assert probabilities.sum() == pytest.approx(1)
     assert simulate.facts().shape == (26,)
-    assert np.abs(held - simulate.facts()).max() < 3e-4
+    assert np.abs(shares - simulate.facts()).max() < 3e-4
 
 
 def test_sample_meets_the_facts_within_sampling_error() -> None:

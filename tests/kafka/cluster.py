@@ -3,7 +3,7 @@
     python tests/kafka/cluster.py [KILLS [DEATHS]]
 
 KILLS of the releaser; DEATHS of the broker that leads the journal, the public topic or anything
-else, with SIGKILL, while the releaser goes on. Every other one comes back without what it held of
+else, with SIGKILL, while the releaser goes on. Every other one comes back without the records of
 any topic, as after a power failure. Prints the table of `matrix.py`; exit code 1 if anything in it
 is wrong.
 """
@@ -24,7 +24,7 @@ import matrix
 from broker import _PROPERTIES, FOLDER, Broker, _free
 from confluent_kafka.admin import AdminClient
 
-from stream_dp.release.panels import TOPIC
+from stream_dp.topics import RELEASES
 
 NODES = 3
 _MORE = """\
@@ -34,7 +34,10 @@ broker.session.timeout.ms=3000
 
 
 class Cluster:
-    """As a `Broker`: `stop` with SIGKILL ends one of them, else all; `start` starts who is down."""
+    """Several brokers with the methods of a `Broker`.
+
+    `stop` with SIGKILL ends one broker, with another signal all; `start` starts what is down.
+    """
 
     replication = NODES
     down = (0.5, 8.0)  # seconds; longer than the session, so that others must lead
@@ -65,22 +68,22 @@ class Cluster:
             for node in self._nodes:
                 node.stop(signal.SIGKILL)
             return
-        dies = self._leader([".journal", f".{TOPIC}", None][self._deaths % 3])
+        dies = self._leader([".journal", f".{RELEASES}", None][self._deaths % 3])
         self._nodes[dies].stop(how)
         self._up[dies] = False
         self._deaths += 1
         if self._deaths % 2 == 0:
-            for held in (self.folder / str(dies) / "data").glob("*-[0-9]*"):
-                if not held.name.startswith("__cluster_metadata"):
-                    shutil.rmtree(held)
+            for topic in (self.folder / str(dies) / "data").glob("*-[0-9]*"):
+                if not topic.name.startswith("__cluster_metadata"):
+                    shutil.rmtree(topic)
 
     def _leader(self, ending: str | None) -> int:
-        """Who leads the topic of that name; anybody, where none is asked for."""
+        """The index of the broker that leads the topic `*ending`, or of any broker for None."""
         if ending is None:
             return self._rng.randrange(NODES)
         topics = AdminClient({"bootstrap.servers": self.address}).list_topics(timeout=10).topics
-        (found,) = (topic for name, topic in topics.items() if name.endswith(ending))
-        return found.partitions[0].leader - 1
+        (metadata,) = (topic for name, topic in topics.items() if name.endswith(ending))
+        return metadata.partitions[0].leader - 1
 
     def _format(self) -> None:
         name = "k" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
@@ -111,7 +114,7 @@ def main() -> int:
         broker_kills=deaths,
         second=2,
         libs=FOLDER / "libs",
-        made=Cluster,
+        brokers=Cluster,
     )
     print(report.table())
     return 0 if report.sound else 1

@@ -4,106 +4,74 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from kit.panels import Noiseless, decided, raw, secrets_fixed
+from kit.panels import Noiseless, decided, fix_secrets, raw
+from kit.studies import attribute, cumulative, study_toml, window
 
 from stream_dp.log.base import Log, Record, Stored
 from stream_dp.services import journal
 from stream_dp.services.dead_letters import reasons_of
 from stream_dp.services.deployment import Deployment
+from stream_dp.services.following import following
 from stream_dp.services.journal import Entry
 from stream_dp.services.markers import close_marker
 from stream_dp.services.releaser.setup import releaser_of
-from stream_dp.services.topics import DEAD_LETTERS, REPORTS
+from stream_dp.topics import DEAD_LETTERS, REPORTS
 
 PEOPLE = [f"person-{i:02d}" for i in range(30)]
-MARKER = 'close = "marker"'
-
-
-def declaration(
-    log: str,
-    public: str,
-    periods: int,
-    partitions: int,
-    close: str = MARKER,
-    replication: int = 1,
-) -> str:
-    """The study file."""
-    return f"""
-[study]
-name = "days"
-unit = "person"
-neighbours = "replace_one"
-rho = 20
-delta = 1e-6
-
-[study.periods]
-first = "2021-01-01"
-every = "day"
-count = {periods}
-{close}
-
-[study.population]
-size = 24
-
-[attributes.poverty]
-values = [0, 1]
-missing = 0
-
-[attributes.work]
-values = ["yes", "no"]
-missing = "absent"
-
-[[releases]]
-name = "pairs"
-kind = "window"
-attribute = "poverty"
-width = 2
-rho = 10
-
-[[releases]]
-name = "working"
-kind = "cumulative"
-attribute = "work"
-event = ["yes"]
-rho = 10
-
-[run]
-log = "{log}"
-public = "{public}"
-partitions = {partitions}
-replication = {replication}
-insecure = true
-"""
+MARKER = {"close": "marker"}
+SCHEDULE = {"close": "schedule", "zone": "UTC", "at": time(6), "grace": "3d", "delay": "1h"}
 
 
 @dataclass
 class Days:
-    """The study in a folder. close: how its periods close, in the words of the study file."""
+    """A study in a folder. close: the keys of `[study.periods]` for how periods close."""
 
     folder: Path
     log: str
     public: str
     periods: int
     partitions: int = 3
-    close: str = MARKER
+    close: Mapping[str, Any] = field(default_factory=lambda: MARKER)
     replication: int = 1
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        text = declaration(
-            *(self.log, self.public, self.periods, self.partitions, self.close, self.replication)
-        )
-        self.file.write_text(text)
+        self.file.write_text(self.text())
         self.setting = Deployment.load(self.file)
         self.labels = self.setting.study.periods.labels
+
+    def text(self) -> str:
+        """The study file."""
+        return study_toml(
+            name="days",
+            rho=20,
+            periods={"first": "2021-01-01", "every": "day", "count": self.periods, **self.close},
+            size=24,
+            attributes={
+                "poverty": attribute([0, 1], missing=0),
+                "work": attribute(["yes", "no"], missing="absent"),
+            },
+            releases=[
+                window("pairs", "poverty", width=2, rho=10),
+                cumulative("working", "work", event=["yes"], rho=10),
+            ],
+            run={
+                "log": self.log,
+                "public": self.public,
+                "partitions": self.partitions,
+                "replication": self.replication,
+                "insecure": True,
+            },
+        )
 
     @classmethod
     def on_kafka(cls, folder: Path, server: str, prefix: str, periods: int, **how: Any) -> Days:
@@ -117,6 +85,11 @@ class Days:
     @property
     def file(self) -> Path:
         return self.folder / "days.toml"
+
+    @property
+    def trace(self) -> Path:
+        """The file in which the releaser processes write their ids and steps."""
+        return self.folder / "trace"
 
     @property
     def snapshots(self) -> Path:
@@ -136,7 +109,7 @@ class Days:
     def run(self, **how: Any) -> bool:
         """Run in this process until nothing is left to do, without noise."""
         with pytest.MonkeyPatch.context() as patch:
-            secrets_fixed(patch)
+            fix_secrets(patch)
             process = releaser_of(self.setting)
             with closing(process.log), closing(process.public):
                 for name, value in {"source": Noiseless(), **how}.items():
@@ -164,7 +137,7 @@ class Days:
         return raw(self.place_of(person) if partition is None else partition, data)
 
     def reports(self, number: int) -> list[Record]:
-        """What comes while period `number` is open: usual, again, early, late, unreadable."""
+        """The reports sent while a period is open: usual, repeated, early, late, unreadable."""
         rng, label = np.random.default_rng(number), self.labels[number - 1]
         # Some people appear late, so the last ones find no place.
         usual = [
@@ -195,19 +168,12 @@ class Days:
         return [close_marker(number, p) for p in range(self.partitions)]
 
     def day(self, number: int) -> list[Record]:
-        """All that is sent for a period: reports, markers, and reports behind the markers."""
+        """The records of a period: reports, markers, and reports behind the markers."""
         label = self.labels[number - 1]
         behind = [self.report(p, label, {"poverty": 0}) for p in PEOPLE[:3]]
         return [*self.reports(number), *self.markers(number), *behind]
 
 
 def everything(log: Log, topic: str) -> list[Stored]:
-    """All records of a topic that anyone may take in."""
-    found: list[Stored] = []
-    position = dict(log.describe(topic).first)
-    while True:
-        batch = log.read(topic, position, 10_000, 0)
-        found += batch.records
-        position = batch.next
-        if batch.at_end:
-            return found
+    """All records of a topic, without those of aborted transactions."""
+    return list(following(log, topic, dict(log.describe(topic).first)))

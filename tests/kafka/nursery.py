@@ -3,9 +3,14 @@
 Reads a JSON object a line: {"start": ORDER} answers the id of a new process, {"poll": ID} answers
 its exit code, or null while it runs (a negative code is the signal that ended it).
 
-ORDER: study, said and trace (files), step and call (die at that call of a step, from 0), after
-(seconds more until then), hold (wait at the step until that file exists, instead of dying), fault
-("publish first": a releaser that is wrong, to see that this is noticed).
+The keys of an ORDER:
+    study: its file
+    said: the file for what it prints
+    trace: the file for its steps and draws
+    step, call: die at that call, from 0, of that step
+    after: so many seconds later
+    hold: wait at the step until that file exists, instead of dying
+    fault: "publish first" for a releaser that is wrong, to see that this is noticed
 """
 
 from __future__ import annotations
@@ -26,9 +31,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import confluent_kafka
 import pytest
-from kit.panels import Noiseless, secrets_fixed
+from kit.panels import Noiseless, fix_secrets
+from kit.steps import OPEN_TRANSACTIONS
 
-import stream_dp.log.kafka
+import stream_dp.log.kafka_writer
 import stream_dp.services.commands.run
 import stream_dp.services.journal
 from stream_dp.services.cli import main
@@ -36,8 +42,6 @@ from stream_dp.services.journal import Entry
 from stream_dp.services.releaser.releaser import Releaser
 
 MOST_SECONDS = 240
-# What a transaction is about, by the step before it.
-_OPEN = {"owned": "genesis open", "commit": "journal open", "publish": "release open"}
 
 
 def die() -> None:
@@ -74,24 +78,24 @@ class Life:
 
     def live(self) -> int:
         signal.alarm(MOST_SECONDS)
-        secrets_fixed(pytest.MonkeyPatch())
-        made = stream_dp.services.commands.run.releaser_of
+        fix_secrets(pytest.MonkeyPatch())
+        releaser_of = stream_dp.services.commands.run.releaser_of
 
-        def releaser(*given: Any, **named: Any) -> Releaser:
-            process = made(*given, **named)
+        def noiseless_releaser(*arguments: Any, **options: Any) -> Releaser:
+            process = releaser_of(*arguments, **options)
             process.source = Noiseless(lambda number: self.note(f"draw {number}"))
             process.at = self.step
             if self.order.get("fault") == "publish first":
                 _publish_first(process)
             return process
 
-        stream_dp.services.commands.run.releaser_of = releaser
-        stream_dp.log.kafka.Producer = _producer(self)
+        stream_dp.services.commands.run.releaser_of = noiseless_releaser
+        stream_dp.log.kafka_writer.Producer = _producer(self)
         return main(["run", self.order["study"]])
 
 
 def _publish_first(process: Releaser) -> None:
-    """One transaction for the journal and the public topic: an aborted draw can be read."""
+    """Publish before the journal's commit: readers can see a draw that is then aborted."""
     own, journal_records = process.log.own, stream_dp.services.journal.journal_records
     decided = []
 
@@ -109,7 +113,7 @@ def _publish_first(process: Releaser) -> None:
             def early(records: Any) -> None:
                 with process.public.own("early") as publisher:
                     publisher._producer.begin_transaction()
-                    process.public._produce(publisher._producer, decided[-1].public_records())
+                    publisher._writer.produce(publisher._producer, decided[-1].public_records())
                     publisher._producer.flush(10)
                     commit(records)
                     publisher._producer.abort_transaction(10)
@@ -121,13 +125,13 @@ def _publish_first(process: Releaser) -> None:
 
 
 def _producer(life: Life) -> type:
-    """A producer with a step of its own: everything is at the broker, nothing is committed."""
+    """A producer class with a step before each commit, when all records are at the broker."""
 
     class Producer(confluent_kafka.Producer):
         def commit_transaction(self, timeout: float) -> None:
             self.flush(timeout)
-            if life.last in _OPEN:
-                life.step(_OPEN[life.last])
+            if life.last in OPEN_TRANSACTIONS:
+                life.step(OPEN_TRANSACTIONS[life.last])
             super().commit_transaction(timeout)
 
     return Producer
@@ -152,12 +156,12 @@ def start(order: dict[str, Any]) -> int:
 
 
 def poll(child: int) -> int | None:
-    found, status = os.waitpid(child, os.WNOHANG)
-    return os.waitstatus_to_exitcode(status) if found else None
+    ended, status = os.waitpid(child, os.WNOHANG)
+    return os.waitstatus_to_exitcode(status) if ended else None
 
 
 if __name__ == "__main__":
     for line in sys.stdin:
-        asked = json.loads(line)
-        print(json.dumps(start(asked["start"]) if "start" in asked else poll(asked["poll"])))
+        request = json.loads(line)
+        print(json.dumps(start(request["start"]) if "start" in request else poll(request["poll"])))
         sys.stdout.flush()

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import random
 import shutil
-import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
-from days import Days
+from days import SCHEDULE, Days
+from kit.brokers import foreign_producer
+from kit.closes import FAR, PERIODS, close_now
+from kit.events import lines_to
 
 from stream_dp.log.base import Record
 from stream_dp.services.markers import close_marker
-from stream_dp.services.topics import REPORTS
-from stream_dp.study import Periods
+from stream_dp.topics import REPORTS
 
-PERIODS, PARTITIONS = 5, 8
+PARTITIONS = 8
 
 Input = list[list[Record]]
 Maker = Callable[..., Days]
 
 
 class Stopped(Exception):
-    """The process ends here, as if it were killed."""
+    """Ends a run at a step, as if the process were killed."""
 
 
 @pytest.fixture
@@ -53,16 +53,16 @@ def usual(days: Days) -> Input:
 
 
 def one_ahead(days: Days) -> Input:
-    """Partition 0 has everything to the horizon before any other has its first record."""
-    whole = [r for records in usual(days) for r in records]
+    """All records of partition 0 are sent before the first record of any other."""
+    everything = [r for records in usual(days) for r in records]
     return [
-        [r for r in whole if r.partition == 0],
-        [r for r in whole if r.partition != 0],
+        [r for r in everything if r.partition == 0],
+        [r for r in everything if r.partition != 0],
     ]
 
 
 def empty_ones(days: Days) -> Input:
-    """All people in partition 3: the others hold markers and nothing else."""
+    """All reports are in partition 3; the others contain only markers."""
     return [
         [
             *(Record(REPORTS, r.value, partition=3) for r in days.reports(number)),
@@ -73,16 +73,16 @@ def empty_ones(days: Days) -> Input:
 
 
 def markers_that_differ(days: Days) -> Input:
-    """Some partitions are told of the last period only, some of every period twice."""
-    found = []
+    """Some partitions have a marker for the last period only, others two for every period."""
+    windows = []
     for number in range(1, PERIODS + 1):
-        told = [close_marker(number, p) for p in range(PARTITIONS) if p % 2 or number == PERIODS]
-        found.append([*days.reports(number), *told, *told])
-    return found
+        markers = [close_marker(number, p) for p in range(PARTITIONS) if p % 2 or number == PERIODS]
+        windows.append([*days.reports(number), *markers, *markers])
+    return windows
 
 
-def differences(found: Days, expected: Days) -> list[Any]:
-    pairs = zip(found.decided(), expected.decided(), strict=True)
+def differences(ours: Days, expected: Days) -> list[Any]:
+    pairs = zip(ours.decided(), expected.decided(), strict=True)
     return [(a, b) for a, b in pairs if a != b]
 
 
@@ -138,24 +138,6 @@ def test_restarts_in_the_middle_of_a_close(on_kafka: Maker, on_sqlite: Maker) ->
 
 # By the calendar: the broker's append times decide.
 
-SCHEDULE = 'close = "schedule"\nzone = "UTC"\nat = 06:00:00\ngrace = "3d"\ndelay = "1h"'
-
-
-@pytest.fixture
-def moments(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """When the periods close: far from now, until a test puts the present there."""
-    found = [4e9] * PERIODS
-    for name in ("close_time", "release_time"):
-        monkeypatch.setattr(Periods, name, lambda _, number: found[number - 1])
-    return found
-
-
-def at_the_close(moments: list[float], number: int) -> None:
-    """The period closes now: what is sent later lies behind its cut."""
-    time.sleep(0.03)
-    moments[number - 1] = time.time()
-    time.sleep(0.03)
-
 
 def without_markers(days: Days, number: int, only: int | None = None) -> list[Record]:
     return [r for r in days.reports(number) if only in (None, r.partition)]
@@ -164,14 +146,14 @@ def without_markers(days: Days, number: int, only: int | None = None) -> list[Re
 @pytest.mark.parametrize("at_once", [True, False])
 @pytest.mark.parametrize("only", [None, 3])
 def test_scheduled_closes(
-    at_once: bool, only: int | None, on_kafka: Maker, on_sqlite: Maker, moments: list[float]
+    at_once: bool, only: int | None, on_kafka: Maker, on_sqlite: Maker, closes: list[float]
 ) -> None:
     places = [on_kafka(close=SCHEDULE), on_sqlite(close=SCHEDULE)]
     for days in places:
-        moments[:] = [4e9] * PERIODS
+        closes[:] = [FAR] * PERIODS
         for number in range(1, PERIODS + 1):
             days.send(without_markers(days, number, only))
-            at_the_close(moments, number)
+            close_now(closes, number)
             if not at_once:
                 assert days.run() == (number == PERIODS)
         assert days.run()
@@ -181,47 +163,46 @@ def test_scheduled_closes(
     assert ours.decided()[-1]["accounting"]["accepted"] > 0
 
 
-def test_nothing_goes_out_before_its_time(on_kafka: Maker, moments: list[float]) -> None:
+def test_nothing_goes_out_before_its_time(on_kafka: Maker, closes: list[float]) -> None:
     days = on_kafka(close=SCHEDULE)
     days.send(days.reports(1))
     assert not days.run()
     assert len(days.entries()) == 1
-    at_the_close(moments, 1)
-    assert not days.run(clock=lambda: moments[0] - 0.001)
+    close_now(closes, 1)
+    assert not days.run(clock=lambda: closes[0] - 0.001)
     assert len(days.entries()) == 1
     assert not days.run()
     assert len(days.entries()) == 2
 
 
 def test_a_transaction_that_a_sender_holds_open_over_a_close(
-    kafka: str, on_kafka: Maker, on_sqlite: Maker, moments: list[float]
+    kafka: str, on_kafka: Maker, on_sqlite: Maker, closes: list[float]
 ) -> None:
-    """What came before the close counts, whenever the transactions before it end."""
+    """Reports before the close count, however late the transactions before it end."""
     places = [on_kafka(close=SCHEDULE), on_sqlite(close=SCHEDULE)]
     said: list[str] = []
     for days in places:
-        moments[:] = [4e9] * PERIODS
+        closes[:] = [FAR] * PERIODS
         first, *others = days.reports(1)
         producer = None
         if days is places[0]:
             days.send([])
             topic = f"{days.log.rsplit('/', 1)[1]}.{REPORTS}"
-            producer = Producer({"bootstrap.servers": kafka, "transactional.id": topic})
-            producer.init_transactions(30)
+            producer = foreign_producer(kafka)
             producer.begin_transaction()
             producer.produce(topic, first.value, partition=first.partition)
             assert producer.flush(30) == 0
         else:
             days.send([first])
         days.send(others)
-        at_the_close(moments, 1)
+        close_now(closes, 1)
         days.send([days.report("person-00", days.labels[0], {"poverty": 0})])
         if producer is not None:
-            assert not days.run(tell=said.append)
+            assert not days.run(tell=lines_to(said))
             assert len(days.entries()) == 1
             producer.commit_transaction(30)
         assert not days.run()
-        at_the_close(moments, 2)
+        close_now(closes, 2)
         assert not days.run()
     ours, theirs = (days.decided() for days in places)
     assert said == [f"{places[0].labels[0]} waits for transactions that senders hold open"]
@@ -232,24 +213,23 @@ def test_a_transaction_that_a_sender_holds_open_over_a_close(
 
 
 def test_an_aborted_transaction_at_the_end_of_a_period(
-    kafka: str, on_kafka: Maker, moments: list[float]
+    kafka: str, on_kafka: Maker, closes: list[float]
 ) -> None:
-    """Positions without records at a cut: restarts, with and without snapshots, agree."""
+    """At a cut whose positions have no records, restarts with and without snapshots agree."""
     days = on_kafka(close=SCHEDULE)
     days.send(days.reports(1))
     topic = f"{days.log.rsplit('/', 1)[1]}.{REPORTS}"
-    producer = Producer({"bootstrap.servers": kafka, "transactional.id": topic})
-    producer.init_transactions(30)
+    producer = foreign_producer(kafka)
     for end in (producer.commit_transaction, producer.abort_transaction):
         producer.begin_transaction()
         for part in range(PARTITIONS):
             producer.produce(topic, b"not a report", partition=part)
         end(30)
-    at_the_close(moments, 1)
+    close_now(closes, 1)
     assert not days.run()
     shutil.rmtree(days.snapshots)
     assert not days.run()
-    at_the_close(moments, 2)
+    close_now(closes, 2)
     assert not days.run()
     counted = days.decided()
     assert [entry["number"] for entry in counted] == [0, 1, 2]

@@ -25,7 +25,7 @@ producer.id.expiration.check.interval.ms=500
 
 @pytest.fixture(scope="module")
 def forgetful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A broker that forgets within seconds what others forget within days."""
+    """A broker whose transactional ids expire within seconds instead of days."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(brokers, "_PROPERTIES", brokers._PROPERTIES + FORGETS)
         broker = Broker(tmp_path_factory.mktemp("broker"), libs=FOLDER / "libs")
@@ -35,7 +35,7 @@ def forgetful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def waits(seen: Counter[str]) -> Callable[[str], None]:
-    """Counts steps; the first close is long in coming."""
+    """Counts steps, and waits six seconds after the first `recovered`."""
 
     def at(name: str) -> None:
         seen[name] += 1
@@ -45,7 +45,7 @@ def waits(seen: Counter[str]) -> Callable[[str], None]:
     return at
 
 
-def test_a_role_that_was_forgotten_is_taken_again_before_noise_is_drawn(
+def test_a_role_that_has_expired_is_owned_again_before_noise_is_drawn(
     forgetful: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours = Days.on_kafka(tmp_path / "kafka", forgetful, "idle", 2)

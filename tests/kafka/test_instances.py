@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from days import Days
-from matrix import PAUSE, SHORT, Life, Nursery
+from lives import PAUSE, SHORT, Life, Nursery
 from watch import Watch
 
 from stream_dp.services.cli import main
@@ -70,7 +70,7 @@ def test_an_idle_releaser_ends_when_asked_and_the_next_one_goes_on(place: Days) 
 
 
 def drawn(nursery: Nursery) -> list[str]:
-    return [x for x in nursery.trace.read_text().splitlines() if x.split()[1] == "commit"]
+    return [x for x in nursery.days.trace.read_text().splitlines() if x.split()[1] == "commit"]
 
 
 @pytest.mark.parametrize("sent_before", [False, True])
@@ -91,7 +91,7 @@ def test_of_two_that_begin_at_once_one_decides(place: Days, kafka: str, sent_bef
             codes += ended([nursery.start()])
         assert codes.count(0) == 1, codes
         assert set(codes) <= {0, 3, 5}, codes
-        assert len({line.split()[0] for line in nursery.trace.read_text().splitlines()}) <= 3
+        assert len({line.split()[0] for line in nursery.days.trace.read_text().splitlines()}) <= 3
     finally:
         nursery.close()
     entries = place.entries()
@@ -108,9 +108,9 @@ def test_of_two_that_begin_at_once_one_decides(place: Days, kafka: str, sent_bef
 
 @pytest.fixture
 def nursery(place: Days) -> Iterator[Nursery]:
-    made = Nursery(place)
-    yield made
-    made.close()
+    nursery = Nursery(place)
+    yield nursery
+    nursery.close()
 
 
 def over(life: Life) -> int | None:
@@ -122,7 +122,7 @@ def over(life: Life) -> int | None:
 def test_a_pause_in_a_commit_is_no_fencing(
     place: Days, nursery: Nursery, step: str, tmp_path: Path
 ) -> None:
-    """It outlasts the transaction: the process is to be started again."""
+    """The pause is longer than the transaction may last, so the process ends with code 5."""
     place.file.write_text(place.file.read_text() + SHORT)
     place.send(place.day(1))
     first = nursery.start(step=step, hold=str(tmp_path / "go"))

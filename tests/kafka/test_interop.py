@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyarrow.csv
 import pytest
+from kit.studies import cumulative, study_toml, window
 
 from stream_dp.log.kafka import KafkaLog
 from stream_dp.release import arrow
@@ -18,49 +19,28 @@ from stream_dp.services import cli
 
 PEOPLE, LABELS = 600, ["2021-01", "2021-02", "2021-03", "2021-04"]
 
-STUDY = """
-[study]
-name = "interop"
-unit = "person"
-neighbours = "replace_one"
-rho = 1
-delta = 1e-6
 
-[study.periods]
-first = "2021-01"
-every = "month"
-count = 4
+def declaration(address, prefix):
+    """The study file."""
+    return study_toml(
+        name="interop",
+        periods={"first": LABELS[0], "every": "month", "count": len(LABELS)},
+        size=PEOPLE,
+        releases=[
+            window("quarters", "poverty", width=3, rho=0.5),
+            cumulative("ever", "poverty", event=[1], rho=0.5),
+        ],
+        run={
+            "log": f"kafka://{address}/{prefix}",
+            "public": f"kafka://{address}/{prefix}-public",
+            "partitions": 2,
+            "replication": 1,
+            "insecure": True,
+        },
+    )
 
-[study.population]
-size = 600
 
-[attributes.poverty]
-values = [0, 1]
-missing = 0
-
-[[releases]]
-name = "quarters"
-kind = "window"
-attribute = "poverty"
-width = 3
-rho = 0.5
-
-[[releases]]
-name = "ever"
-kind = "cumulative"
-attribute = "poverty"
-event = [1]
-rho = 0.5
-
-[run]
-log = "kafka://{address}/{prefix}"
-public = "kafka://{address}/{prefix}-public"
-partitions = 2
-replication = 1
-insecure = true
-"""
-
-# A whole reader, as the page on the public format has it.
+# The reader that the page on the public format shows.
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "public-format.md"
 READER = re.search(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)[1]
 
@@ -69,19 +49,19 @@ READER = re.search(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)[1
 ANSWERS = """
 size, panels, answers = releases[0][0]["study"]["population"]["size"], {}, {}
 chosen = {"quarters": "pattern 1 1 1", "ever": "total at-least 1"}
-for held, tables in releases[1:]:
+for message, tables in releases[1:]:
     columns, estimates = (
         pa.concat_tables(t for name, t in tables.items() if name.startswith(kind))
         for kind in ("panel/", "estimates/")
     )
-    panel = panels.setdefault(held["release"], {})
-    for period in held["columns"]:
-        panel[period] = [held["values"][code] for code in columns[period].to_pylist()]
-    (row,) = [r for r in estimates.to_pylist() if chosen[held["release"]] == r["query"]]
-    answers[held["release"]] = {
+    panel = panels.setdefault(message["release"], {})
+    for period in message["columns"]:
+        panel[period] = [message["values"][code] for code in columns[period].to_pylist()]
+    (row,) = [r for r in estimates.to_pylist() if chosen[message["release"]] == r["query"]]
+    answers[message["release"]] = {
         "value": row["value"] / size,
         "standard_error": row["standard_error"] / size,
-        "period": held["period"],
+        "period": message["period"],
     }
 print(json.dumps({"head": previous, "panels": panels, "answers": answers}))
 assert "stream_dp" not in sys.modules
@@ -93,7 +73,7 @@ def published(kafka, tmp_path_factory):
     """A study that has run: its file, the public topic; parts are cut small."""
     folder, prefix = tmp_path_factory.mktemp("interop"), f"interop-{uuid.uuid4().hex}"
     study = folder / "study.toml"
-    study.write_text(STUDY.replace("{address}", kafka).replace("{prefix}", prefix))
+    study.write_text(declaration(kafka, prefix))
     rows = [",".join(["person", *LABELS])]
     rows += [f"p{i}," + ",".join(str(int(i % 7 < t)) for t in range(4)) for i in range(PEOPLE)]
     (folder / "panel.csv").write_text("\n".join(rows) + "\n")
@@ -122,22 +102,22 @@ def test_a_plain_consumer_reads_releases(kafka, published, tmp_path, capsys):
         stdout=subprocess.PIPE,
         timeout=60,
     )
-    found = json.loads(done.stdout)
-    assert found["head"] == ours(capsys, "releases", study)["head"]
+    read = json.loads(done.stdout)
+    assert read["head"] == ours(capsys, "releases", study)["head"]
     for name, query in {"quarters": "pattern 1 1 1", "ever": "total at-least 1"}.items():
-        answer = found["answers"][name]
+        answer = read["answers"][name]
         expected = ours(capsys, "estimate", study, name, query)
-        # Ours put both releases and all periods together: more certain than one release's own.
+        # Ours use both releases and all periods: more certain than those of one release.
         assert 0 < expected["standard_error"] < answer["standard_error"]
         assert abs(answer["value"] - expected["value"]) < 6 * answer["standard_error"]
         assert answer["period"] == expected["period"] == LABELS[-1]
         ours(capsys, "export", study, name, tmp_path / f"{name}.csv")
         table = pyarrow.csv.read_csv(tmp_path / f"{name}.csv").select(LABELS).to_pydict()
-        assert found["panels"][name] == table
+        assert read["panels"][name] == table
 
 
 def test_releases_had_several_parts(kafka, published):
-    """What the plain consumer had to put together."""
+    """So the plain consumer had parts to join."""
     log = KafkaLog(published[1].removesuffix(".releases"), {"bootstrap.servers": kafka})
     records = log.read("releases", {0: 0}, 500, 0).records
     log.close()
@@ -158,9 +138,9 @@ def test_kcat_prints_the_manifests(kafka, published, capsys):
     raw = [value for head, _, value in lines if head.endswith(b"stream-dp-part=manifest")]
     manifests = [json.loads(value) for value in raw]
     hashes = [hashlib.sha256(value).hexdigest() for value in raw]
-    assert [held["previous"] for held in manifests] == ["0" * 64, *hashes[:-1]]
+    assert [message["previous"] for message in manifests] == ["0" * 64, *hashes[:-1]]
     assert manifests[0]["type"] == "stream-dp.study"
     listed = ours(capsys, "releases", study)
     assert hashes[-1] == listed["head"]
-    shown = [(held["release"], held["period"], held["rho"]) for held in manifests[1:]]
+    shown = [(message["release"], message["period"], message["rho"]) for message in manifests[1:]]
     assert shown == [(x["release"], x["period"], x["rho"]) for x in listed["releases"]]

@@ -9,19 +9,19 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from kit.households import EVERY, PERIODS, Noted, in_rounds, reports, roster
+from kit.households import EVERY, PERIODS, NotedNoise, reports, roster, use_fit_in_rounds
 
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
 from stream_dp.log.base import Fenced
 from stream_dp.services import journal
 from stream_dp.services.deployment import Deployment
+from stream_dp.services.following import following
 from stream_dp.services.groups.roster import read_roster, send_roster
-from stream_dp.services.jobs.records import following
 from stream_dp.services.markers import close_marker
 from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.services.synthesizer.worker import Worker
-from stream_dp.services.topics import REPORTS, TRANSCRIPTS
+from stream_dp.topics import REPORTS, TRANSCRIPTS
 
 
 @pytest.fixture
@@ -48,13 +48,13 @@ def released(setting: Deployment) -> bool:
 
 def work(setting: Deployment) -> None:
     with closing(setting.log()) as log:
-        Worker(setting.study, log, setting.snapshots, Noted()).run(until_idle=True)
+        Worker(setting.study, log, setting.snapshots, NotedNoise()).run(until_idle=True)
 
 
 def test_two_workers_and_one_data_set_for_each_job(
     setting: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    in_rounds(monkeypatch)
+    use_fit_in_rounds(monkeypatch)
     send(setting)
     work(setting)  # before the releaser's first start: there is nothing to do
     with pytest.raises(UserError, match="no table of groups was sent"):
@@ -72,8 +72,8 @@ def test_two_workers_and_one_data_set_for_each_job(
     with closing(setting.log()) as log:
         entries = journal.read(log)
         first = dict(log.describe(TRANSCRIPTS).first)
-        told = list(following(log, TRANSCRIPTS, first))
-        written = Counter(record.key for record in told if record.key is not None)
+        transcripts = list(following(log, TRANSCRIPTS, first))
+        written = Counter(record.key for record in transcripts if record.key is not None)
     assert sum(entry.result_of is not None for entry in entries) == PERIODS
     assert max(written.values()) <= 2
     with closing(setting.public(readonly=True)) as log:

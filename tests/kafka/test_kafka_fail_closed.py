@@ -1,4 +1,4 @@
-"""Topics that contradict each other, the study or themselves: refused, with what was found."""
+"""Topics that contradict each other, the study or themselves: refused, and a line says why."""
 
 from __future__ import annotations
 
@@ -20,16 +20,15 @@ from days import Days, everything
 from stream_dp.log.base import Log, Record, Stored
 from stream_dp.log.kafka import KafkaLog
 from stream_dp.privacy.noise import SystemNoise
-from stream_dp.release.panels import TOPIC
 from stream_dp.services.cli import main
-from stream_dp.services.topics import DEAD_LETTERS, JOURNAL, REPORTS
+from stream_dp.topics import DEAD_LETTERS, JOURNAL, RELEASES, REPORTS
 
 CLOSED = 3
 
 
 @pytest.fixture
 def handlers() -> Iterator[None]:
-    """`stream-dp run` takes over signals; here they are given back."""
+    """Restores the signal handlers that `stream-dp run` replaces."""
     kept = {name: signal.getsignal(name) for name in (signal.SIGTERM, signal.SIGINT)}
     yield
     for name, handler in kept.items():
@@ -68,39 +67,39 @@ def refused(place: Days, capsys: pytest.CaptureFixture[str], handlers: None) -> 
 
 
 def name(place: Days, topic: str) -> str:
-    return (place.public if topic == TOPIC else place.log).rsplit("/", 1)[1] + f".{topic}"
+    return (place.public if topic == RELEASES else place.log).rsplit("/", 1)[1] + f".{topic}"
 
 
-def held(place: Days, topic: str) -> closing[Log]:
-    return place.opened_public() if topic == TOPIC else place.opened()
+def opened(place: Days, topic: str) -> closing[Log]:
+    return place.opened_public() if topic == RELEASES else place.opened()
 
 
 def read(place: Days, topic: str) -> list[Stored]:
-    with held(place, topic) as log:
+    with opened(place, topic) as log:
         return everything(log, topic)
 
 
 def contents(place: Days) -> list[Any]:
-    found = [sorted(read(place, topic)) for topic in (REPORTS, JOURNAL, TOPIC, DEAD_LETTERS)]
-    return [*found, sorted(path.name for path in place.snapshots.iterdir())]
+    records = [sorted(read(place, topic)) for topic in (REPORTS, JOURNAL, RELEASES, DEAD_LETTERS)]
+    return [*records, sorted(path.name for path in place.snapshots.iterdir())]
 
 
-def made_again(
+def replace_topic(
     place: Days, admin: AdminClient, topic: str, records: Sequence[Stored], partitions: int = 1
 ) -> None:
-    """A topic as a backup of those records gives it back."""
+    """Deletes a topic and creates it with those records, as from a backup."""
     admin.delete_topics([name(place, topic)])[name(place, topic)].result(30)
     deadline = time.monotonic() + 30
     while name(place, topic) in admin.list_topics(timeout=10).topics:
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    with held(place, topic) as log:
+    with opened(place, topic) as log:
         log.create({topic: partitions})
         log.append(Record(topic, r.value, r.key, r.headers, r.partition, r.time) for r in records)
 
 
 def ended(records: Sequence[Stored], last: str) -> list[Stored]:
-    """The records up to and with the one of that id."""
+    """The records up to the record of that id, which is included."""
     (place,) = (i for i, r in enumerate(records) if dict(r.headers)["ce_id"] == last.encode())
     return list(records[: place + 1])
 
@@ -116,7 +115,7 @@ def test_the_study_goes_on_where_nothing_is_wrong(place: Days, handlers: None) -
 def test_an_older_journal_behind_the_public_log(
     place: Days, admin: AdminClient, refused: Callable[..., str]
 ) -> None:
-    made_again(place, admin, JOURNAL, ended(read(place, JOURNAL), "2/manifest"))
+    replace_topic(place, admin, JOURNAL, ended(read(place, JOURNAL), "2/manifest"))
     for command in ("run", "verify"):
         line = refused(command, str(place.file), *["--until-idle"][: command == "run"])
         assert "journal: it ends at public message 3, but the public log holds 5" in line
@@ -127,14 +126,14 @@ def test_an_older_journal_behind_the_public_log(
 def test_an_empty_journal_beside_a_public_log(
     place: Days, admin: AdminClient, refused: Callable[..., str]
 ) -> None:
-    made_again(place, admin, JOURNAL, [])
+    replace_topic(place, admin, JOURNAL, [])
     assert refused().startswith("journal: it is empty, but the public log is not")
 
 
 def test_a_journal_that_ends_in_a_message(
     place: Days, admin: AdminClient, refused: Callable[..., str]
 ) -> None:
-    made_again(place, admin, JOURNAL, read(place, JOURNAL)[:-1])
+    replace_topic(place, admin, JOURNAL, read(place, JOURNAL)[:-1])
     assert refused() == "journal: ends in the middle of message 3; restore a backup"
 
 
@@ -142,11 +141,11 @@ def test_a_journal_without_one_of_its_messages(
     place: Days, admin: AdminClient, refused: Callable[..., str]
 ) -> None:
     kept = [r for r in read(place, JOURNAL) if not dict(r.headers)["ce_id"].startswith(b"2/")]
-    made_again(place, admin, JOURNAL, kept)
+    replace_topic(place, admin, JOURNAL, kept)
     assert refused() == "journal: message 2 is missing; the next one is 3"
 
 
-@pytest.mark.parametrize(("topic", "what"), [(JOURNAL, "journal"), (TOPIC, "public log")])
+@pytest.mark.parametrize(("topic", "what"), [(JOURNAL, "journal"), (RELEASES, "public log")])
 def test_a_topic_whose_beginning_is_gone(
     place: Days, admin: AdminClient, refused: Callable[..., str], topic: str, what: str
 ) -> None:
@@ -163,7 +162,7 @@ def test_a_tampered_journal(place: Days, admin: AdminClient, refused: Callable[.
         r._replace(value=b"\x00") if dict(r.headers)["ce_id"] == b"2/public/0" else r
         for r in read(place, JOURNAL)
     ]
-    made_again(place, admin, JOURNAL, changed)
+    replace_topic(place, admin, JOURNAL, changed)
     assert refused() == "journal: message 2 does not have the bytes of its manifest"
 
 
@@ -189,9 +188,9 @@ def test_a_tampered_release(
 ) -> None:
     changed = [
         r._replace(value=change(r.value)) if dict(r.headers)["ce_id"] == part.encode() else r
-        for r in read(place, TOPIC)
+        for r in read(place, RELEASES)
     ]
-    made_again(place, admin, TOPIC, changed)
+    replace_topic(place, admin, RELEASES, changed)
     monkeypatch.setenv("STREAM_DP_INSECURE", "true")
     assert refused() == f"public log: {line}"
     assert refused("verify", place.public) == f"public log: {line}"
@@ -200,17 +199,17 @@ def test_a_tampered_release(
 def test_a_last_release_that_the_journal_did_not_decide(
     place: Days, admin: AdminClient, refused: Callable[..., str]
 ) -> None:
-    *kept, last = read(place, TOPIC)
+    *kept, last = read(place, RELEASES)
     changed = last._replace(value=last.value.replace(b'"unit":"person"', b'"unit":"planet"'))
-    made_again(place, admin, TOPIC, [*kept, changed])
+    replace_topic(place, admin, RELEASES, [*kept, changed])
     assert refused().startswith("public log: message 5 is not the one that the journal decided")
 
 
 def test_reports_of_another_topic(
     place: Days, admin: AdminClient, refused: Callable[..., str]
 ) -> None:
-    """As after a move to another cluster: every record is there, but nobody can be sure."""
-    made_again(place, admin, REPORTS, read(place, REPORTS), 2)
+    """As after a move to another cluster: every record is there, but that cannot be verified."""
+    replace_topic(place, admin, REPORTS, read(place, REPORTS), 2)
     assert refused().startswith("reports: this is another log than the one that the journal was")
 
 
@@ -233,9 +232,9 @@ def test_reports_that_end_before_the_last_cut(
     refused: Callable[..., str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """With the identity of the topic out of the way, positions still tell."""
+    """Positions show the loss even if the topic has the expected identity."""
     identity = place.entries()[0].message.head["reports"]["identity"]
-    made_again(place, admin, REPORTS, read(place, REPORTS)[:20], 2)
+    replace_topic(place, admin, REPORTS, read(place, REPORTS)[:20], 2)
     describe = KafkaLog.describe
     monkeypatch.setattr(
         KafkaLog,

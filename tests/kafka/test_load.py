@@ -3,7 +3,8 @@
 import gc
 
 import pytest
-from load import PANEL, compare, generate
+from load import compare
+from load_reports import PANEL, generate
 
 
 @pytest.mark.skipif(not PANEL.exists(), reason="the panel of shared/data is not here")

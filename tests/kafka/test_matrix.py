@@ -2,18 +2,19 @@
 
 import matrix
 from broker import FOLDER
+from matrix_report import RANDOM, STEPS
 
 
 def test_kills_at_every_step_and_at_random_moments():
-    others = {"broker_kills": 1, "second": 1, "pauses": 2}
-    report = matrix.run(24, 28, libs=FOLDER / "libs", **others)
+    libs = FOLDER / "libs"
+    report = matrix.run(24, 28, libs=libs, broker_kills=1, second=1, pauses=2)
     assert report.sound, report.table()
-    assert all(report.kills[step] for step in (*matrix.STEPS, matrix.RANDOM)), report.table()
+    assert all(report.kills[step] for step in (*STEPS, RANDOM)), report.table()
     assert report.periods == 28
     assert report.aborted_decisions > 0
 
 
 def test_a_releaser_that_shows_a_draw_before_it_is_decided_is_noticed():
-    given = {"broker_kills": 0, "second": 0, "fault": "publish first"}
-    report = matrix.run(3, 5, libs=FOLDER / "libs", **given)
+    libs = FOLDER / "libs"
+    report = matrix.run(3, 5, libs=libs, broker_kills=0, second=0, fault="publish first")
     assert report.wrong["periods with a second draw visible"] > 0, report.table()

@@ -7,14 +7,15 @@ import signal
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import pytest
-from broker import FOLDER, Broker
+from broker import Broker
 from confluent_kafka import KafkaError, KafkaException
-from days import Days
+from days import MARKER, SCHEDULE, Days
 from kit.listeners import ask, until
 
 from stream_dp.log.topics import Topics
@@ -22,16 +23,7 @@ from stream_dp.services.releaser.facts import SILENCE
 from stream_dp.services.releaser.listen import listening
 from stream_dp.services.releaser.setup import releaser_of
 
-SCHEDULE = 'close = "schedule"\nzone = "UTC"\nat = 06:00:00\ngrace = "1h"\ndelay = "1h"'
-
-
-@pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker that this module may stop."""
-    broker = Broker(tmp_path_factory.mktemp("broker"), libs=FOLDER / "libs")
-    broker.start()
-    yield broker
-    broker.stop()
+SOON = {**SCHEDULE, "grace": "1h"}
 
 
 def paused(broker: Broker) -> Callable[[], object]:
@@ -48,29 +40,29 @@ def killed(broker: Broker) -> Callable[[], object]:
 
 @pytest.mark.parametrize(
     ("close", "stop", "silence"),
-    # The process ends ANSWER seconds after the broker's last word; a broker needs some of them to
-    # start, or to come to itself, where the machine is busy.
+    # The process ends ANSWER seconds after the broker's last word; on a busy machine a broker
+    # needs some of them to start or to go on.
     [
-        ('close = "marker"', paused, SILENCE),
-        ('close = "marker"', killed, 4.0),
-        (SCHEDULE, paused, 8.0),
+        (MARKER, paused, SILENCE),
+        (MARKER, killed, 4.0),
+        (SOON, paused, 8.0),
     ],
     ids=["reads, broker paused", "reads, broker killed", "waits to publish, broker paused"],
 )
 def test_not_ready_while_the_broker_does_not_answer(
-    close: str,
+    close: dict[str, Any],
     stop: Callable[[Broker], Callable[[], object]],
     silence: float,
-    own: Broker,
+    own_broker: Broker,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("stream_dp.services.releaser.facts.SILENCE", silence)
-    days = Days.on_kafka(tmp_path, own.address, f"r-{uuid.uuid4().hex[:12]}", 5, close=close)
+    days = Days.on_kafka(tmp_path, own_broker.address, f"r-{uuid.uuid4().hex[:12]}", 5, close=close)
     there, ended = threading.Event(), threading.Event()
-    step = "committed" if close == SCHEDULE else "recovered"
+    step = "committed" if close == SOON else "recovered"
     process = releaser_of(days.setting)
-    if close == SCHEDULE:
+    if close == SOON:
         now = days.setting.study.periods.close_time(1) or 0.0
         process.clock = lambda: now
     process.at = lambda name: there.set() if name == step else None
@@ -91,7 +83,7 @@ def test_not_ready_while_the_broker_does_not_answer(
         assert there.wait(30)
         until(inside, 200, 5)
         before = ask(public, "/metrics")
-        go_on = stop(own)
+        go_on = stop(own_broker)
         try:
             until(inside, 503, silence + 3)
             assert ask(inside, "/healthz").status == 200
@@ -104,9 +96,9 @@ def test_not_ready_while_the_broker_does_not_answer(
     assert ended.is_set()
 
 
-def test_ready_while_nothing_happens(own: Broker, tmp_path: Path) -> None:
+def test_ready_while_nothing_happens(own_broker: Broker, tmp_path: Path) -> None:
     """Longer than the silence that ends readiness, waiting for a scheduled time."""
-    days = Days.on_kafka(tmp_path, own.address, f"r-{uuid.uuid4().hex[:12]}", 5, close=SCHEDULE)
+    days = Days.on_kafka(tmp_path, own_broker.address, f"r-{uuid.uuid4().hex[:12]}", 5, close=SOON)
     process = releaser_of(days.setting)
     now = days.setting.study.periods.close_time(1) or 0.0
     process.clock = lambda: now

@@ -11,25 +11,25 @@ import pytest
 from broker import FOLDER, Broker
 from confluent_kafka.admin import AdminClient
 from days import Days, everything
-from matrix import Nursery
+from lives import Nursery
 
-from stream_dp.release.panels import TOPIC
 from stream_dp.services.cli import main
+from stream_dp.topics import RELEASES
 
 PERIODS = 3
 
 
 @pytest.fixture
 def other(tmp_path: Path) -> Iterator[Broker]:
-    made = Broker(tmp_path / "public", libs=FOLDER / "libs")
-    made.start()
-    yield made
-    made.stop()
+    broker = Broker(tmp_path / "public", libs=FOLDER / "libs")
+    broker.start()
+    yield broker
+    broker.stop()
 
 
 def topics(server: str, prefix: str) -> set[str]:
-    found = AdminClient({"bootstrap.servers": server}).list_topics(timeout=10).topics
-    return {name.removeprefix(prefix) for name in found if name.startswith(prefix)}
+    names = AdminClient({"bootstrap.servers": server}).list_topics(timeout=10).topics
+    return {name.removeprefix(prefix) for name in names if name.startswith(prefix)}
 
 
 @pytest.mark.parametrize("step", ["commit", "release open"])
@@ -62,6 +62,6 @@ def test_a_public_cluster_that_dies_delays_a_release_and_no_more(
     assert main(["verify", str(place.file)]) == 0
     decided = [(r.key, r.value) for entry in entries for r in entry.public_records()]
     with place.opened_public() as log:
-        assert [(r.key, r.value) for r in everything(log, TOPIC)] == decided
+        assert [(r.key, r.value) for r in everything(log, RELEASES)] == decided
     assert topics(kafka, prefix) == {".reports", ".dead-letters", ".journal"}
-    assert topics(other.address, prefix) == {f"-public.{TOPIC}"}
+    assert topics(other.address, prefix) == {f"-public.{RELEASES}"}

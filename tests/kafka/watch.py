@@ -1,4 +1,4 @@
-"""A consumer under read_uncommitted: it sees even what aborted transactions wrote."""
+"""A consumer under read_uncommitted: it sees even the records of aborted transactions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 
 class Seen(NamedTuple):
-    """A record as anyone could read it. time: milliseconds."""
+    """A record as any consumer reads it. time: Unix milliseconds."""
 
     offset: int
     time: int
@@ -19,7 +19,7 @@ class Seen(NamedTuple):
 
     @property
     def id(self) -> str:
-        """Which part of which message this is."""
+        """The id of the message part, from the CloudEvents header."""
         return dict(self.headers).get("ce_id", b"").decode()
 
 
@@ -62,7 +62,7 @@ class Watch:
         consumer.close()
 
     def stop(self) -> list[Seen]:
-        """Everything up to the end of the topic."""
+        """Ends the thread; returns everything up to the end of the topic."""
         self._stop.set()
         self._thread.join(30)
         assert not self._thread.is_alive(), "the end of the topic never came"
@@ -81,4 +81,4 @@ def _seen(message: Message) -> Seen:
 
 class _Silent:
     def log(self, *_: object) -> None:
-        """The broker is killed on purpose: librdkafka's complaints say nothing new."""
+        """Drops librdkafka's messages: the broker is killed on purpose."""

@@ -1,7 +1,7 @@
 """Batches of records as Kafka's protocol has them, for what no client's producer would send.
 
-A batch (format 2) and a produce request (version 7) are made by hand, so that names of headers may
-be any bytes, times any number, and a batch may expand to any size.
+A batch (format 2) and a produce request (version 7) are put together from bytes, so that names of
+headers may be any bytes, times any number, and a batch may expand to any size.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow as pa
 
 CODECS = {"none": 0, "gzip": 1, "zstd": 4}
 _POLYNOMIAL = 0x82F63B78
-_NOT_YET = {3, 5, 6}  # of a topic that is new: no leader that knows it
+_NOT_YET = {3, 5, 6}  # errors while a new topic has no leader that knows it
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,12 @@ class Raw:
 
 
 def _table() -> list[int]:
-    found = []
+    table = []
     for byte in range(256):
         for _ in range(8):
             byte = byte >> 1 ^ (_POLYNOMIAL if byte & 1 else 0)
-        found.append(byte)
-    return found
+        table.append(byte)
+    return table
 
 
 _TABLE = _table()
@@ -50,12 +50,12 @@ def crc32c(data: bytes) -> int:
 
 
 def _varint(number: int) -> bytes:
-    rest, found = number << 1 ^ number >> 63, bytearray()
+    rest, data = number << 1 ^ number >> 63, bytearray()
     rest &= (1 << 64) - 1
     while rest > 0x7F:
-        found.append(rest & 0x7F | 0x80)
+        data.append(rest & 0x7F | 0x80)
         rest >>= 7
-    return bytes([*found, rest])
+    return bytes([*data, rest])
 
 
 def _sized(data: bytes | None) -> bytes:
@@ -86,10 +86,10 @@ def _text(words: str) -> bytes:
     return struct.pack(">h", len(words)) + words.encode()
 
 
-def produce(address: str, topic: str, partition: int, held: bytes) -> int:
-    """Send a batch; the offset of its first record. Raises ValueError where it is refused."""
+def produce(address: str, topic: str, partition: int, data: bytes) -> int:
+    """Sends a batch; the offset of its first record. Raises ValueError where it is refused."""
     for _ in range(100):
-        error, offset = _sent(address, topic, partition, held)
+        error, offset = _sent(address, topic, partition, data)
         if error not in _NOT_YET:
             break
         time.sleep(0.05)
@@ -98,16 +98,16 @@ def produce(address: str, topic: str, partition: int, held: bytes) -> int:
     return offset
 
 
-def _sent(address: str, topic: str, partition: int, held: bytes) -> tuple[int, int]:
-    """The error, 0 for none, and the offset."""
+def _sent(address: str, topic: str, partition: int, data: bytes) -> tuple[int, int]:
+    """The error code of a response (0 for none), and the offset."""
     host, _, port = address.partition(":")
     body = struct.pack(">hhi", 0, 7, 1) + _text("wire") + struct.pack(">hhii", -1, -1, 30_000, 1)
-    body += _text(topic) + struct.pack(">iii", 1, partition, len(held)) + held
+    body += _text(topic) + struct.pack(">iii", 1, partition, len(data)) + data
     with socket.create_connection((host, int(port)), 60) as line:
         line.sendall(struct.pack(">i", len(body)) + body)
         with line.makefile("rb") as answer:
             (size,) = struct.unpack(">i", answer.read(4))
-            found = answer.read(size)
+            response = answer.read(size)
     place = 4 + 4 + 2 + len(topic) + 4
-    _, error, offset = struct.unpack_from(">ihq", found, place)
+    _, error, offset = struct.unpack_from(">ihq", response, place)
     return error, offset

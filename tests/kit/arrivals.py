@@ -4,69 +4,42 @@ import json
 
 from hypothesis import strategies as st
 
+from kit.studies import attribute, cumulative, small_study, study_toml, window
 from stream_dp.log.base import Stored
-from stream_dp.studyfile import parse_study
 
 KEY = bytes(range(32))
 PERIODS = ("2001", "2002", "2003", "2004")
 
-STUDY_FILE = """
-[study]
-name = "fuzz"
-unit = "person"
-neighbours = "replace_one"
-rho = 1
-delta = 1e-6
-[study.periods]
-first = 2001
-every = "year"
-count = 2
-[study.population]
-size = 5
-[attributes.a]
-values = [0, 1]
-missing = 0
-[attributes.b]
-values = ["x", "y"]
-missing = "absent"
-[[releases]]
-name = "w"
-kind = "window"
-attribute = "a"
-width = 1
-rho = 1
-"""
+STUDY_FILE = study_toml(
+    name="fuzz",
+    periods={"first": 2001, "every": "year", "count": 2},
+    size=5,
+    attributes={"a": attribute([0, 1], missing=0), "b": attribute(["x", "y"], missing="absent")},
+    releases=[window("w", "a", width=1, rho=1)],
+)
 
 
 def make_study(size=None):
     """Three attributes with the three missing rules; a window and a total of each."""
     share = {} if size else {"size_share": "1/10"}
-    return parse_study(
-        {
-            "study": {
-                "name": "fuzz",
-                "unit": "person",
-                "neighbours": "replace_one" if size else "add_remove",
-                "rho": 6,
-                "delta": "1/1000000",
-                "periods": {"first": "2001", "every": "year", "count": len(PERIODS)},
-                "population": {"size": size} if size else {},
-            },
-            "attributes": {
-                "a": {"values": [0, 1, 2], "missing": 0},
-                "b": {"values": ["x", "y"], "missing": "absent"},
-                "c": {"values": [0, 1], "missing": {"carry": True, "first": 1}},
-            },
-            "releases": [
-                {"name": "wa", "kind": "window", "attribute": "a", "width": 2, "rho": 1},
-                {"name": "wb", "kind": "window", "attribute": "b", "width": 3, "rho": 1},
-                {"name": "wc", "kind": "window", "attribute": "c", "width": 1, "rho": 1},
-                {"name": "tb", "kind": "cumulative", "attribute": "b", "event": ["y"], "rho": 1}
-                | share,
-                {"name": "tc", "kind": "cumulative", "attribute": "c", "event": [0], "rho": 1}
-                | share,
-            ],
-        }
+    return small_study(
+        name="fuzz",
+        neighbours="replace_one" if size else "add_remove",
+        rho=6,
+        periods={"first": "2001", "every": "year", "count": len(PERIODS)},
+        size=size,
+        attributes={
+            "a": attribute([0, 1, 2], missing=0),
+            "b": attribute(["x", "y"], missing="absent"),
+            "c": attribute([0, 1], missing={"carry": True, "first": 1}),
+        },
+        releases=[
+            window("wa", "a", width=2, rho=1),
+            window("wb", "b", width=3, rho=1),
+            window("wc", "c", width=1, rho=1),
+            cumulative("tb", "b", ["y"], rho=1, **share),
+            cumulative("tc", "c", [0], rho=1, **share),
+        ],
     )
 
 

@@ -7,8 +7,8 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import null_space
 
+from kit.walks import when_present
 from stream_dp.continual import mechanism
-from stream_dp.estimate import estimator
 from stream_dp.estimate.estimator import StreamEstimator, StreamMeasurements
 from stream_dp.estimate.measurements import PeriodMeasurements, releases_of_stream
 from stream_dp.estimate.query import TotalQuery, parse_query
@@ -20,7 +20,7 @@ SIZE = 500
 
 
 def study_of(releases, *, relation="replace_one", count=4, values=(0, 1), missing=0, rho="1/2"):
-    made = [
+    own_releases = [
         {"attribute": "x", "rho": rho, "name": f"r{i}", **release}
         for i, release in enumerate(releases)
     ]
@@ -39,7 +39,7 @@ def study_of(releases, *, relation="replace_one", count=4, values=(0, 1), missin
                 "x": {"values": list(values), "missing": missing},
                 "region": {"values": ["n", "s"], "missing": "absent", "fixed": True},
             },
-            "releases": made,
+            "releases": own_releases,
         }
     )
 
@@ -88,7 +88,7 @@ class Case:
         self.declared = study.releases[0]
         self.alphabet = study.alphabet(self.declared)
         self.q, self.count = len(self.alphabet.values), study.periods.count
-        blank = estimator._blank(study, self.declared)
+        blank = study.blank(self.declared)
         self.histories = []
         for entry in range(1, late + 1):
             rest = itertools.product(range(self.q), repeat=self.count - entry + 1)
@@ -106,9 +106,9 @@ class Case:
                     rows @ self.people + rng.normal(0, np.sqrt(variances)).round(),
                     variances,
                 )
-                for number, rows, variances in found
+                for number, rows, variances in by_number
             ]
-            for name, found in self.columns.items()
+            for name, by_number in self.columns.items()
         }
         self.stream = StreamMeasurements(
             tuple(releases_of_stream(study, self.messages, self.declared.stream))
@@ -116,23 +116,23 @@ class Case:
 
     def _measured(self, declared):
         """(period number, rows on histories, variances) of every message of a release."""
-        made = mechanism(self.study, declared)
+        stepper = mechanism(self.study, declared)
         first, last = self.study.span(declared)
-        found = {}
+        by_number = {}
         for i, history in enumerate(self.histories):
-            state = made.init()
+            state = stepper.init()
             for number in range(first, last + 1):
                 counts = self._counts(declared, history, number)
-                draw = Quiet().draw(made.demand(number - first + 1))
-                state, step = made.step(state, counts, draw)
+                draw = Quiet().draw(stepper.demand(number - first + 1))
+                state, step = stepper.step(state, counts, draw)
                 if step is not None:
-                    told = step.measurements
-                    zeros = np.zeros((len(told.values), len(self.histories))), None
-                    rows, _ = found.setdefault(number, zeros)
-                    rows[:, i] = told.values
-                    found[number] = rows, told.standard_errors() ** 2
-                    self.parameters[declared.name, number] = told.variances
-        return [(number, rows, variances) for number, (rows, variances) in found.items()]
+                    measurements = step.measurements
+                    zeros = np.zeros((len(measurements.values), len(self.histories))), None
+                    rows, _ = by_number.setdefault(number, zeros)
+                    rows[:, i] = measurements.values
+                    by_number[number] = rows, measurements.standard_errors() ** 2
+                    self.parameters[declared.name, number] = measurements.variances
+        return [(number, rows, variances) for number, (rows, variances) in by_number.items()]
 
     def _counts(self, declared, history, number):
         first, last = self.study.span(declared)
@@ -143,6 +143,12 @@ class Case:
             if number >= first + declared.width - 1 and pattern is not None:
                 cells[window_codes(np.array([pattern]), self.q)[0]] = 1
             counts.append(cells)
+            absent = self.study.presence(declared)
+            if absent is not None:
+                seen = history.symbols[max(first - 1, number - 2 * declared.width + 1) : number]
+                there = number >= history.entry
+                kinds = when_present(np.array([seen])[:there], len(seen), declared.width, absent)
+                counts.append(kinds)
         if declared.kind != "window":
             rises = np.zeros(last - first + 2, np.int64)
             total = self.happened(declared, history, number)
@@ -167,13 +173,13 @@ class Case:
     def wanted(self, declared, text, number):
         """Whether the query is true of a person of each history."""
         asked = parse_query(text, self.alphabet.name, self.alphabet.values)
-        found = np.zeros(len(self.histories))
+        values = np.zeros(len(self.histories))
         for i, history in enumerate(self.histories):
             if isinstance(asked, TotalQuery):
-                found[i] = self.happened(declared, history, number) >= asked.least
+                values[i] = self.happened(declared, history, number) >= asked.least
             elif (pattern := history.pattern(number, asked.width)) is not None:
-                found[i] = asked.mask[window_codes(np.array([pattern]), self.q)[0]]
-        return found
+                values[i] = asked.mask[window_codes(np.array([pattern]), self.q)[0]]
+        return values
 
     def best(self, name):
         (release,) = (r for r in self.stream.releases if r.declared.name == name)

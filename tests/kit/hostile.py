@@ -73,11 +73,18 @@ def _data_set(study: Study, before: Message) -> Message:
     answers = measurement_table(Measurements(("people",), np.array([40]), (Fraction(2),)))
     provenance = dataset.Provenance("mwem", {"rounds": 3}, True)
     spent = study.rho
-    held = dataset.batch_certificate(
-        study, declared, 4, tables, 1, provenance, rho=declared.rho, spent=spent
+    certificate = dataset.batch_certificate(
+        study,
+        declared,
+        number=4,
+        tables=tables,
+        measured=1,
+        provenance=provenance,
+        rho=declared.rho,
+        spent=spent,
     )
     parts = dataset.data_set_parts(tables, answers)
-    return build_message(before.index + 1, before.hash, held.model_dump(mode="json"), parts)
+    return build_message(before.index + 1, before.hash, certificate.model_dump(mode="json"), parts)
 
 
 @dataclass
@@ -95,26 +102,35 @@ def drafts(sent: list[Message]) -> list[Draft]:
     return [Draft(copy.deepcopy(m.head), list(m.parts)) for m in sent]
 
 
+def drafts_and(sent: list[Message], release: str) -> tuple[list[Draft], Draft]:
+    """The drafts of all messages, and that of the first message of a release."""
+    chain = drafts(sent)
+    return chain, next(draft for draft in chain if draft.head.get("release") == release)
+
+
 def sealed(chain: list[Draft]) -> list[Record]:
     """The records of a chain, every link and hash of which fits."""
-    found, previous = [], START
+    records, previous = [], START
     for place, one in enumerate(chain):
         index = place if one.index is None else one.index
         listed = [
             {"name": name, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
             for name, data in one.parts
         ]
-        held = {**one.head, "index": index, "previous": previous, "parts": listed}
+        head = {**one.head, "index": index, "previous": previous, "parts": listed}
         manifest = one.raw
         if manifest is None:
-            manifest = json.dumps(held, sort_keys=True, separators=(",", ":")).encode()
+            manifest = json.dumps(head, sort_keys=True, separators=(",", ":")).encode()
         previous = hashlib.sha256(manifest).hexdigest()
         sent = Message(index, {}, tuple(one.parts), "", previous, manifest)
-        made = message_records(sent, "releases", kind="k", source="s", content="c", time=None)
-        found += [
-            Record(r.topic, r.value, r.key, (*r.headers, *one.headers), 0, r.time) for r in made
+        own_records = message_records(
+            sent, "releases", kind="k", source="s", content="c", time=None
+        )
+        records += [
+            Record(r.topic, r.value, r.key, (*r.headers, *one.headers), 0, r.time)
+            for r in own_records
         ]
-    return [r for r in found if len(r.value or b"") < MAX_RECORD - 1000]
+    return [r for r in records if len(r.value or b"") < MAX_RECORD - 1000]
 
 
 # What is hostile.
@@ -129,10 +145,10 @@ WORDS: list[Any] = [
 
 
 def deep(levels: int) -> Any:
-    found: Any = 0
+    value: Any = 0
     for _ in range(levels):
-        found = [found]
-    return found
+        value = [value]
+    return value
 
 
 def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -177,21 +193,21 @@ def strange_bytes(draw: random.Random, chain: list[Draft]) -> None:
     one = draw.choice([d for d in chain if d.parts])
     place = draw.randrange(len(one.parts))
     name, data = one.parts[place]
-    held = bytearray(data)
+    damaged = bytearray(data)
     what = draw.random()
     if what < 0.6:
         for _ in range(draw.choice([1, 1, 2, 8])):
-            held[draw.randrange(len(held))] = draw.choice(
+            damaged[draw.randrange(len(damaged))] = draw.choice(
                 [0, 1, 127, 128, 255, draw.randrange(256)]
             )
     elif what < 0.75:
-        del held[draw.randrange(len(held)) :]
+        del damaged[draw.randrange(len(damaged)) :]
     elif what < 0.9:
-        start = draw.randrange(len(held))
-        held[start : start + 8] = draw.choice([b"\xff" * 8, bytes(8), b"\xff" * 7 + b"\x7f"])
+        start = draw.randrange(len(damaged))
+        damaged[start : start + 8] = draw.choice([b"\xff" * 8, bytes(8), b"\xff" * 7 + b"\x7f"])
     else:
-        held += draw.randbytes(draw.choice([1, 8, 100]))
-    one.parts[place] = (name, bytes(held))
+        damaged += draw.randbytes(draw.choice([1, 8, 100]))
+    one.parts[place] = (name, bytes(damaged))
 
 
 def strange_parts(draw: random.Random, chain: list[Draft]) -> None:

@@ -22,8 +22,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from kit.panels import rows, secrets_fixed
+from kit.panels import fix_secrets, rows
+from kit.studies import MARKER, MONTHS, attribute, study_toml, window
 from stream_dp.batch import kinds
+from stream_dp.batch.base import FitContext
 from stream_dp.batch.independent import Independent
 from stream_dp.batch.workload.candidates import one_way_marginals
 from stream_dp.client import PublicLog
@@ -32,71 +34,44 @@ from stream_dp.log.sqlite import SqliteLog
 from stream_dp.plan import plan_study
 from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import Draw, SystemNoise, system_entropy
-from stream_dp.release.panels import TOPIC
-from stream_dp.services import journal
+from stream_dp.services import journal, journal_checks
 from stream_dp.services.deployment import Deployment
 from stream_dp.services.groups.roster import Roster, send_roster
 from stream_dp.services.journal import Entry
 from stream_dp.services.markers import close_marker
 from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.services.synthesizer.worker import Worker
-from stream_dp.services.topics import JOURNAL, REPORTS, RESULTS, TRANSCRIPTS
+from stream_dp.topics import JOURNAL, RELEASES, REPORTS, RESULTS, TRANSCRIPTS
 
 PERIODS = 3
 LABELS = [f"2021-{month:02d}" for month in range(1, PERIODS + 1)]
 ROUNDS = 4  # of the synthesizer below, after the seed
 MOST_SECONDS = 60
 
-TEXT = """
-[study]
-name = "homes"
-unit = "person"
-neighbours = "replace_in_place"
-rho = 0.6
-delta = 1e-6
-
-[study.periods]
-first = "2021-01"
-every = "month"
-count = 3
-close = "marker"
-
-[study.population]
-size = 40
-
-[attributes.income]
-values = ["low", "high"]
-missing = "absent"
-
-[attributes.work]
-values = [0, 1]
-missing = 0
-
-[groups]
-unit = "household"
-most = 4
-
-[groups.attributes.region]
-values = ["north", "south"]
-
-[[releases]]
-name = "pairs"
-kind = "window"
-attribute = "work"
-width = 2
-rho = 0.2
-
-[[releases]]
-name = "households"
-kind = "independent"
-attributes = ["income", "work"]
-at = ["2021-02"]
-rho = 0.1
-
-[run]
-log = "sqlite:homes.db"
-public = "sqlite:homes-public.db"
-"""
+TEXT = study_toml(
+    name="homes",
+    neighbours="replace_in_place",
+    rho=0.6,
+    periods={**MONTHS, **MARKER},
+    size=40,
+    attributes={
+        "income": attribute(["low", "high"], missing="absent"),
+        "work": attribute([0, 1], missing=0),
+    },
+    groups={
+        "unit": "household",
+        "most": 4,
+        "attributes": {"region": {"values": ["north", "south"]}},
+    },
+    releases=[
+        window("pairs", "work", width=2, rho=0.2),
+        {
+            **{"name": "households", "kind": "independent", "attributes": ["income", "work"]},
+            **{"at": ["2021-02"], "rho": 0.1},
+        },
+    ],
+    run={"log": "sqlite:homes.db", "public": "sqlite:homes-public.db"},
+)
 EVERY = TEXT.replace('at = ["2021-02"]', "every = 1")
 
 
@@ -109,8 +84,8 @@ def roster(groups: int = 12, seed: int = 5) -> Roster:
 
 
 def report(person: str, number: int, **values: Any) -> Record:
-    told = {"person": person, "period": LABELS[number - 1], "values": values}
-    return Record(REPORTS, json.dumps(told).encode(), None, (), 0)
+    content = {"person": person, "period": LABELS[number - 1], "values": values}
+    return Record(REPORTS, json.dumps(content).encode(), None, (), 0)
 
 
 def reports(number: int) -> list[Record]:
@@ -122,8 +97,8 @@ def reports(number: int) -> list[Record]:
     ]
 
 
-class Noted:
-    """The system's noise; every draw of a job's round is noted."""
+class NotedNoise:
+    """The system's noise; every draw of a job's round is passed to `note`."""
 
     simulated = False
 
@@ -154,37 +129,36 @@ class InRounds(Independent):
         return {}
 
 
-def fit_in_rounds(
-    hierarchy: Any, release: Any, source: Any, transcript: Any, progress: Any
-) -> InRounds:
+def fit_in_rounds(hierarchy: Any, release: Any, context: FitContext) -> InRounds:
     """A synthesizer of several rounds: the same marginals each time, at a part of rho."""
-    domain, done = hierarchy.domain, transcript.rounds()
+    domain, transcript = hierarchy.domain, context.transcript
+    done = transcript.rounds()
     if not done:
         done.append(transcript.record(0, system_entropy(32)))
     noise = Fraction(len(one_way_marginals(domain)) * ROUNDS) / release.rho
     columns = [*hierarchy.groups.T, *hierarchy.people.T]
     values = (*domain.group_values, *domain.person_values)
     while len(done) <= ROUNDS:
-        draws = source.draw([(noise, v) for v in values]).noise
+        draws = context.source.draw([(noise, v) for v in values]).noise
         true = [np.bincount(c, minlength=v) for c, v in zip(columns, values, strict=True)]
         noisy = np.concatenate([a + b for a, b in zip(true, draws, strict=True)])
         done.append(transcript.record(len(done), noisy.astype("<i8").tobytes()))
-        progress(len(done) - 1, ROUNDS, 1.0)
+        context.progress(len(done) - 1, ROUNDS, 1.0)
     counts = tuple(np.frombuffer(data, "<i8").astype(np.int64) for data in done[1:])
     split = np.cumsum(values)[:-1]
-    whole = tuple(np.split(np.sum(counts, axis=0), split))
-    made = InRounds(domain, hierarchy.G, counts, noise)
-    object.__setattr__(made, "sample", Independent(domain, hierarchy.G, whole, noise).sample)
-    return made
+    totals = tuple(np.split(np.sum(counts, axis=0), split))
+    fit = InRounds(domain, hierarchy.G, counts, noise)
+    object.__setattr__(fit, "sample", Independent(domain, hierarchy.G, totals, noise).sample)
+    return fit
 
 
-def in_rounds(patch: Any) -> None:
+def use_fit_in_rounds(patch: Any) -> None:
     patch.setattr(kinds, "load_synthesizer", lambda kind: fit_in_rounds)
 
 
 @dataclass
-class Homes:
-    """A folder in which the study runs, in this process or in ones that can be killed."""
+class HouseholdFolder:
+    """A folder with the study of households, run in this process or in ones that can be killed."""
 
     folder: Path
     text: str = TEXT
@@ -202,7 +176,7 @@ class Homes:
     def setting(self) -> Deployment:
         return Deployment.load(self.file)
 
-    def prepare(self, periods: int = PERIODS) -> Homes:
+    def prepare(self, periods: int = PERIODS) -> HouseholdFolder:
         send_roster(self.setting, roster())
         for number in range(1, periods + 1):
             self.send([*reports(number), close_marker(number, 0)])
@@ -230,7 +204,7 @@ class Homes:
     def worker(self, **how: Any) -> Iterator[Worker]:
         setting = self.setting
         with closing(setting.log()) as log:
-            yield Worker(setting.study, log, setting.snapshots, **{"source": Noted(), **how})
+            yield Worker(setting.study, log, setting.snapshots, **{"source": NotedNoise(), **how})
 
     def work(self, **how: Any) -> None:
         with self.worker(**how) as worker:
@@ -246,16 +220,16 @@ class Homes:
             return PublicLog(log)
 
     def rows(self, topic: str) -> list[tuple[Any, ...]]:
-        db = "homes-public.db" if topic == TOPIC else "homes.db"
+        db = "homes-public.db" if topic == RELEASES else "homes.db"
         return rows(self.folder / db, topic)
 
     def rounds(self) -> dict[str, bytes]:
         """By job and round, the first record in the transcripts."""
-        found: dict[str, bytes] = {}
+        values: dict[str, bytes] = {}
         for _, _, _, key, value, _ in self.rows(TRANSCRIPTS):
             if key is not None:
-                found.setdefault(key.decode(), value)
-        return found
+                values.setdefault(key.decode(), value)
+        return values
 
     def written(self) -> Counter[str]:
         """How often each round of a job was appended; what workers tell of theirs has no key."""
@@ -277,7 +251,7 @@ class Homes:
             try:
                 signal.alarm(MOST_SECONDS)
                 patch = pytest.MonkeyPatch()
-                in_rounds(patch)
+                use_fit_in_rounds(patch)
                 trace = os.open(self.folder / "trace", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
                 live(lambda line: os.write(trace, f"{line}\n".encode()) and None)
                 os._exit(0)
@@ -299,7 +273,7 @@ class Homes:
         """Run the releaser to the call of that number (from 0) of a step, and die there."""
 
         def live(note: Callable[[str], None]) -> None:
-            secrets_fixed(pytest.MonkeyPatch())
+            fix_secrets(pytest.MonkeyPatch())
             self.run(at=dying(call, name, note))
 
         return self.child(live)
@@ -309,7 +283,7 @@ class Homes:
 
         def live(note: Callable[[str], None]) -> None:
             note("worker")
-            self.work(source=Noted(note), at=dying(call, name, note))
+            self.work(source=NotedNoise(note), at=dying(call, name, note))
 
         return self.child(live)
 
@@ -335,7 +309,7 @@ def dying(call: int, name: str | None, note: Callable[[str], None]) -> Callable[
 NEVER = 10**9
 
 
-def finish(homes: Homes) -> None:
+def finish(homes: HouseholdFolder) -> None:
     """Let everything come to its end, as often as that takes."""
     for _ in range(3):
         assert homes.releases_to(NEVER)
@@ -343,7 +317,7 @@ def finish(homes: Homes) -> None:
     assert homes.releases_to(NEVER)
 
 
-def check(homes: Homes) -> None:
+def check(homes: HouseholdFolder) -> None:
     """The study is over, with one data set for each job, from rounds that were decided once."""
     entries = homes.entries()
     jobs = [job for entry in entries for job in entry.jobs]
@@ -352,12 +326,12 @@ def check(homes: Homes) -> None:
     assert [e.number for e in journal.closes(entries)] == list(range(PERIODS + 1))
     study = homes.setting.study
     with homes.log() as log:
-        ledger = journal.check_journal(entries, plan_study(study), log.describe(REPORTS))
+        ledger = journal_checks.check_journal(entries, plan_study(study), log.describe(REPORTS))
     charged = [c for number in range(1, PERIODS + 1) for c in plan_study(study).charges(number)]
     assert ledger.spent == sum(c.rho for c in charged)
     # The public log is the journal's records, in its order.
     to_publish = [record for entry in entries for record in entry.public_records()]
-    assert homes.rows(TOPIC) == [
+    assert homes.rows(RELEASES) == [
         (0, i, r.time, r.key, r.value, msgspec.msgpack.encode(r.headers))
         for i, r in enumerate(to_publish)
     ]
@@ -365,31 +339,31 @@ def check(homes: Homes) -> None:
     public.verify()
     first = homes.rounds()
     for job in jobs:
-        found = public.data_set(job.release, LABELS[job.period - 1])
+        data_set = public.data_set(job.release, LABELS[job.period - 1])
         decided = [first[f"{job.id}/{n}"] for n in range(ROUNDS + 1)]
         answers = np.concatenate([np.frombuffer(data, "<i8") for data in decided[1:]])
-        assert found.measurements["value"].to_pylist() == answers.tolist()
+        assert data_set.measurements["value"].to_pylist() == answers.tolist()
     left = [path.name for path in (homes.folder / "homes-snapshots").iterdir()]
     assert len(left) == 2
     assert all("-period-" in name for name in left)
 
 
-def handed_in(homes: Homes) -> int:
+def handed_in(homes: HouseholdFolder) -> int:
     """How many results there are in the topic, by their manifests."""
     return sum(b"manifest" in (headers or b"") for *_, headers in homes.rows(RESULTS))
 
 
-def results(homes: Homes) -> list[list[bytes]]:
+def results(homes: HouseholdFolder) -> list[list[bytes]]:
     """The parts of every result in the topic, by the worker that wrote them."""
-    found: dict[bytes, list[bytes]] = {}
+    by_writer: dict[bytes, list[bytes]] = {}
     for *_, value, raw in homes.rows(RESULTS):
         headers = dict(msgspec.msgpack.decode(raw))
         if headers["stream-dp-part"] != b"manifest":
-            found.setdefault(headers["stream-dp-writer"], []).append(value)
-    return list(found.values())
+            by_writer.setdefault(headers["stream-dp-writer"], []).append(value)
+    return list(by_writer.values())
 
 
-def edit(homes: Homes, statement: str, *values: Any) -> None:
+def edit(homes: HouseholdFolder, statement: str, *values: Any) -> None:
     """Change the confidential file behind its back."""
     with closing(sqlite3.connect(homes.folder / "homes.db")) as db, db:
         assert db.execute(statement, values).rowcount

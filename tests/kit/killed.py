@@ -19,14 +19,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from kit.panels import Noiseless, Place, decided, secrets_fixed
+from kit.panels import Noiseless, StudyFolder, decided, fix_secrets
 from stream_dp.client import PublicLog
 from stream_dp.plan import plan_study
-from stream_dp.release.panels import TOPIC
-from stream_dp.services import journal
+from stream_dp.services import journal_checks
 from stream_dp.services.releaser.releaser import Releaser
-from stream_dp.services.topics import REPORTS
 from stream_dp.studyfile import load_study
+from stream_dp.topics import RELEASES, REPORTS
 
 MOST_SECONDS = 60
 
@@ -48,13 +47,13 @@ def in_memory() -> Iterator[Path]:
 
 
 @dataclass
-class Victim:
-    """Runs the releaser of a place in child processes, one after the other.
+class KilledReleaser:
+    """Runs the releaser of a study in child processes, one after the other, that can be killed.
 
     seen: the longest state of the public log that an analyst could read so far.
     """
 
-    place: Place
+    place: StudyFolder
     kills: int = 0
     seen: list[tuple[Any, ...]] = field(default_factory=list)
 
@@ -74,7 +73,7 @@ class Victim:
 
     def _live(self, at: Callable[[str, Releaser], None]) -> None:
         signal.alarm(MOST_SECONDS)
-        secrets_fixed(pytest.MonkeyPatch())
+        fix_secrets(pytest.MonkeyPatch())
         trace = os.open(self.place.folder / "trace", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
         def noted(line: str) -> None:
@@ -140,11 +139,11 @@ class Victim:
                 decided = drawn
             elif line.startswith("journal "):
                 decided = int(line.removeprefix("journal "))
-        held = [entry.number for entry in self.place.entries()]
-        assert held == list(range(len(held)))
-        assert decided <= max(held, default=0) <= drawn
+        numbers = [entry.number for entry in self.place.entries()]
+        assert numbers == list(range(len(numbers)))
+        assert decided <= max(numbers, default=0) <= drawn
         with (self.place.folder / "trace").open("a") as trace:
-            trace.write(f"journal {max(held, default=0)}\n")
+            trace.write(f"journal {max(numbers, default=0)}\n")
 
     def _look(self) -> None:
         """Whatever an analyst could read before is still there, unchanged."""
@@ -156,23 +155,25 @@ class Victim:
         self.seen = now
 
 
-def check(victim: Victim, expected: list[dict[str, Any]], *, snapshots_lost: bool = False) -> None:
+def check(
+    killed: KilledReleaser, expected: list[dict[str, Any]], *, snapshots_lost: bool = False
+) -> None:
     """The study is finished, and nothing tells it from one that was never interrupted.
 
     expected: what `decided` says of that one.
     """
-    place = victim.place
+    place = killed.place
     entries = place.entries()
     assert decided(entries) == expected
     to_publish = [record for entry in entries for record in entry.public_records()]
-    assert place.rows(TOPIC) == [
+    assert place.rows(RELEASES) == [
         (0, i, r.time, r.key, r.value, msgspec.msgpack.encode(r.headers))
         for i, r in enumerate(to_publish)
     ]
-    assert victim.seen == place.rows(TOPIC)
+    assert killed.seen == place.rows(RELEASES)
     study, _ = load_study(place.file)
     with place.log() as log:
-        ledger = journal.check_journal(entries, plan_study(study), log.describe(REPORTS))
+        ledger = journal_checks.check_journal(entries, plan_study(study), log.describe(REPORTS))
     assert ledger == plan_study(study).ledger().charge(
         *(c for n in range(1, 6) for c in plan_study(study).charges(n))
     )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import http.client
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
+from kit.panels import StudyFolder
 from stream_dp.services.releaser.facts import Facts
 from stream_dp.services.releaser.listen import listening
 
@@ -64,3 +65,18 @@ def both(facts: Facts) -> Iterator[tuple[int, int]]:
             stack.enter_context(listening("127.0.0.1:0", facts, public=False)),
             stack.enter_context(listening("127.0.0.1:0", facts, public=True)),
         )
+
+
+def rejected_series(reason: str) -> str:
+    """The name and labels of the counter of cells rejected for a reason."""
+    return f'stream_dp_cells_rejected_total{{reason="{reason}",study="small"}}'
+
+
+def watched(place: StudyFolder, look: Callable[[str, int, int], None]) -> None:
+    """Run until idle; at every step, `look(step, confidential port, public port)`."""
+    ports: list[int] = []
+    with place.releaser(at=lambda step: look(step, *ports)) as releaser:
+        with both(releaser.facts) as listening_ports:
+            ports += listening_ports
+            releaser.run(until_idle=True)
+            look("end", *ports)

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,78 +14,50 @@ from typing import Any
 
 import numpy as np
 
+from kit.studies import BINARY, MARKER, MONTHS, attribute, cumulative, study_toml, window
 from stream_dp.log.base import Record
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.plan import plan_study
 from stream_dp.privacy.noise import Draw
-from stream_dp.release.panels import TOPIC, read_estimates
+from stream_dp.release.panels import read_estimates
 from stream_dp.services import journal
 from stream_dp.services.dead_letters import reasons_of
 from stream_dp.services.journal import Entry
 from stream_dp.services.markers import close_marker
 from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.services.snapshots import Snapshots
-from stream_dp.services.topics import DEAD_LETTERS, JOURNAL, REPORTS
 from stream_dp.studyfile import load_study
+from stream_dp.topics import DEAD_LETTERS, JOURNAL, RELEASES, REPORTS
 
 PERIODS, PARTITIONS, SIZE = 5, 2, 32
 LABELS = [f"2021-{month:02d}" for month in range(1, PERIODS + 1)]
 PEOPLE = [f"person-{i:02d}" for i in range(40)]
 
-MARKER = 'close = "marker"'
-SCHEDULE = 'close = "schedule"\nzone = "UTC"\nat = 06:00:00\ngrace = "3d"\ndelay = "1h"'
-
 
 def declaration(
-    close: str = MARKER, neighbours: str = "replace_one", size: int | None = SIZE, rho: str = "0.5"
+    close: Mapping[str, Any] = MARKER,
+    neighbours: str = "replace_one",
+    size: int | None = SIZE,
+    rho: float = 0.5,
 ) -> str:
-    """The study file."""
-    population = f"[study.population]\nsize = {size}" if size is not None else ""
-    share = "size_share = 0.2" if neighbours == "add_remove" else ""
-    return f"""
-[study]
-name = "small"
-unit = "person"
-neighbours = "{neighbours}"
-rho = {rho}
-delta = 1e-6
-
-[study.periods]
-first = "2021-01"
-every = "month"
-count = {PERIODS}
-{close}
-
-{population}
-
-[attributes.poverty]
-values = [0, 1]
-missing = 0
-
-[attributes.work]
-values = ["yes", "no"]
-missing = "absent"
-
-[[releases]]
-name = "pairs"
-kind = "window"
-attribute = "poverty"
-width = 2
-rho = 0.2
-
-[[releases]]
-name = "working"
-kind = "cumulative"
-attribute = "work"
-event = ["yes"]
-rho = 0.2
-{share}
-
-[run]
-log = "sqlite:small.db"
-public = "sqlite:small-public.db"
-partitions = {PARTITIONS}
-"""
+    """The text of the study file. close: how periods close, the keys of `[study.periods]`."""
+    share = {"size_share": 0.2} if neighbours == "add_remove" else {}
+    return study_toml(
+        neighbours=neighbours,
+        rho=rho,
+        periods={**MONTHS, "count": PERIODS, **close},
+        size=size,
+        attributes={**BINARY, "work": attribute(["yes", "no"], missing="absent")},
+        releases=[
+            window("pairs", "poverty", width=2, rho=0.2),
+            cumulative("working", "work", ["yes"], rho=0.2, **share),
+        ],
+        run={
+            "log": "sqlite:small.db",
+            "public": "sqlite:small-public.db",
+            "partitions": PARTITIONS,
+        },
+    )
 
 
 def report(partition: int, person: object, period: object, values: object) -> Record:
@@ -139,6 +111,9 @@ def script() -> list[list[Record]]:
     ]
 
 
+FINE = 10**6
+
+
 class Noiseless:
     """No noise, so that measurements are the true counts; coins differ from draw to draw.
 
@@ -152,7 +127,8 @@ class Noiseless:
 
     def draw(self, demand: Sequence[tuple[Any, int]]) -> Draw:
         sizes = [size for _, size in demand]
-        if sizes and set(sizes) == {1}:
+        # Its counters measure on a fine lattice: their noise is far above that of patterns.
+        if sizes and min(variance for variance, _ in demand) > FINE:
             self._drew(len(sizes))
         coins = np.random.default_rng(int.from_bytes(os.urandom(16), "big"))
         return Draw(tuple(np.zeros(size, np.int64) for size in sizes), coins)
@@ -169,8 +145,8 @@ class Clock:
 
 
 @dataclass
-class Place:
-    """A folder in which the study runs."""
+class StudyFolder:
+    """A folder with the small study: its file, its two logs and its snapshots."""
 
     folder: Path
     text: str = field(default_factory=declaration)
@@ -201,9 +177,9 @@ class Place:
     def public_source(self) -> str:
         return f"sqlite:{self.public_db}"
 
-    def copy(self, folder: Path) -> Place:
+    def copy(self, folder: Path) -> StudyFolder:
         shutil.copytree(self.folder, folder)
-        return Place(folder, self.text, self.clock)
+        return StudyFolder(folder, self.text, self.clock)
 
     def log(self, **how: Any) -> closing[SqliteLog]:
         return closing(SqliteLog(self.db, clock=self.clock, **how))
@@ -238,11 +214,11 @@ class Place:
 
     def rows(self, topic: str) -> list[tuple[Any, ...]]:
         """Everything a topic holds, in order."""
-        return rows(self.public_db if topic == TOPIC else self.db, topic)
+        return rows(self.public_db if topic == RELEASES else self.db, topic)
 
     def published(self) -> list[tuple[Any, ...]]:
         """What an analyst can read now, without the right to write."""
-        return rows(self.public_db, TOPIC, "mode=ro")
+        return rows(self.public_db, RELEASES, "mode=ro")
 
     def reasons(self) -> dict[str, int]:
         with self.log() as log:
@@ -283,22 +259,22 @@ def counts(entry: Entry) -> dict[str, list[int]]:
     """The true counts of an entry that was made without noise, by release."""
     from stream_dp.log.message import parts_in_records
 
-    found = {}
+    by_release = {}
     for name in ("pairs", "working"):
         key = f"/{name}".encode()
         sent = [r for r in entry.public_records() if (r.key or b"").endswith(key)]
         if sent:
-            told = read_estimates(parts_in_records(sent)).to_pylist()
-            found[name] = [round(x["value"]) for x in told if x["query"] != "people"]
-    return found
+            estimates = read_estimates(parts_in_records(sent)).to_pylist()
+            by_release[name] = [round(x["value"]) for x in estimates if x["query"] != "people"]
+    return by_release
 
 
 def fixed_secret(size: int) -> bytes:
     return bytes(range(1, size + 1))
 
 
-def secrets_fixed(patch: Any) -> None:
+def fix_secrets(patch: Any) -> None:
     """The same keys in every run, so that the same people find a place."""
-    for module in ("stream_dp.log.sqlite_file", "stream_dp.services.releaser.releaser"):
+    for module in ("stream_dp.log.sqlite_file", "stream_dp.services.releaser.recovery"):
         patch.setattr(f"{module}.system_entropy", fixed_secret)
     patch.setattr("stream_dp.privacy.noise.system_entropy", fixed_secret)

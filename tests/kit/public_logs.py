@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from kit.walks import when_present
 from stream_dp.client import PublicLog
 from stream_dp.continual import mechanism
 from stream_dp.evaluation.panels.totals import total_increments
@@ -14,26 +15,26 @@ from stream_dp.privacy.noise import SeededNoise
 from stream_dp.release.panels import STUDY_TYPE, panel_certificate, panel_parts
 
 
-class Shelf:
+class TopicInMemory:
     """A log of one topic, in memory."""
 
-    def __init__(self, given):
+    def __init__(self, records):
         self._records = [
-            Stored(0, i, r.time or 0, r.key, r.value, r.headers) for i, r in enumerate(given)
+            Stored(0, i, r.time or 0, r.key, r.value, r.headers) for i, r in enumerate(records)
         ]
 
     def describe(self, topic):
         assert topic == "releases"
-        return TopicInfo("shelf", 1, {0: 0})
+        return TopicInfo("in memory", 1, {0: 0})
 
     def read(self, topic, positions, limit, timeout):
         start = positions[0]
-        found = self._records[start : start + limit]
-        return Batch(found, {0: start + len(found)}, start + len(found) == len(self._records))
+        records = self._records[start : start + limit]
+        return Batch(records, {0: start + len(records)}, start + len(records) == len(self._records))
 
 
-def shelf(sent):
-    return Shelf(
+def log_in_memory(sent):
+    return TopicInMemory(
         r
         for one in sent
         for r in message_records(one, "releases", kind="k", source="s", content="c", time=None)
@@ -53,17 +54,22 @@ class Silent:
 def counts_of(study, declared, symbols, t):
     """What a release's mechanism takes at its period t, of symbols (people, periods) from its
     first one; of window releases nothing before t = width."""
-    alphabet, found = study.alphabet(declared), []
+    alphabet, counts = study.alphabet(declared), []
     q = len(alphabet.values)
     if declared.kind != "cumulative":
         cells = np.zeros(q**declared.width, np.int64)
         if t >= declared.width:
             codes = window_codes(symbols[:, t - declared.width : t], q)
             cells = np.bincount(codes, minlength=cells.size)
-        found.append(cells)
+        counts.append(cells)
+        absent = study.presence(declared)
+        if absent is not None:
+            counts.append(when_present(symbols, t, declared.width, absent))
     if declared.kind != "window":
-        found.append(total_increments(symbols, study.event_codes(declared), alphabet.absent)[t - 1])
-    return np.concatenate(found).astype(np.int64)
+        counts.append(
+            total_increments(symbols, study.event_codes(declared), alphabet.absent)[t - 1]
+        )
+    return np.concatenate(counts).astype(np.int64)
 
 
 def published(study, truth, source, periods=None):
@@ -80,13 +86,13 @@ def published(study, truth, source, periods=None):
 def _published(study, counts, source, periods=None):
     """counts: of a release at a period number, what its mechanism takes."""
     head = {"type": STUDY_TYPE, "study": study.model_dump(mode="json", exclude_none=True)}
-    found = [build_message(0, START, {**head, "study_hash": study.hash}, [])]
-    made = {r.name: mechanism(study, r) for r in study.releases}
-    states = {name: m.init() for name, m in made.items()}
+    messages = [build_message(0, START, {**head, "study_hash": study.hash}, [])]
+    mechanisms = {r.name: mechanism(study, r) for r in study.releases}
+    states = {name: m.init() for name, m in mechanisms.items()}
     spent = Fraction(0)
     for number in range(1, (periods or study.periods.count) + 1):
         for declared in study.releases:
-            m, t = made[declared.name], study.time(declared, number)
+            m, t = mechanisms[declared.name], study.time(declared, number)
             if t is None:
                 continue
             draw = source.draw(m.demand(t))
@@ -97,22 +103,34 @@ def _published(study, counts, source, periods=None):
             spent += cost
             if step is None:
                 continue
-            told = panel_certificate(
-                study, declared, m, number, step, rho=cost, spent=spent, simulated=source.simulated
+            certificate = panel_certificate(
+                study,
+                declared,
+                mechanism=m,
+                number=number,
+                step=step,
+                rho=cost,
+                spent=spent,
+                simulated=source.simulated,
             )
-            held = told.model_dump(mode="json")
-            found.append(
-                build_message(len(found), found[-1].hash, held, panel_parts(step, told.columns))
+            certificate_fields = certificate.model_dump(mode="json")
+            messages.append(
+                build_message(
+                    len(messages),
+                    messages[-1].hash,
+                    certificate_fields,
+                    panel_parts(step, certificate.columns),
+                )
             )
-    return found
+    return messages
 
 
 def public(study, truth, source, periods=None):
-    return PublicLog(shelf(published(study, truth, source, periods)))
+    return PublicLog(log_in_memory(published(study, truth, source, periods)))
 
 
 def public_of(study, counts, source):
     """counts: period by period, by release, what its mechanism takes."""
     return PublicLog(
-        shelf(_published(study, lambda one, number: counts[number - 1][one.name], source))
+        log_in_memory(_published(study, lambda one, number: counts[number - 1][one.name], source))
     )

@@ -22,14 +22,14 @@ def hierarchy(seed=0, groups=60, domain=DOMAIN):
     """Members of a group are alike more often than not."""
     rng = np.random.default_rng(seed)
     sizes = rng.integers(1, domain.most + 1, groups)
-    held = np.stack([*(rng.integers(n, size=groups) for n in domain.group_values)], axis=1)
-    held[:, -1] = sizes - 1
+    rows = np.stack([*(rng.integers(n, size=groups) for n in domain.group_values)], axis=1)
+    rows[:, -1] = sizes - 1
     group_of = np.repeat(np.arange(groups), sizes)
     people = np.stack([rng.integers(n, size=groups) for n in domain.person_values], axis=1)
     people = people[group_of]
     moved = rng.random(len(people)) < 0.3
     people[moved, 0] = rng.integers(domain.person_values[0], size=moved.sum())
-    return Hierarchy(domain, held, people, group_of)
+    return Hierarchy(domain, rows, people, group_of)
 
 
 def workload(candidates="marginals", opening=True, ways=2, domain=DOMAIN):
@@ -51,9 +51,9 @@ class Still:
     def answers(self, rows):
         return np.full(len(rows), 7.4 + self.seed % 3)
 
-    def learn(self, told):
-        heard = (tuple(told.rows), tuple(told.values), told.variances, told.ends)
-        return Still(self.truth, self.seed, (*self.heard, heard)), float(len(told.rows))
+    def learn(self, answers):
+        heard = (tuple(answers.rows), tuple(answers.values), answers.variances, answers.ends)
+        return Still(self.truth, self.seed, (*self.heard, heard)), float(len(answers.rows))
 
     def sample(self, seed):
         return self.truth

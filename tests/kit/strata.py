@@ -120,20 +120,20 @@ class Model:
         """Counts by release, from the definitions."""
         final = {}
         for cell in [cell for cell in self.cells if cell[0] == period]:
-            told = self.cells.pop(cell)
-            self.tally["superseded"] += len(told) - 1
-            final[cell[1:]] = max(told, key=lambda one: one[0])[1]
+            reports = self.cells.pop(cell)
+            self.tally["superseded"] += len(reports) - 1
+            final[cell[1:]] = max(reports, key=lambda one: one[0])[1]
         named = {person for (person, _), value in final.items() if value is not None}
         new = sorted(named - set(self.places), key=self.order)
         size = self.study.size
         self.places += new if size is None else new[: size - len(self.places)]
         for (person, name), value in final.items():
             past = self.histories.get(person, [])
-            held = past[-1][name] if past else GONE
-            fixed = self.study.attributes[name].fixed and held != GONE
+            before = past[-1][name] if past else GONE
+            fixed = self.study.attributes[name].fixed and before != GONE
             if value is not None and person not in self.places:
                 self.rejected["full"] += 1
-            elif value is not None and fixed and str(held) != str(value):
+            elif value is not None and fixed and str(before) != str(value):
                 self.rejected["fixed"] += 1
             else:
                 self.tally["accepted"] += 1
@@ -165,12 +165,12 @@ class Model:
         before = past[-1] if past else self._unknown()
         now = {}
         for name, attribute in self.study.attributes.items():
-            told = final.get((person, name))
+            answer = final.get((person, name))
             now[name] = attribute.symbols[attribute.first_code]
             if attribute.carries or attribute.fixed:
                 now[name] = before[name]
-            if told is not None and not (attribute.fixed and before[name] != GONE):
-                now[name] = attribute.symbols[attribute.codes[told]]
+            if answer is not None and not (attribute.fixed and before[name] != GONE):
+                now[name] = attribute.symbols[attribute.codes[answer]]
         return now
 
     def _symbol(self, release, values):
@@ -184,6 +184,18 @@ class Model:
             return GONE
         return "&".join(f"{n}={v}" for n, v in zip(release.attributes, own, strict=True))
 
+    def _when_present(self, release, everybody):
+        """Where it is measured: people by when they were there, in the last 2k - 1 periods."""
+        absent = self.study.presence(release)
+        if absent is None:
+            return []
+        reach, gone = 2 * release.width - 1, self.study.alphabet(release).values[absent]
+        found = [0] * 2**reach
+        for person in everybody:
+            past = [self._symbol(release, v) != gone for v in self.histories[person]]
+            found[sum(here << g for g, here in enumerate(past[::-1][:reach]))] += 1
+        return found
+
     def _counts(self, release, everybody, period):
         study = self.study
         names = study.alphabet(release).values
@@ -195,6 +207,7 @@ class Model:
                 past = [self._symbol(release, v) for v in self.histories[person]]
                 windows[tuple([*[unknown] * release.width, *past][-release.width :])] += 1
             counts += [windows[w] for w in itertools.product(names, repeat=release.width)]
+            counts += self._when_present(release, everybody)
         if release.kind == "window":
             return counts
         first, last = study.span(release)

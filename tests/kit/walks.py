@@ -1,12 +1,14 @@
 """Small populations and hand-made noise: what the tests of the mechanisms have in common."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from hypothesis import strategies as st
 
+from stream_dp.continual import Step
 from stream_dp.panel import Panel, window_codes
-from stream_dp.privacy.noise import Draw
+from stream_dp.privacy.noise import Draw, NoiseSource
 
 
 def window_counts(symbols: np.ndarray, t: int, width: int, q: int) -> np.ndarray:
@@ -32,9 +34,22 @@ def open_counts(symbols: np.ndarray, t: int) -> np.ndarray:
     return np.append(cumulative_counts(events, t)[:-1], enters.sum()).astype(np.int64)
 
 
+def when_present(symbols: np.ndarray, t: int, width: int, absent: int) -> np.ndarray:
+    """(2^(2k - 1),): people by when they were present; bit g of the number for t - g."""
+    found = np.zeros(2 ** (2 * width - 1), np.int64)
+    for person in symbols[:, max(t - 2 * width + 1, 0) : t]:
+        bits = "".join("1" if symbol != absent else "0" for symbol in person)
+        found[int(bits, 2)] += 1
+    return found
+
+
 def counts_of(mechanism: Any, symbols: np.ndarray, t: int) -> np.ndarray:
     if hasattr(mechanism, "width"):
-        return window_counts(symbols, t, mechanism.width, mechanism.q)
+        counts = window_counts(symbols, t, mechanism.width, mechanism.q)
+        if t >= mechanism.width and mechanism.counts_size > counts.size:
+            absent = mechanism.design.left_out
+            return np.append(counts, when_present(symbols, t, mechanism.width, absent))
+        return counts
     if getattr(mechanism, "present", False):
         return open_counts(symbols, t)
     return cumulative_counts(symbols, t)
@@ -44,6 +59,41 @@ def hand_made(demand: Any, rng: np.random.Generator, low: int, high: int) -> Dra
     """Noise of the demanded shape, uniform in low..high: any values, not a distribution."""
     noise = tuple(rng.integers(low, high, size, endpoint=True) for _, size in demand)
     return Draw(noise, np.random.default_rng(rng.integers(1 << 32)))
+
+
+def extreme_draws(
+    draw: Callable[[Any], Any], mechanism: Any, rng: np.random.Generator
+) -> list[Draw]:
+    """A draw of any size and sign for every period of a window mechanism.
+
+    draw: of a composite strategy. Up to t = k noise is at most 40, which limits the panel's rows.
+    """
+    low = draw(st.sampled_from([0, -5, -40, -(10**9)]))
+    high = draw(st.sampled_from([0, 40, 10**9]))
+    return [
+        hand_made(mechanism.demand(t), rng, low, min(high, 40) if t <= mechanism.width else high)
+        for t in range(1, mechanism.horizon + 1)
+    ]
+
+
+def window_releases(
+    mechanism: Any, truth: np.ndarray, source: NoiseSource
+) -> Iterator[tuple[int, Step, np.ndarray]]:
+    """(t, step, histogram) of every release of a window mechanism.
+
+    truth: (T, counts) what the mechanism takes, read from t = k on
+    histogram: (bins,) of the panel's last k symbols
+    """
+    state, overlaps = mechanism.init(), mechanism.q ** (mechanism.width - 1)
+    for t in range(1, mechanism.horizon + 1):
+        state, step = mechanism.step(state, truth[t - 1], source.draw(mechanism.demand(t)))
+        if step is None:
+            continue
+        if t == mechanism.width:
+            codes = window_codes(step.columns, mechanism.q)
+        else:
+            codes = codes % overlaps * mechanism.q + step.columns[:, 0]
+        yield t, step, np.bincount(codes, minlength=mechanism.bins)
 
 
 def released(

@@ -1,13 +1,11 @@
 """The log in memory: the contract, and what is its own."""
 
 import pytest
+from contents import drain, sent, values
+from contract import LogContract
 
-pytest.register_assert_rewrite("contract")
-
-from contract import LogContract, drain, sent, values  # noqa: E402
-
-from stream_dp.log.base import Busy, Record  # noqa: E402
-from stream_dp.log.memory import MemoryLog  # noqa: E402
+from stream_dp.log.base import Busy, Record
+from stream_dp.log.memory import MemoryLog
 
 
 class TestMemory(LogContract):

@@ -32,11 +32,11 @@ def log(tmp_path):
 
 def chain(*contents):
     """Messages with these heads and parts, one after the other."""
-    found, previous = [], START
+    messages, previous = [], START
     for index, (head, parts) in enumerate(contents):
-        found.append(build_message(index, previous, head, parts))
-        previous = found[-1].hash
-    return found
+        messages.append(build_message(index, previous, head, parts))
+        previous = messages[-1].hash
+    return messages
 
 
 def as_records(sent, topic="t", time=None):
@@ -102,10 +102,10 @@ def test_data_of_any_size_is_split_into_parts_that_fit(log, size):
     assert all(len(r.value) <= MAX_RECORD for r in as_records(sent))
     assert all(len(part) <= MAX_PART for _, part in sent.parts)
     write(log, as_records(sent))
-    (found,) = read_messages(log, "t", "log")
-    assert found.part("state name") == data
-    assert found.part("before") == b"b"
-    assert found.part("state") == found.part("name") == b""
+    (message,) = read_messages(log, "t", "log")
+    assert message.part("state name") == data
+    assert message.part("before") == b"b"
+    assert message.part("state") == message.part("name") == b""
 
 
 def test_more_than_ten_parts_stay_in_order():
@@ -128,15 +128,20 @@ def test_names_with_slashes_are_not_mixed_up():
 
 def test_headers_are_those_of_cloudevents():
     sent = THREE[2]
-    found = as_records(sent, time=1_622_505_600.0)
-    assert [dict(r.headers)["ce_id"] for r in found] == [b"2/x", b"2/y/0", b"2/y/1", b"2/manifest"]
-    for record in found:
-        held = dict(record.headers)
-        assert held["ce_specversion"] == b"1.0"
-        assert (held["ce_type"], held["ce_source"]) == (b"test", b"tests")
-        assert held["ce_time"] == b"2021-06-01T00:00:00Z"
+    records = as_records(sent, time=1_622_505_600.0)
+    assert [dict(r.headers)["ce_id"] for r in records] == [
+        b"2/x",
+        b"2/y/0",
+        b"2/y/1",
+        b"2/manifest",
+    ]
+    for record in records:
+        headers = dict(record.headers)
+        assert headers["ce_specversion"] == b"1.0"
+        assert (headers["ce_type"], headers["ce_source"]) == (b"test", b"tests")
+        assert headers["ce_time"] == b"2021-06-01T00:00:00Z"
         assert (record.time, record.key, record.partition) == (1_622_505_600_000, b"2", 0)
-    media = [dict(r.headers)["content-type"] for r in found]
+    media = [dict(r.headers)["content-type"] for r in records]
     assert media == [b"application/octet-stream"] * 3 + [b"application/json"]
     untimed = as_records(sent)
     assert all("ce_time" not in dict(r.headers) and r.time == 0 for r in untimed)
@@ -158,7 +163,7 @@ def test_times_are_utc():
     assert rfc3339_utc(1_700_000_000.9) == "2023-11-14T22:13:20Z"
 
 
-# What is broken is found, and said.
+# Every fault is reported.
 
 
 def broken(log, *groups):
@@ -264,9 +269,9 @@ def test_a_header_without_a_value_is_no_part_name(log):
 
 def test_a_changed_manifest_breaks_the_next_link(log):
     first = as_records(THREE[0])
-    held = json.loads(first[-1].value)
-    held["a"] = 100
-    first[-1] = replace(first[-1], value=canonical(held))
+    manifest = json.loads(first[-1].value)
+    manifest["a"] = 100
+    first[-1] = replace(first[-1], value=canonical(manifest))
     assert "message 1 does not follow" in broken(log, first, as_records(THREE[1]))
 
 
@@ -306,12 +311,12 @@ contents = st.tuples(
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(given_=st.lists(contents, max_size=5), data=st.data())
-def test_any_chain_comes_back_and_any_change_is_noticed(log, given_, data):
+@given(written=st.lists(contents, max_size=5), data=st.data())
+def test_any_chain_comes_back_and_any_change_is_noticed(log, written, data):
     topic = f"t{log._db.execute('SELECT count(*) FROM topics').fetchone()[0]}"
-    sent = chain(*given_)
+    sent = chain(*written)
     log.create({topic: 1})
-    flat = [record for one in sent for record in as_records(one, topic)]
+    flat = [record for message in sent for record in as_records(message, topic)]
     log.append(flat)
     assert list(read_messages(log, topic, "log")) == sent
     # The last manifest alone is covered by no other: its hash is what verify --head compares.

@@ -1,4 +1,4 @@
-"""Settings for a cluster: secrets from elsewhere, authentication unless told otherwise."""
+"""Settings for a cluster: secrets from elsewhere, and authentication unless `insecure`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ SCRAM: dict[str, Any] = {"security.protocol": "SASL_SSL", "sasl.username": "rele
 
 
 def connected(table: dict[str, Any], base: Path = Path(), insecure: bool = False) -> dict[str, str]:
-    found = connection_settings("broker:9092", table, insecure=insecure, base=base)
-    assert found.pop("bootstrap.servers") == "broker:9092"
-    return found
+    settings = connection_settings("broker:9092", table, insecure=insecure, base=base)
+    assert settings.pop("bootstrap.servers") == "broker:9092"
+    return settings
 
 
 def refused(table: dict[str, Any], base: Path = Path()) -> str:
@@ -35,8 +35,8 @@ def test_secrets_from_the_environment_and_from_files(
 ) -> None:
     monkeypatch.setenv("PASSWORD", SECRET)
     (tmp_path / "password").write_text(SECRET + "\n")
-    for given in ({"env": "PASSWORD"}, {"file": "password"}, {"file": str(tmp_path / "password")}):
-        assert connected(SCRAM | {"sasl.password": given}, tmp_path) == SCRAM | {
+    for secret in ({"env": "PASSWORD"}, {"file": "password"}, {"file": str(tmp_path / "password")}):
+        assert connected(SCRAM | {"sasl.password": secret}, tmp_path) == SCRAM | {
             "sasl.password": SECRET
         }
 
@@ -68,7 +68,7 @@ def test_files_are_beside_the_study_and_probe_is_no_file(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("secret", "said"),
     [
         ({"env": "NOT_SET_ANYWHERE"}, "environment variable NOT_SET_ANYWHERE is not set"),
         ({"file": "not-there"}, "not-there cannot be read"),
@@ -78,8 +78,8 @@ def test_files_are_beside_the_study_and_probe_is_no_file(tmp_path: Path) -> None
         ([SECRET], "write a value, { env = 'NAME' } or { file = 'PATH' }"),
     ],
 )
-def test_a_secret_that_is_not_there(given: Any, said: str) -> None:
-    line = refused(SCRAM | {"sasl.password": given})
+def test_a_secret_that_is_not_there(secret: Any, said: str) -> None:
+    line = refused(SCRAM | {"sasl.password": secret})
     assert line.startswith("run.kafka.'sasl.password': ")
     assert said in line
 

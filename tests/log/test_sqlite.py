@@ -10,15 +10,13 @@ from collections import Counter
 from contextlib import contextmanager
 
 import pytest
+from contents import drain, sent, values
+from contract import LogContract
 
-pytest.register_assert_rewrite("contract")
-
-from contract import LogContract, drain, sent, values  # noqa: E402
-
-from stream_dp.errors import UserError  # noqa: E402
-from stream_dp.log import open_log  # noqa: E402
-from stream_dp.log.base import Busy, Damaged, LogError, Record, Unavailable, UnknownCommit  # noqa: E402
-from stream_dp.log.sqlite import SqliteLog  # noqa: E402
+from stream_dp.errors import UserError
+from stream_dp.log import open_log
+from stream_dp.log.base import Busy, Damaged, LogError, Record, Unavailable, UnknownCommit
+from stream_dp.log.sqlite import SqliteLog
 
 
 @pytest.fixture
@@ -115,8 +113,8 @@ def test_the_clock_gives_the_time_and_a_clock_that_goes_back_is_not_followed(tmp
     log.create({"t": 1})
     for now[0] in (100.0, 101.5, 90.0, 102.0):
         log.append(sent("t", b"x"))
-    found, _ = drain(log, "t")
-    assert [r.time for r in found] == [100_000, 101_500, 101_500, 102_000]
+    records, _ = drain(log, "t")
+    assert [r.time for r in records] == [100_000, 101_500, 101_500, 102_000]
     assert [log.cut("t", x)[0] for x in (99, 100, 100.5, 101.5, 102, 103)] == [0, 0, 1, 1, 3, 4]
 
 
@@ -152,23 +150,23 @@ for i in range(40):
     log.append([Record("t", b"", partition=1)])
 """
     writers = [child(code, tmp_path / "log.db", "confidential", name) for name in "abc"]
-    found, position, done = [], dict(log.describe("t").first), False
+    records, position, done = [], dict(log.describe("t").first), False
     while not done:
         ended = all(w.poll() is not None for w in writers)
         batch = log.read("t", position, 77, 0.05)
-        found += batch.records
+        records += batch.records
         position = batch.next
         done = ended and batch.at_end
     assert [w.wait() for w in writers] == [0, 0, 0]
     for writer in writers:
         writer.stdout.close()
-    told = [r.value for r in found if r.partition == 0]
+    contents = [r.value for r in records if r.partition == 0]
     for name in (b"a", b"b", b"c"):
-        own = [v for v in told if v.startswith(name)]
+        own = [v for v in contents if v.startswith(name)]
         assert own == [b"%s %d %d" % (name, i, j) for i in range(40) for j in range(10)]
-    assert len(told) == 1200
-    assert sum(r.partition == 1 for r in found) == 120
-    assert [r.offset for r in found if r.partition == 0] == list(range(1200))
+    assert len(contents) == 1200
+    assert sum(r.partition == 1 for r in records) == 120
+    assert [r.offset for r in records if r.partition == 0] == list(range(1200))
 
 
 @pytest.mark.parametrize("kind", ["confidential", "public"])
@@ -187,8 +185,8 @@ with log.own("releaser") as writer:
     print("committed", flush=True)
 """
     process = child(code, tmp_path / "log.db", kind, steps)
-    with process.stdout as told:
-        assert told.read() == b""
+    with process.stdout as output:
+        assert output.read() == b""
     assert process.wait() == -9
     log = opened(tmp_path / "log.db", public=kind == "public")
     assert values(log, "t") == [b"before"]
@@ -260,12 +258,12 @@ def test_a_log_whose_pages_are_zero_is_damaged(tmp_path, opened):
 @contextmanager
 def no_growth(size):
     """Files of this process end at `size` bytes: what is beyond is refused, as by a full disk."""
-    held = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, held[1]))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
     try:
         yield
     finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, held)
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 @pytest.mark.parametrize("public", [False, True])
@@ -391,8 +389,8 @@ def test_whatever_a_file_has_is_read_as_bytes(tmp_path, opened, raw):
     row = ("t", 0, 0, 5, "a key", 12, raw)
     log._db.execute("INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?)", row)
     log.append(sent("t", b"next"))
-    found, after = drain(log, "t")
-    assert [(r.key, r.value, r.headers) for r in found] == [
+    records, after = drain(log, "t")
+    assert [(r.key, r.value, r.headers) for r in records] == [
         (b"a key", b"12", None),
         (None, b"next", ()),
     ]

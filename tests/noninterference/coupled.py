@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kit.panels import Clock, Place, secrets_fixed
+from kit.events import lines_to
+from kit.panels import Clock, StudyFolder, fix_secrets
 from numpy.typing import NDArray
 
 from stream_dp.continual import Cumulative, FixedWindow, Joint, Step
@@ -43,56 +44,60 @@ class Coupled:
 
     def draw(self, demand: Sequence[tuple[Any, int]]) -> Draw:
         sizes = [size for _, size in demand]
-        whole = np.zeros(sum(sizes), np.int64)
+        noise = np.zeros(sum(sizes), np.int64)
         if self._noise is not None and sizes:
-            whole = next(self._noise)
-        return Draw(tuple(np.split(whole, np.cumsum(sizes)[:-1])) if sizes else (), self._coins)
+            noise = next(self._noise)
+        return Draw(tuple(np.split(noise, np.cumsum(sizes)[:-1])) if sizes else (), self._coins)
 
 
 @contextmanager
 def recorded() -> Iterator[list[Vector]]:
     """The true answers that the mechanisms measure, in order. Confidential."""
-    found: list[Vector] = []
+    noises: list[Vector] = []
 
     def noting(step: Callable[..., tuple[Any, Step | None]]) -> Callable[..., Any]:
         def noted(self: Any, state: Any, counts: Vector, draw: Draw) -> tuple[Any, Step | None]:
-            after, made = step(self, state, counts, draw)
-            if made is not None:
-                found.append(made.measurements.values - np.concatenate(draw.noise))
-            return after, made
+            after, output = step(self, state, counts, draw)
+            if output is not None:
+                noises.append(output.measurements.values - np.concatenate(draw.noise))
+            return after, output
 
         return noted
 
     with pytest.MonkeyPatch.context() as patch:
         for mechanism in (FixedWindow, Cumulative, Joint):
             patch.setattr(mechanism, "step", noting(mechanism.step))
-        yield found
+        yield noises
 
 
-def run(folder: Path, text: str, batches: Sequence[Sequence[Record]], source: Coupled) -> Place:
+def run(
+    folder: Path, text: str, batches: Sequence[Sequence[Record]], source: Coupled
+) -> StudyFolder:
     """Send batch after batch, at fixed times, and release after each; what it says in a file."""
     clock = Clock(START)
-    place = Place(folder, text, clock)
+    place = StudyFolder(folder, text, clock)
     said: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
-        secrets_fixed(patch)
+        fix_secrets(patch)
         for records in batches:
             place.send(records)
             clock.now += 31 * DAY
-            place.run(source=source, tell=said.append)
+            place.run(source=source, tell=lines_to(said))
         clock.now += 31 * DAY
-        assert place.run(source=source, tell=said.append)
+        assert place.run(source=source, tell=lines_to(said))
     (folder / "said").write_text("\n".join(said))
     return place
 
 
 def measured(folder: Path, text: str, batches: Sequence[Sequence[Record]]) -> list[Vector]:
-    with recorded() as found:
+    with recorded() as noises:
         run(folder, text, batches, Coupled())
-    return found
+    return noises
 
 
-def coupled(folder: Path, text: str, inputs: Sequence[Sequence[Sequence[Record]]]) -> list[Place]:
+def coupled(
+    folder: Path, text: str, inputs: Sequence[Sequence[Sequence[Record]]]
+) -> list[StudyFolder]:
     """A place for each input, all with the same noisy answers."""
     truths = [measured(folder / f"truth-{i}", text, x) for i, x in enumerate(inputs)]
     rng = np.random.default_rng(11)
@@ -118,8 +123,8 @@ COMMANDS = (
 )
 
 
-def public_side(place: Place, capsys: pytest.CaptureFixture[str]) -> dict[str, bytes | str]:
-    """Everything that an analyst can see, byte for byte, and what the releaser told."""
+def public_side(place: StudyFolder, capsys: pytest.CaptureFixture[str]) -> dict[str, bytes | str]:
+    """Everything that an analyst can see, byte for byte, and the messages of the releaser."""
     seen: dict[str, bytes | str] = {"file": place.public_db.read_bytes()}
     seen["said"] = (place.folder / "said").read_text()
     capsys.readouterr()
@@ -131,7 +136,7 @@ def public_side(place: Place, capsys: pytest.CaptureFixture[str]) -> dict[str, b
             out, error = capsys.readouterr()
             seen[" ".join([name, *options])] = out + error
         for path in Path().glob("*.csv"), Path().glob("*.parquet"):
-            seen |= {found.name: found.read_bytes() for found in path}
+            seen |= {file.name: file.read_bytes() for file in path}
     finally:
         os.chdir(here)
     return seen

@@ -9,12 +9,12 @@ import shutil
 import stat
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from kit.killed import in_memory
-from kit.panels import LABELS, PERIODS, Place, markers, raw, report, script
+from kit.events import lines_to
+from kit.panels import LABELS, PERIODS, StudyFolder, markers, raw, report, script
 
 from stream_dp.client import PublicLog
 from stream_dp.errors import Inconsistent
@@ -28,14 +28,13 @@ TOKEN = "token"
 
 
 @pytest.fixture
-def folder() -> Iterator[Path]:
-    with in_memory() as folder:
-        folder.chmod(0o755)
-        yield folder
+def folder(folder: Path) -> Path:
+    folder.chmod(0o755)
+    return folder
 
 
 def recognizable(number: int) -> list[Record]:
-    """Ids, values and faults that can be told in any text."""
+    """Ids, values and faults that can be recognised in any text."""
     label = LABELS[number - 1]
     people = [f"{TOKEN}-id-{i}" for i in range(50)]
     return [
@@ -52,10 +51,10 @@ def recognizable(number: int) -> list[Record]:
 def test_the_releaser_says_nothing_of_its_input(
     folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    place, said = Place(folder / "place"), []
+    place, said = StudyFolder(folder / "place"), []
     for number in range(1, PERIODS + 1):
         place.send(recognizable(number))
-        place.run(source=SystemNoise(), tell=said.append)
+        place.run(source=SystemNoise(), tell=lines_to(said))
     out, error = capfd.readouterr()
     assert (out, error) == ("", "")
     fixed = r"(closed|published) LABEL|LABEL waits for: stream-dp close STUDY.toml LABEL|the hor.*"
@@ -65,34 +64,34 @@ def test_the_releaser_says_nothing_of_its_input(
     assert TOKEN.encode() in place.db.read_bytes()
 
 
-def damaged(place: Place) -> None:
+def damaged(place: StudyFolder) -> None:
     place.edit("UPDATE records SET value = x'00' WHERE topic = 'journal' AND place = 1")
 
 
-def cut_short(place: Place) -> None:
+def cut_short(place: StudyFolder) -> None:
     place.edit("DELETE FROM records WHERE topic = 'reports' AND part = 0 AND place > 20")
 
 
-def changed(place: Place) -> None:
+def changed(place: StudyFolder) -> None:
     shutil.rmtree(place.snapshots)
     place.edit("UPDATE records SET value = x'00' WHERE topic = 'reports' AND place = 4")
 
 
-def forgotten(place: Place) -> None:
+def forgotten(place: StudyFolder) -> None:
     shutil.rmtree(place.snapshots)
     place.edit("DELETE FROM records WHERE topic = 'reports' AND place < 30")
 
 
-def short_and_lost(place: Place) -> None:
+def short_and_lost(place: StudyFolder) -> None:
     shutil.rmtree(place.snapshots)
     cut_short(place)
 
 
 @pytest.mark.parametrize("harm", [damaged, cut_short, changed, forgotten, short_and_lost])
 def test_error_texts_hold_no_value_id_count_or_position(
-    harm: Callable[[Place], None], folder: Path
+    harm: Callable[[StudyFolder], None], folder: Path
 ) -> None:
-    place = Place(folder / "place")
+    place = StudyFolder(folder / "place")
     place.send(recognizable(1))
     place.run(source=SystemNoise())
     harm(place)
@@ -107,7 +106,7 @@ def test_error_texts_hold_no_value_id_count_or_position(
 def test_a_failure_inside_a_decision_does_not_quote_the_counts(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = Place(folder / "place")
+    place = StudyFolder(folder / "place")
     place.send(recognizable(1))
     monkeypatch.setattr(decision, "panel_certificate", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError) as caught:
@@ -123,7 +122,7 @@ def mode(path: Path) -> int:
 def test_file_modes(folder: Path, mask: int) -> None:
     before = os.umask(mask)
     try:
-        place = Place(folder / "place")
+        place = StudyFolder(folder / "place")
         steps = []
 
         def at(step: str) -> None:
@@ -168,7 +167,7 @@ def as_nobody(work: Callable[[], None]) -> str:
 
 
 def test_a_reader_without_the_right_to_write(folder: Path) -> None:
-    place = Place(folder / "place")
+    place = StudyFolder(folder / "place")
     place.send(script()[0])
     place.run(source=SystemNoise())
     place.public_db.chmod(0o444)
@@ -188,7 +187,7 @@ def test_a_reader_without_the_right_to_write(folder: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs a second user")
 def test_another_user_cannot_open_what_is_confidential(folder: Path) -> None:
-    place = Place(folder / "place")
+    place = StudyFolder(folder / "place")
     place.send(script()[0])
     place.run(source=SystemNoise())
     snapshot = place.snapshots / place.entries()[-1].snapshot[0]
@@ -201,7 +200,7 @@ def test_metadata_of_a_release_is_its_schedule(folder: Path) -> None:
     """Two runs at different times: no moment of either is public."""
     files = []
     for name, now in (("early", 1.7e9), ("later", 1.8e9)):
-        place = Place(folder / name, clock=lambda now=now: now)
+        place = StudyFolder(folder / name, clock=lambda now=now: now)
         place.send([*script()[0]])
         place.run(source=SystemNoise())
         times = {row[2] for row in place.rows("releases")}

@@ -1,23 +1,22 @@
-"""Batch releases: where the noisy answers coincide, every public byte does, and what is told."""
+"""Batch releases: equal noisy answers give equal public bytes and equal messages."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import numpy as np
 import pytest
-from kit.households import LABELS, PERIODS, TEXT, Homes, report, reports, roster
-from kit.killed import in_memory
-from kit.panels import secrets_fixed
+from kit.events import lines_to
+from kit.households import LABELS, PERIODS, TEXT, HouseholdFolder, report, reports, roster
+from kit.panels import fix_secrets
 
 from stream_dp.log.base import Record
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.services.cli import main
 from stream_dp.services.groups.roster import send_roster
 from stream_dp.services.markers import close_marker
-from stream_dp.services.topics import TRANSCRIPTS
+from stream_dp.topics import TRANSCRIPTS
 
 ALONE = TEXT[: TEXT.index('[[releases]]\nname = "pairs"')] + TEXT[
     TEXT.index('[[releases]]\nname = "households"') :
@@ -33,17 +32,11 @@ CHANGES = {
 }
 
 
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    with in_memory() as folder:
-        yield folder
-
-
 def run(path: Path, more: list[Record]) -> dict[str, bytes | str]:
     """Everything that an analyst sees, and what the releaser and the worker tell."""
-    homes, told = Homes(path, ALONE), list[str]()
+    homes, messages = HouseholdFolder(path, ALONE), list[str]()
     with pytest.MonkeyPatch.context() as patch:
-        secrets_fixed(patch)
+        fix_secrets(patch)
         patch.setattr("stream_dp.log.sqlite.clock_module.time", lambda: 1e9)
         patch.setattr("stream_dp.log.sqlite.file_place", lambda path: "1/0")
         send_roster(homes.setting, roster())
@@ -51,15 +44,15 @@ def run(path: Path, more: list[Record]) -> dict[str, bytes | str]:
             own = [r for r in more if f'"{LABELS[number - 1]}"'.encode() in (r.value or b"")]
             others = [r for r in reports(number) if f'"{X}"'.encode() not in (r.value or b"")]
             homes.send([*others, *(own or []), close_marker(number, 0)])
-        homes.run(tell=told.append)
-        held = [np.array(c, "<i8").tobytes() for c in ANSWERS]
+        homes.run(tell=lines_to(messages))
+        answers = [np.array(c, "<i8").tobytes() for c in ANSWERS]
         with homes.log() as log:
             jobs = [job for entry in homes.entries() for job in entry.jobs]
             for job in jobs:
-                write(log, job.id, [b"seed" * 8, msgspec.msgpack.encode(held)])
-        homes.work(tell=told.append)
-        assert homes.run(tell=told.append)
-        seen: dict[str, bytes | str] = {"told": "\n".join(told)}
+                write(log, job.id, [b"seed" * 8, msgspec.msgpack.encode(answers)])
+        homes.work(tell=lines_to(messages))
+        assert homes.run(tell=lines_to(messages))
+        seen: dict[str, bytes | str] = {"messages": "\n".join(messages)}
         seen["file"] = (path / "homes-public.db").read_bytes()
         out = path / "out"
         assert main(["export", f"sqlite:{path / 'homes-public.db'}", "households", str(out)]) == 0
@@ -87,5 +80,5 @@ def test_other_answers_are_seen(folder: Path, monkeypatch: pytest.MonkeyPatch) -
     a = run(folder / "a", [])
     monkeypatch.setitem(globals(), "ANSWERS", [*ANSWERS[:3], [16, 15]])
     b = run(folder / "b", [])
-    assert a["told"] == b["told"]
+    assert a["messages"] == b["messages"]
     assert a["file"] != b["file"]

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit.killed import in_memory
-from kit.panels import LABELS, PARTITIONS, PERIODS, Place, declaration
+from kit.panels import LABELS, PARTITIONS, PERIODS, StudyFolder, declaration
 
 from stream_dp.log.base import Stored
 from stream_dp.population import Population
@@ -30,7 +30,7 @@ def study(size: int | None) -> Study:
     neighbours = "add_remove" if size is None else "replace_one"
     with in_memory() as folder:
         text = declaration(neighbours=neighbours, size=size)
-        return load_study(Place(folder / "x", text).file)[0]
+        return load_study(StudyFolder(folder / "x", text).file)[0]
 
 
 STUDIES = {size: study(size) for size in (None, 1, 4, 8, 9, 10, 20)}
@@ -49,8 +49,8 @@ values = st.fixed_dictionaries(
     },
 )
 periods = st.sampled_from([*LABELS, "1999-01", 3])
-whole = st.builds(encoded, st.just(X), periods, values)
-record = whole | st.binary(max_size=6) | st.just(b'{"person": "x"}')
+report = st.builds(encoded, st.just(X), periods, values)
+record = report | st.binary(max_size=6) | st.just(b'{"person": "x"}')
 sent = st.lists(
     st.tuples(st.integers(1, PERIODS), st.integers(0, PARTITIONS - 1), st.integers(0, 30), record),
     max_size=14,
@@ -60,13 +60,16 @@ sent = st.lists(
 def of_others(seed: int) -> list[Sent]:
     """Reports of the others: some in two partitions, some late, some ahead, some unusable."""
     rng = np.random.default_rng(seed)
-    found: list[Sent] = []
+    sent: list[Sent] = []
     for person in OTHERS:
         for number in range(int(rng.integers(1, 4)), PERIODS + 1):
-            told = {"poverty": int(rng.integers(3)), "work": ["yes", "no", None][rng.integers(3)]}
+            answers = {
+                "poverty": int(rng.integers(3)),
+                "work": ["yes", "no", None][rng.integers(3)],
+            }
             about = LABELS[min(PERIODS, max(1, number + int(rng.integers(-1, 3)))) - 1]
-            found.append((number, int(rng.integers(2)), 0, encoded(person, about, told)))
-    return found
+            sent.append((number, int(rng.integers(2)), 0, encoded(person, about, answers)))
+    return sent
 
 
 def treated(declared: Study, seed: int, own: Sequence[Sent]) -> tuple[list[Any], list[Any]]:
@@ -118,8 +121,8 @@ def test_every_other_person_stays_as_they_are(
             assert (first[person] is None) != (second[person] is None)
         swapped |= set(changed)
         if size is not None:
-            held = [sum(x is not None for x in states.values()) for states in (first, second)]
-            assert max(held) <= size
+            numbers = [sum(x is not None for x in states.values()) for states in (first, second)]
+            assert max(numbers) <= size
     assert len(swapped) <= (0 if size is None or size >= len(OTHERS) + 1 else 1)
 
 
@@ -158,11 +161,11 @@ def test_the_counts_move_by_one_history(
 
 def closes(declared: Study, seed: int, own: Sequence[Sent]) -> list[dict[str, Any]]:
     population, decoder = Population(declared), Decoder(declared, b"k" * 32)
-    found, offset = [], 0
+    released, offset = [], 0
     for number in range(1, PERIODS + 1):
         records = [r for r in [*of_others(seed), *own] if r[0] == number]
         batch = [Stored(r[1], offset + i, 0, None, r[3], ()) for i, r in enumerate(records)]
         offset += len(batch)
         population.fold(*decoder.decode(batch, population.period))
-        found.append(population.close().counts)
-    return found
+        released.append(population.close().counts)
+    return released

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kit.killed import in_memory
-from kit.panels import LABELS, MARKER, PEOPLE, SCHEDULE, declaration, raw, report, script
+from kit.panels import LABELS, PEOPLE, declaration, raw, report, script
+from kit.studies import MARKER, SCHEDULE, toml_lines
 from noninterference.coupled import Coupled, Vector, coupled, of, public_side, run
 
 from stream_dp.continual import Cumulative, FixedWindow, Step
@@ -21,12 +21,6 @@ from stream_dp.services import journal
 Batches = list[list[Record]]
 X = PEOPLE[3]
 is_x = of(X)
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    with in_memory() as folder:
-        yield folder
 
 
 def removed(batches: Batches) -> Batches:
@@ -40,7 +34,7 @@ def each(change: Callable[[Record], list[Record]]) -> Callable[[Batches], Batche
     ]
 
 
-def told(record: Record, **values: Any) -> Record:
+def with_values(record: Record, **values: Any) -> Record:
     report = json.loads(record.value or b"")
     return replace(record, value=json.dumps({**report, "values": values}).encode())
 
@@ -64,9 +58,9 @@ def flood(record: Record) -> list[Record]:
 
 CHANGES: dict[str, Callable[[Batches], Batches]] = {
     "removed": removed,
-    "other values": each(lambda r: [told(r, poverty=1, work="yes")]),
-    "cleared": each(lambda r: [told(r, poverty=None, work=None)]),
-    "unknown values": each(lambda r: [told(r, poverty="poor", wealth=1)]),
+    "other values": each(lambda r: [with_values(r, poverty=1, work="yes")]),
+    "cleared": each(lambda r: [with_values(r, poverty=None, work=None)]),
+    "unknown values": each(lambda r: [with_values(r, poverty="poor", wealth=1)]),
     "malformed": each(lambda r: [replace(r, value=b"{")]),
     "empty": each(lambda r: [replace(r, value=None)]),
     "duplicated": each(lambda r: [r, r, r]),
@@ -107,7 +101,7 @@ def test_nor_where_the_calendar_closes(
         return [[r for r in batch if not r.headers] for batch in batches]
 
     text = declaration(SCHEDULE)
-    assert MARKER not in text
+    assert toml_lines(MARKER) not in text
     inputs = [unmarked(script()), unmarked(CHANGES[change](script()))]
     a, b = coupled(folder, text, inputs)
     assert public_side(a, capsys) == public_side(b, capsys)
@@ -124,10 +118,10 @@ def leak_in_a_note(patch: pytest.MonkeyPatch) -> None:
     step = FixedWindow.step
 
     def leaking(self: FixedWindow, state: Any, counts: Vector, draw: Draw) -> tuple[Any, Any]:
-        after, made = step(self, state, counts, draw)
-        if made is not None:
-            made = replace(made, notes={**made.notes, "seen": int(counts[-1])})
-        return after, made
+        after, output = step(self, state, counts, draw)
+        if output is not None:
+            output = replace(output, notes={**output.notes, "seen": int(counts[-1])})
+        return after, output
 
     patch.setattr(FixedWindow, "step", leaking)
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit.studies import attribute, small_study
 
 from stream_dp.continual import mechanism
 from stream_dp.privacy.ledger import BudgetExceeded, Charge, Ledger, composed_cost
-from stream_dp.studyfile import parse_study
 
 VALUES = {"region": ("n", "s", "e"), "wave": ("1", "2")}
 # What a person can be: one value of every fixed attribute, or none yet.
@@ -26,66 +26,66 @@ def inside(person, place):
     return place is None or person[list(VALUES).index(place[0])] == place[1]
 
 
-def ledger_of(found, charged):
-    strata = {str(i): place for i, (place, _, _) in enumerate(found) if place is not None}
-    return strata, {str(i): charged(r, a) for i, (_, r, a) in enumerate(found)}
+def ledger_of(releases, charged):
+    strata = {str(i): place for i, (place, _, _) in enumerate(releases) if place is not None}
+    return strata, {str(i): charged(r, a) for i, (_, r, a) in enumerate(releases)}
 
 
-def tight(found, charged):
+def tight(releases, charged):
     """Whether some people's loss reaches a bound: charged is the cost of each release."""
-    return composed_cost(*ledger_of(found, charged))
+    return composed_cost(*ledger_of(releases, charged))
 
 
 @settings(max_examples=40)
 @given(releases)
-def test_add_remove_costs_no_more_than_what_is_composed(found):
+def test_add_remove_costs_no_more_than_what_is_composed(releases):
     """r is not used: a person comes or goes, in one stratum of each attribute at most."""
-    bound = tight(found, lambda r, a: a)
-    losses = [sum(a for place, _, a in found if inside(p, place)) for p in PEOPLE]
+    bound = tight(releases, lambda r, a: a)
+    losses = [sum(a for place, _, a in releases if inside(p, place)) for p in PEOPLE]
     assert max(losses) == bound
 
 
 @settings(max_examples=40)
 @given(releases)
-def test_replacement_costs_no_more_than_what_is_composed(found):
-    bound = tight(found, lambda r, a: max(r, 2 * a))
+def test_replacement_costs_no_more_than_what_is_composed(releases):
+    bound = tight(releases, lambda r, a: max(r, 2 * a))
     worst = Fraction(0)
     for old, new in itertools.product(PEOPLE, repeat=2):
         loss = Fraction(0)
-        for place, r, a in found:
+        for place, r, a in releases:
             there = inside(old, place), inside(new, place)
             # The old one leaves a stratum, the new one enters another.
             loss += r if all(there) else a * any(there)
         worst = max(worst, loss)
     assert worst <= bound
-    if all(r >= 2 * a for _, r, a in found):
+    if all(r >= 2 * a for _, r, a in releases):
         assert worst == bound
 
 
 @settings(max_examples=40)
 @given(releases)
-def test_less_than_twice_a_coming_is_not_enough(found):
+def test_less_than_twice_a_coming_is_not_enough(releases):
     """Without the factor two strata can cost more than the larger: the rule is needed."""
     strata = [(("region", v), Fraction(1), Fraction(1)) for v in "ns"]
     assert tight(strata, lambda r, a: r) == 1
     assert sum(a for _, _, a in strata) == 2
-    assert tight([*found, *strata], lambda r, a: max(r, 2 * a)) >= 2
+    assert tight([*releases, *strata], lambda r, a: max(r, 2 * a)) >= 2
 
 
 @given(releases, st.lists(st.tuples(st.integers(0, 6), costs), max_size=12), costs)
-def test_the_ledger_spends_what_is_composed_and_never_more_than_the_total(found, asked, total):
-    strata, _ = ledger_of(found, lambda r, a: r)
-    ledger, held = Ledger(total, strata), {}
+def test_the_ledger_spends_what_is_composed_and_never_more_than_the_total(releases, asked, total):
+    strata, _ = ledger_of(releases, lambda r, a: r)
+    ledger, costs = Ledger(total, strata), {}
     for period, (number, rho) in enumerate(asked, 1):
         charge = Charge(str(number), period, rho)
-        wanted = {**held, charge.release: held.get(charge.release, 0) + rho}
+        wanted = {**costs, charge.release: costs.get(charge.release, 0) + rho}
         if composed_cost(strata, wanted) <= total:
-            ledger, held = ledger.charge(charge), wanted
+            ledger, costs = ledger.charge(charge), wanted
         else:
             with pytest.raises(BudgetExceeded):
                 ledger.charge(charge)
-        assert ledger.costs == held
-        assert ledger.spent == composed_cost(strata, held) <= total
+        assert ledger.costs == costs
+        assert ledger.spent == composed_cost(strata, costs) <= total
         assert ledger.left == total - ledger.spent
 
 
@@ -101,32 +101,27 @@ def test_a_charge_of_the_smaller_stratum_is_free_until_it_is_the_larger():
 
 KINDS = (
     {"kind": "window", "width": 2, "strategy": "histogram"},
-    {"kind": "window", "width": 3, "strategy": "contrasts"},
+    {"kind": "window", "width": 3, "strategy": "residuals"},
     {"kind": "cumulative", "event": [1], "counter": "tree"},
     {"kind": "joint", "event": [1], "width": 2, "strategy": "histogram", "counter": "tree"},
 )
 
 
-def made(neighbours, rho, kind):
+def mechanism_of(neighbours, rho, kind):
     """The mechanism of a release of one stratum over six periods."""
     of_north = {"name": "r", "attribute": "poor", "where": {"region": "n"}, "rows": 30}
-    table = {
-        "study": {
-            "name": "layers",
-            "unit": "person",
-            "neighbours": neighbours,
-            "rho": 1,
-            "delta": "1/1000",
-            "periods": {"first": 1, "every": "step", "count": 6},
-            "population": {} if neighbours == "add_remove" else {"size": 40},
+    study = small_study(
+        name="layers",
+        neighbours=neighbours,
+        delta="1/1000",
+        periods={"first": 1, "every": "step", "count": 6},
+        size=None if neighbours == "add_remove" else 40,
+        attributes={
+            "poor": attribute([0, 1], missing="absent"),
+            "region": attribute(["n", "s"], missing="absent", fixed=True),
         },
-        "attributes": {
-            "poor": {"values": [0, 1], "missing": "absent"},
-            "region": {"values": ["n", "s"], "missing": "absent", "fixed": True},
-        },
-        "releases": [{**of_north, "rho": rho, **kind}],
-    }
-    study = parse_study(table)
+        releases=[{**of_north, "rho": rho, **kind}],
+    )
     return mechanism(study, study.releases[0])
 
 
@@ -134,7 +129,7 @@ def made(neighbours, rho, kind):
 @pytest.mark.parametrize("relation", ["replace_one", "replace_in_place"])
 def test_releases_of_strata_have_the_noise_that_the_rule_asks_for(relation, kind):
     """Half their rho pays for a person's coming or going."""
-    of_pairs, alone = made(relation, "1/10", kind), made("add_remove", "1/20", kind)
+    of_pairs, alone = mechanism_of(relation, "1/10", kind), mechanism_of("add_remove", "1/20", kind)
     assert sum(of_pairs.charges) == Fraction(1, 10)
     for t in range(1, 7):
         noise, least = of_pairs.demand(t), alone.demand(t)
@@ -147,15 +142,15 @@ def test_releases_of_strata_have_the_noise_that_the_rule_asks_for(relation, kind
 def test_entries_and_totals_cost_what_is_charged(relation, counter):
     """All histories of a stratum in which entries are measured too: exact sums of all rows."""
     kind = {"kind": "cumulative", "event": [1], "counter": counter, "size_share": "1/5"}
-    form = made(relation, "1/10", kind)
+    form = mechanism_of(relation, "1/10", kind)
     parts = []  # by counter and period, what an entry adds to its rows, in deviations
     for placed in form.design.placed_counters:
         scaled = placed.counter.encode / math.sqrt(2 * placed.variance)
         parts.append({placed.start + i: column for i, column in enumerate(scaled.T)})
     people = []
     for start in range(1, 7):
-        for told in itertools.product([0, 1], repeat=7 - start):
-            times = [start + i for i, event in enumerate(told) if event]
+        for history in itertools.product([0, 1], repeat=7 - start):
+            times = [start + i for i, event in enumerate(history) if event]
             people.append([*times, *[None] * (6 - len(times)), start])
     none = [None] * 7
 

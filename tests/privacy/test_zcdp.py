@@ -46,9 +46,9 @@ def test_the_cost_of_a_gaussian_answer():
 @pytest.mark.parametrize(("rho", "value"), [("0.05", 1.472), ("0.5", 5.222), ("1", 7.766)])
 def test_known_values_below_the_simple_bound(rho, value):
     """Canonne, Kamath, Steinke 2020, against rho + 2 sqrt(rho ln(1/delta)) of Bun, Steinke 2016."""
-    found = float(epsilon(Fraction(rho), MILLIONTH))
-    assert found == pytest.approx(value, abs=5e-4)
-    assert found < float(Fraction(rho)) + 2 * math.sqrt(float(Fraction(rho)) * math.log(1e6))
+    eps = float(epsilon(Fraction(rho), MILLIONTH))
+    assert eps == pytest.approx(value, abs=5e-4)
+    assert eps < float(Fraction(rho)) + 2 * math.sqrt(float(Fraction(rho)) * math.log(1e6))
 
 
 @pytest.mark.parametrize("rho", RHOS)
@@ -111,9 +111,9 @@ def test_six_decimals_rounded_up():
 def test_no_cost_above_nothing_is_told_as_nothing(delta):
     """A large delta alone may cover a small rho; 0 would be read as no risk at all."""
     for rho in ("1e-12", "1e-9", "1e-6"):
-        found = epsilon(Fraction(rho), Fraction(delta))
-        assert found >= Decimal("1e-6")
-        assert str(found) == f"{found:f}"
+        eps = epsilon(Fraction(rho), Fraction(delta))
+        assert eps >= Decimal("1e-6")
+        assert str(eps) == f"{eps:f}"
     assert epsilon(Fraction(0), Fraction(delta)) == 0
 
 

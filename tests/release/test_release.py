@@ -72,17 +72,18 @@ def make(neighbours="replace_one", values=(0, 1), width=3, size=500):
 
 def stepped(study, release, periods):
     """The step of a release's mechanism at a period, of a population without the event."""
-    made, source = mechanism(study, release), SeededNoise(7)
-    state = made.init()
+    panel_mechanism, source = mechanism(study, release), SeededNoise(7)
+    state = panel_mechanism.init()
     for t in range(1, periods + 1):
         if release.kind == "window":
-            counts = np.zeros(made.bins, np.int64)
+            counts = np.zeros(panel_mechanism.counts_size, np.int64)
             counts[0] = 500
+            counts[panel_mechanism.bins :][:1] = 500  # at no time anything but the filler
         else:
             counts = np.zeros(study.periods.count + 1, np.int64)
             counts[-1] = 500
-        state, step = made.step(state, counts, source.draw(made.demand(t)))
-    return made, step
+        state, step = panel_mechanism.step(state, counts, source.draw(panel_mechanism.demand(t)))
+    return panel_mechanism, step
 
 
 @pytest.mark.parametrize("neighbours", ["replace_one", "replace_in_place", "add_remove"])
@@ -90,45 +91,59 @@ def stepped(study, release, periods):
 def test_a_certificate_says_what_is_guaranteed(neighbours, place, period):
     study = make(neighbours)
     declared = study.releases[place]
-    made, step = stepped(study, declared, period)
-    cost, spent = made.charges[period - 1], Fraction(3, 100)
-    found = panel_certificate(
-        study, declared, made, period, step, rho=cost, spent=spent, simulated=False
+    panel_mechanism, step = stepped(study, declared, period)
+    cost, spent = panel_mechanism.charges[period - 1], Fraction(3, 100)
+    certificate = panel_certificate(
+        study,
+        declared,
+        mechanism=panel_mechanism,
+        number=period,
+        step=step,
+        rho=cost,
+        spent=spent,
+        simulated=False,
     )
-    held = json.loads(json.dumps(found.model_dump(mode="json")))
+    fields = json.loads(json.dumps(certificate.model_dump(mode="json")))
     months = [f"2021-0{i}" for i in range(1, period + 1)]
     first = period == 3 and place == 0
-    assert held["type"] == "stream-dp.release"
-    assert (held["study"], held["study_hash"]) == ("released", study.hash)
-    assert (held["release"], held["kind"]) == (declared.name, declared.kind)
-    assert (held["period"], held["number"], held["horizon"]) == (months[-1], period, 6)
-    assert held["columns"] == (months[-3:] if first else months[-1:])
-    assert held["rows"] == step.columns.shape[0] > 0
-    assert (held["attribute"], held["values"]) == ("poverty", [0, 1])
-    assert held["mechanism"] == made.title
-    assert held["parameters"] == (
+    assert fields["type"] == "stream-dp.release"
+    assert (fields["study"], fields["study_hash"]) == ("released", study.hash)
+    assert (fields["release"], fields["kind"]) == (declared.name, declared.kind)
+    assert (fields["period"], fields["number"], fields["horizon"]) == (months[-1], period, 6)
+    assert fields["columns"] == (months[-3:] if first else months[-1:])
+    assert fields["rows"] == step.columns.shape[0] > 0
+    assert (fields["attribute"], fields["values"]) == ("poverty", [0, 1])
+    assert fields["mechanism"] == panel_mechanism.title
+    assert fields["parameters"] == (
         {"width": 3, "failure": "1/20"}
         if place == 0
         else {"event": [1], "failure": "1/20"}
         | ({"size_share": "1/10"} if neighbours == "add_remove" else {})
     )
-    assert (held["unit"], held["neighbours"]) == ("household", neighbours)
-    assert held["guarantee"] == relation_words(study)
-    assert held["invariants"] == invariants_words(study)
-    assert Fraction(held["rho"]) == made.charges[period - 1] > 0
-    assert Fraction(held["rho_spent"]) == spent
-    assert Fraction(held["rho_total"]) == Fraction(1, 10)
-    assert Fraction(held["delta"]) == Fraction(1, 10**6)
-    assert held["epsilon_spent"] == str(epsilon(spent, study.delta))
-    assert held["epsilon_total"] == str(epsilon(study.rho, study.delta))
-    assert held["padding"] == made.padding
-    assert Fraction(held["noise_variance"]) == made.worst_variance
-    assert held["noise"] == SYSTEM_NOISE
-    assert held["notes"] == step.notes
-    assert held["code_version"] == __version__
-    assert PanelCertificate.model_validate(held) == found
+    assert (fields["unit"], fields["neighbours"]) == ("household", neighbours)
+    assert fields["guarantee"] == relation_words(study)
+    assert fields["invariants"] == invariants_words(study)
+    assert Fraction(fields["rho"]) == panel_mechanism.charges[period - 1] > 0
+    assert Fraction(fields["rho_spent"]) == spent
+    assert Fraction(fields["rho_total"]) == Fraction(1, 10)
+    assert Fraction(fields["delta"]) == Fraction(1, 10**6)
+    assert fields["epsilon_spent"] == str(epsilon(spent, study.delta))
+    assert fields["epsilon_total"] == str(epsilon(study.rho, study.delta))
+    assert fields["padding"] == panel_mechanism.padding
+    assert Fraction(fields["noise_variance"]) == panel_mechanism.worst_variance
+    assert fields["noise"] == SYSTEM_NOISE
+    assert fields["notes"] == step.notes
+    assert fields["code_version"] == __version__
+    assert PanelCertificate.model_validate(fields) == certificate
     simulated = panel_certificate(
-        study, declared, made, period, step, rho=cost, spent=spent, simulated=True
+        study,
+        declared,
+        mechanism=panel_mechanism,
+        number=period,
+        step=step,
+        rho=cost,
+        spent=spent,
+        simulated=True,
     )
     assert simulated.noise == SEEDED_NOISE
     assert "NOT PRIVATE" in simulated.noise
@@ -156,11 +171,21 @@ def test_the_guarantee_in_words(neighbours, words):
 
 def test_later_versions_may_say_more():
     study = make()
-    made, step = stepped(study, study.releases[0], 3)
-    found = panel_certificate(
-        study, study.releases[0], made, 3, step, rho=Fraction(0), spent=Fraction(0), simulated=True
+    panel_mechanism, step = stepped(study, study.releases[0], 3)
+    certificate = panel_certificate(
+        study,
+        study.releases[0],
+        mechanism=panel_mechanism,
+        number=3,
+        step=step,
+        rho=Fraction(0),
+        spent=Fraction(0),
+        simulated=True,
     )
-    assert PanelCertificate.model_validate({**found.model_dump(mode="json"), "more": 1}) == found
+    assert (
+        PanelCertificate.model_validate({**certificate.model_dump(mode="json"), "more": 1})
+        == certificate
+    )
 
 
 # Sizes.
@@ -168,14 +193,14 @@ def test_later_versions_may_say_more():
 
 def all_fit(step, labels):
     """The parts of a step, checked to fit a record, also inside the journal."""
-    made = panel_parts(step, labels)
-    sent = build_message(1, START, {"any": "head"}, made)
+    parts = panel_parts(step, labels)
+    sent = build_message(1, START, {"any": "head"}, parts)
     for record in message_records(
         sent, "releases", kind="k", source="s", content="application/x", time=1e9
     ):
         assert len(record.value) + sum(len(v) for _, v in record.headers) <= MAX_RECORD
         assert len(msgspec.msgpack.encode(record)) <= MAX_PART
-    return tuple(made)
+    return tuple(parts)
 
 
 def step_of(columns, queries, variance=Fraction(7, 2)):
@@ -199,11 +224,11 @@ def told_of(measured):
 def test_panels_of_any_size_come_back(rows, periods):
     labels = tuple(f"2021-{i:02d}" for i in range(1, periods + 1))
     columns = np.random.default_rng(1).integers(0, 250, (rows, periods), np.uint8)
-    made = all_fit(step_of(columns, ("pattern 1",)), labels)
-    found, periods_ = read_columns(made)
+    parts = all_fit(step_of(columns, ("pattern 1",)), labels)
+    codes, periods_ = read_columns(parts)
     assert periods_ == labels
-    assert found.dtype == np.uint8
-    assert np.array_equal(found, columns)
+    assert codes.dtype == np.uint8
+    assert np.array_equal(codes, columns)
 
 
 def test_three_hundred_thousand_rows_with_the_longest_values():
@@ -211,35 +236,46 @@ def test_three_hundred_thousand_rows_with_the_longest_values():
     values = tuple(chr(0x1F600 + i) * 60 + "'\" \\" for i in range(4))
     study = make(values=values, width=6, size=300_032)
     declared = study.releases[0]
-    made = mechanism(study, declared)
-    counts = np.full(made.bins, 300_032 // made.bins, np.int64)
-    counts[0] += 300_032 % made.bins
-    state = made.init()
+    panel_mechanism = mechanism(study, declared)
+    counts = np.full(panel_mechanism.bins, 300_032 // panel_mechanism.bins, np.int64)
+    counts[0] += 300_032 % panel_mechanism.bins
+    state = panel_mechanism.init()
     for t in range(1, 7):
-        state, step = made.step(state, counts, SeededNoise(3).draw(made.demand(t)))
+        state, step = panel_mechanism.step(
+            state, counts, SeededNoise(3).draw(panel_mechanism.demand(t))
+        )
     assert step.columns.shape[0] > 300_000
     labels = tuple(study.periods.labels)
-    held = all_fit(step, labels)
-    assert len([name for name, _ in held if name.startswith("panel/")]) >= 3
-    assert len([name for name, _ in held if name.startswith("measurements/")]) > 5
-    columns, _ = read_columns(held)
+    parts = all_fit(step, labels)
+    assert len([name for name, _ in parts if name.startswith("panel/")]) >= 3
+    assert len([name for name, _ in parts if name.startswith("measurements/")]) > 5
+    columns, _ = read_columns(parts)
     assert np.array_equal(columns, step.columns)
-    table = read_measurements(held)
+    table = read_measurements(parts)
     assert table["query"].to_pylist() == list(step.measurements.queries)
     assert table["value"].to_pylist() == step.measurements.values.tolist()
-    told = panel_certificate(
-        study, declared, made, 6, step, rho=Fraction(1, 20), spent=Fraction(1, 20), simulated=False
+    certificate = panel_certificate(
+        study,
+        declared,
+        mechanism=panel_mechanism,
+        number=6,
+        step=step,
+        rho=Fraction(1, 20),
+        spent=Fraction(1, 20),
+        simulated=False,
     )
-    sent = build_message(6, "0" * 64, told.model_dump(mode="json"), held)
+    sent = build_message(6, "0" * 64, certificate.model_dump(mode="json"), parts)
     assert len(sent.manifest) < 50_000
 
 
 def test_measurements_hold_exact_variances_and_standard_errors():
     variances = (Fraction(1, 50), Fraction(1, 3), Fraction(10**9, 7))
     measured = Measurements(("total at-least 1",) * 3, np.array([-5, 0, 2**62]), variances)
-    told = Estimates(("total at-least 1", "people"), np.array([-4.5, 2.0]), np.array([0.25, 3]))
-    held = panel_parts(Step(np.zeros((2, 1), np.uint8), measured, told), ("1",))
-    table = read_measurements(tuple(held))
+    estimates = Estimates(
+        ("total at-least 1", "people"), np.array([-4.5, 2.0]), np.array([0.25, 3])
+    )
+    parts = panel_parts(Step(np.zeros((2, 1), np.uint8), measured, estimates), ("1",))
+    table = read_measurements(tuple(parts))
     assert table.schema.names == ["query", "value", "variance", "standard_error"]
     assert table["value"].to_pylist() == [-5, 0, 2**62]
     assert [Fraction(v) for v in table["variance"].to_pylist()] == list(variances)
@@ -247,7 +283,7 @@ def test_measurements_hold_exact_variances_and_standard_errors():
     assert errors[0] == pytest.approx(0, abs=1e-5)
     assert errors[1] == exact_variance(Fraction(1, 3)) ** 0.5 < (1 / 3) ** 0.5
     assert math.isclose(errors[2], (10**9 / 7) ** 0.5, rel_tol=1e-6)
-    assert read_estimates(tuple(held)).to_pydict() == {
+    assert read_estimates(tuple(parts)).to_pydict() == {
         "query": ["total at-least 1", "people"],
         "value": [-4.5, 2.0],
         "standard_error": [0.25, 3.0],
@@ -256,19 +292,26 @@ def test_measurements_hold_exact_variances_and_standard_errors():
 
 def test_the_same_step_gives_the_same_bytes():
     study = make()
-    made = [panel_parts(stepped(study, study.releases[0], 3)[1], ("a", "b", "c")) for _ in range(2)]
-    assert made[0] == made[1]
+    runs = [panel_parts(stepped(study, study.releases[0], 3)[1], ("a", "b", "c")) for _ in range(2)]
+    assert runs[0] == runs[1]
 
 
 def test_a_release_can_be_read_with_arrow_and_json_alone():
     study = make()
     declared = study.releases[0]
-    made, step = stepped(study, declared, 3)
-    told = panel_certificate(
-        study, declared, made, 3, step, rho=Fraction(1, 40), spent=Fraction(1, 40), simulated=False
+    panel_mechanism, step = stepped(study, declared, 3)
+    certificate = panel_certificate(
+        study,
+        declared,
+        mechanism=panel_mechanism,
+        number=3,
+        step=step,
+        rho=Fraction(1, 40),
+        spent=Fraction(1, 40),
+        simulated=False,
     )
     sent = build_message(
-        4, "ab" * 32, told.model_dump(mode="json"), panel_parts(step, told.columns)
+        4, "ab" * 32, certificate.model_dump(mode="json"), panel_parts(step, certificate.columns)
     )
     published = message_records(sent, "releases", kind="k", source="s", content="c", time=None)
     *parts_, manifest = [record.value for record in published]
@@ -282,15 +325,17 @@ def test_a_release_can_be_read_with_arrow_and_json_alone():
         table = pa.ipc.open_stream(data).read_all()
         kind = listed["name"].partition("/")[0]
         {"panel": panels, "measurements": answers, "estimates": estimates}[kind].append(table)
-    panel, answers, told = map(pa.concat_tables, (panels, answers, estimates))
+    panel, answers, own_answers = map(pa.concat_tables, (panels, answers, estimates))
     assert panel.column_names == head["columns"] == ["2021-01", "2021-02", "2021-03"]
     assert panel.num_rows == head["rows"]
     assert max(panel["2021-01"].to_pylist()) < len(head["values"])
-    assert answers["query"].to_pylist()[:2] == ["pattern 0 0 0", "pattern 0 0 1"]
-    # Nobody has the event: the noisy numbers are near 500 and near 0.
+    # Nobody has the event: noisy differences of counts are near 500, and so is the first pattern.
+    assert answers["query"].to_pylist()[:2] == ["residual 0 - 1, ?, ?", "residual ?, 0 - 1, ?"]
     noisy = answers["value"].to_pylist()
     assert abs(noisy[0] - 500) < 6 * answers["standard_error"][0].as_py()
     assert panel.num_rows == 500
-    assert told["query"].to_pylist() == answers["query"].to_pylist()
-    assert told["value"].to_pylist() == noisy
+    assert own_answers["query"].to_pylist()[:2] == ["pattern 0 0 0", "pattern 0 0 1"]
+    estimated = own_answers["value"].to_pylist()
+    assert abs(estimated[0] - 500) < 6 * own_answers["standard_error"][0].as_py()
+    assert abs(sum(estimated) - 500) < 1e-9  # the public number of people
     assert parts_in_records(published) == sent.parts

@@ -13,7 +13,8 @@ import venv
 from pathlib import Path
 
 import pytest
-from kit.households import TEXT, Homes
+from kit.events import lines_to
+from kit.households import TEXT, HouseholdFolder
 
 from stream_dp.services.releaser.child import last_line
 
@@ -36,8 +37,10 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def program(clone: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """`stream-dp`, installed in an environment that has this one's dependencies, and not its
-    editable install, for the finder of that one is no path."""
+    """The path of `stream-dp`, installed in an environment that shares the dependencies.
+
+    It does not share the editable install, whose finder is no path.
+    """
     home = tmp_path_factory.mktemp("installed") / "venv"
     venv.create(home, with_pip=False, symlinks=True)
     (site,) = home.glob("lib/python*/site-packages")
@@ -47,12 +50,12 @@ def program(clone: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     options = ("--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--ignore-installed")
     pip = [sys.executable, "-m", "pip", "--python", str(home / "bin" / "python"), "install"]
     subprocess.run([*pip, "--disable-pip-version-check", *options, str(source)], check=True)
-    found = home / "bin" / "stream-dp"
+    program = home / "bin" / "stream-dp"
     python = [str(home / "bin" / "python"), "-P", "-c"]
     code = "import stream_dp.services as s; print(s.__file__)"
-    told = subprocess.run([*python, code], capture_output=True, text=True, check=True)
-    assert Path(told.stdout.strip()).is_relative_to(site)
-    return found
+    result = subprocess.run([*python, code], capture_output=True, text=True, check=True)
+    assert Path(result.stdout.strip()).is_relative_to(site)
+    return program
 
 
 def run(program: Path, where: Path, *words: object) -> subprocess.CompletedProcess[str]:
@@ -61,7 +64,7 @@ def run(program: Path, where: Path, *words: object) -> subprocess.CompletedProce
     return subprocess.run(command, cwd=where, env=kept, capture_output=True, text=True, timeout=300)
 
 
-def finished(program: Path, homes: Homes, where: Path) -> None:
+def finished(program: Path, homes: HouseholdFolder, where: Path) -> None:
     homes.prepare()
     done = run(program, where, "run", homes.file, "--until-idle")
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
@@ -73,7 +76,7 @@ def finished(program: Path, homes: Homes, where: Path) -> None:
 def test_a_plain_install_makes_data_sets_in_the_folder_of_a_clone(
     program: Path, clone: Path
 ) -> None:
-    finished(program, Homes(clone / "study"), clone)
+    finished(program, HouseholdFolder(clone / "study"), clone)
     # The study beside the packages, too.
     for path in (clone / "study").iterdir():
         if path.suffix == ".toml":
@@ -84,14 +87,14 @@ def test_a_plain_install_makes_data_sets_in_the_folder_of_a_clone(
 
 @pytest.fixture
 def hostile(tmp_path: Path) -> Path:
-    """A folder with modules that would be imported from it, were it searched."""
+    """A folder with modules that must not be imported from it."""
     for name in HOSTILE:
         (tmp_path / f"{name}.py").write_text(BITES.format(str(tmp_path / "bitten")))
     return tmp_path
 
 
 def test_modules_beside_the_study_are_never_run(program: Path, hostile: Path) -> None:
-    finished(program, Homes(hostile), hostile)
+    finished(program, HouseholdFolder(hostile), hostile)
     done = run(program, hostile, "demo", "--out", "demo")
     assert (done.returncode, done.stderr) == (0, "")
     assert not (hostile / "bitten").exists()
@@ -114,7 +117,7 @@ def test_modules_beside_the_truth_are_never_run(program: Path, hostile: Path) ->
 def test_a_worker_s_last_words_are_the_reason(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    homes = Homes(tmp_path).prepare()
+    homes = HouseholdFolder(tmp_path).prepare()
     says = "import sys; print('first\\nstream-dp: no\\x1b place', file=sys.stderr); sys.exit(2)"
     assert not homes.run(worker=["-c", says])
     done = run(Path(sys.executable), tmp_path, "-m", "stream_dp.services.cli", "jobs", homes.file)
@@ -122,19 +125,19 @@ def test_a_worker_s_last_words_are_the_reason(
 
 
 def test_a_worker_that_starts_again_says_why(tmp_path: Path) -> None:
-    homes = Homes(tmp_path).prepare()
+    homes = HouseholdFolder(tmp_path).prepare()
     says = "import sys; print('stream-dp: homes.db: no room', file=sys.stderr); sys.exit(5)"
-    told: list[str] = []
-    with homes.releaser(worker=["-c", says], tell=told.append) as releaser:
+    lines: list[str] = []
+    with homes.releaser(worker=["-c", says], tell=lines_to(lines)) as releaser:
         thread = threading.Thread(target=releaser.run)
         thread.start()
         again = "the worker ended with exit code 5: homes.db: no room; it is started again, every"
         deadline = time.monotonic() + 30
-        while not any(line.startswith(again) for line in told) and time.monotonic() < deadline:
+        while not any(line.startswith(again) for line in lines) and time.monotonic() < deadline:
             time.sleep(0.1)
         releaser.stop.set()
         thread.join(30)
-    assert sum(line.startswith(again) for line in told) == 1
+    assert sum(line.startswith(again) for line in lines) == 1
 
 
 @pytest.mark.parametrize(

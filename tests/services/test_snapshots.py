@@ -1,4 +1,4 @@
-"""Snapshots: whole, named for their journal, beside those of others, in a folder or at a URL."""
+"""Snapshots: complete, named for their journal, beside those of others, in a folder or at a URL."""
 
 import hashlib
 import uuid

@@ -13,8 +13,8 @@ from stream_dp.population import Population
 from stream_dp.population.cells import Cells
 from stream_dp.population.reports import Decoder
 from stream_dp.services import cli
-from stream_dp.services.topics import REPORTS
 from stream_dp.studyfile import load_study
+from stream_dp.topics import REPORTS
 
 cell_text = st.sampled_from(["0", "1", "x", "y", "", "2001", "2002", "p1", "p2"]) | st.text(
     st.characters(exclude_categories=["Cs"]), max_size=5
@@ -54,10 +54,10 @@ def test_any_table_is_sent_or_refused_in_words(tmp_path, capsys, content, wide):
     (folder / "table.csv").write_bytes(content)
     layout = ["--attribute", "a", "--columns", "a=2001,b=2002"] if wide else []
     code = cli.main(["send", str(folder / "study.toml"), str(folder / "table.csv"), *layout])
-    told = capsys.readouterr().err
+    errors = capsys.readouterr().err
     assert code in (0, 2)
-    assert (code == 2) == told.startswith("stream-dp: ")
-    assert "Traceback" not in told
+    assert (code == 2) == errors.startswith("stream-dp: ")
+    assert "Traceback" not in errors
     if not (folder / "fuzz.db").exists():
         return
     log = SqliteLog(folder / "fuzz.db", readonly=True)

@@ -2,7 +2,7 @@
 
 Under add_remove the number of people is private: the panel has a declared cap of rows, those who
 are absent are never counted, and shares are of those present, or of those who have entered.
-Noise is the operating system's; estimates are held to 4.5 standard errors.
+Noise is the operating system's; estimates are tested against 4.5 standard errors.
 """
 
 import csv
@@ -10,53 +10,32 @@ import csv
 import numpy as np
 import pyarrow.parquet
 import pytest
-from test_real_data import PANELS, Case, Z
+from kit.real_panels import PANELS, PanelStudy, Z
+from kit.studies import attribute, cumulative, joint, study_toml, window
 
 pytestmark = pytest.mark.skipif(
     not PANELS.is_dir(), reason="needs the real panels in ../shared/data/panels"
 )
 
-STUDY = """
-[study]
-name = "open"
-unit = "person"
-neighbours = "add_remove"
-rho = 3
-delta = 1e-6
-[study.periods]
-first = "1"
-every = "step"
-count = {count}
-[attributes.told]
-values = [0, 1]
-missing = "absent"
-[[releases]]
-name = "pairs"
-kind = "window"
-attribute = "told"
-width = 2
-rows = {rows}
-rho = 1
-[[releases]]
-name = "totals"
-kind = "cumulative"
-attribute = "told"
-event = [1]
-rows = {rows}
-size_share = 0.2
-rho = 1
-[[releases]]
-name = "both"
-kind = "joint"
-attribute = "told"
-width = 2
-event = [1]
-rows = {rows}
-rho = 1
-[run]
-log = "sqlite:study.db"
-public = "sqlite:public.db"
-"""
+
+def open_study(count, rows):
+    """The text of a study of that many periods, whose panels have at most `rows` rows."""
+    return study_toml(
+        name="open",
+        neighbours="add_remove",
+        rho=3,
+        periods={"first": "1", "every": "step", "count": count},
+        size=None,
+        attributes={"answered": attribute([0, 1], missing="absent")},
+        releases=[
+            window("pairs", "answered", width=2, rows=rows, rho=1),
+            cumulative("totals", "answered", [1], rows=rows, size_share=0.2, rho=1),
+            joint("both", "answered", width=2, event=[1], rows=rows, rho=1),
+        ],
+        run={"log": "sqlite:study.db", "public": "sqlite:public.db"},
+    )
+
+
 ABSENT = 2
 
 
@@ -67,25 +46,25 @@ def case(request, tmp_path_factory):
     with (PANELS / request.param).open(newline="") as file:
         count = len(next(csv.reader(file))) - 1
     rows = 6000 if "union" in request.param else 30_000
-    made = Case(folder, request.param, STUDY.format(count=count, rows=rows))
-    gone = (made.truth == "") | (made.truth == "2")
-    made.codes = np.where(gone, ABSENT, made.truth == "1").astype(int)
-    made.rows, made.labels = rows, [str(t) for t in range(1, count + 1)]
+    case = PanelStudy(folder, request.param, open_study(count, rows))
+    gone = (case.truth == "") | (case.truth == "2")
+    case.codes = np.where(gone, ABSENT, case.truth == "1").astype(int)
+    case.rows, case.labels = rows, [str(t) for t in range(1, count + 1)]
     table = folder / "long.csv"
     with table.open("w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["person", "period", "told"])
+        writer.writerow(["person", "period", "answered"])
         for place in np.argwhere(~gone):
-            writer.writerow([f"p{place[0]}", made.labels[place[1]], made.codes[tuple(place)]])
-    made.do("send", made.study, table)
-    for label in (made.labels[3], made.labels[-1]):
-        made.do("close", made.study, label)
-        made.do("run", made.study, "--until-idle")
-    return made
+            writer.writerow([f"p{place[0]}", case.labels[place[1]], case.codes[tuple(place)]])
+    case.do("send", case.study, table)
+    for label in (case.labels[3], case.labels[-1]):
+        case.do("close", case.study, label)
+        case.do("run", case.study, "--until-idle")
+    return case
 
 
 @pytest.mark.parametrize("release", ["pairs", "both"])
-@pytest.mark.parametrize("query", ["pattern 1 1", "pattern 0", "at-least 1 of last 2 told=1"])
+@pytest.mark.parametrize("query", ["pattern 1 1", "pattern 0", "at-least 1 of last 2 answered=1"])
 def test_shares_are_of_those_present(case, capsys, release, query):
     for label in (case.labels[4], case.labels[7], case.labels[-1]):
         t = int(label)
@@ -93,10 +72,10 @@ def test_shares_are_of_those_present(case, capsys, release, query):
         true = {
             "pattern 1 1": (last == 1) & (now == 1),
             "pattern 0": now == 0,
-            "at-least 1 of last 2 told=1": (last == 1) | (now == 1),
+            "at-least 1 of last 2 answered=1": (last == 1) | (now == 1),
         }[query].sum()
         present = (now != ABSENT).sum()
-        case.check(capsys, release, query, label, true, present)
+        case.check(capsys, release, query, period=label, expected=true, people=present)
 
 
 @pytest.mark.parametrize("release", ["totals", "both"])
@@ -107,8 +86,8 @@ def test_totals_are_of_those_who_have_entered(case, capsys, release):
         for least in (1, 3):
             true = ((seen == 1).sum(axis=1) >= least).sum()
             case.check(
-                capsys, release, f"total at-least {least}", label, true, entered,
-                share=release == "totals",
+                capsys, release, f"total at-least {least}", period=label, expected=true,
+                people=entered, share=release == "totals",
             )  # fmt: skip
 
 
@@ -128,8 +107,8 @@ def test_panels_wake_rows_up_and_never_have_more_than_the_cap(case):
 
 
 def test_the_plan_and_the_log_agree(case, capsys):
-    held = case.ask(capsys, "verify", case.study)
-    assert any("3 of 3 spent" in line for line in held["verified"])
-    found = case.ask(capsys, "estimate", case.study, "pairs", "pattern 1")
-    assert found["interval"][0] < found["value"] < found["interval"][1]
+    report = case.ask(capsys, "verify", case.study)
+    assert any("3 of 3 spent" in line for line in report["verified"])
+    answer = case.ask(capsys, "estimate", case.study, "pairs", "pattern 1")
+    assert answer["interval"][0] < answer["value"] < answer["interval"][1]
     assert Z > 4

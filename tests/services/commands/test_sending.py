@@ -17,8 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_dp.errors import UserError
-from stream_dp.population import tables as table
-from stream_dp.population.tables import TableLayout
+from stream_dp.population.tables import TableLayout, files, text_files
 from stream_dp.services.reports import encoded_reports
 from stream_dp.studyfile import parse_study
 
@@ -96,14 +95,16 @@ def _category(cells: Sequence[Any]) -> pa.Array:
     return pa.array(cells, pa.string()).dictionary_encode()
 
 
-whole = st.integers(0, 2**62)
+whole_numbers = st.integers(0, 2**62)
 LONG_HEADER = ("person", "period", "poverty", "work", "note")
 WIDE_HEADER = ("person", *PERIODS, "note")
 long_csv = st.tuples(ids, st.sampled_from([*PERIODS, "", "x"]), odd_texts, odd_texts, notes)
 wide_csv = st.tuples(ids, odd_texts, odd_texts, odd_texts, notes)
 long_rows = st.tuples(ids | st.none(), years, numbers, odd_texts | st.none(), notes)
 wide_rows = st.tuples(ids | st.none(), numbers, numbers, numbers, notes)
-number_rows = st.tuples(whole | st.sampled_from([None, 0.5, 1e300]), numbers, numbers, numbers)
+number_rows = st.tuples(
+    whole_numbers | st.sampled_from([None, 0.5, 1e300]), numbers, numbers, numbers
+)
 mixed = (as_pandas, as_pandas, as_pandas, as_pandas)
 FORMS = {
     "long csv": Form(long_csv, _csv(LONG_HEADER, csv.QUOTE_MINIMAL), LONG),
@@ -131,8 +132,8 @@ FORMS = {
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A place for tables that are read a few rows at a time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(table, "PARQUET_ROWS", 2)
-        patch.setattr(table, "CSV_BYTES", 256)
+        patch.setattr(files, "PARQUET_ROWS", 2)
+        patch.setattr(text_files, "CSV_BYTES", 256)
         yield tmp_path_factory.mktemp("tables")
 
 
@@ -165,7 +166,7 @@ def test_a_row_changes_no_other_row(folder: Path, form: Form, data: st.DataObjec
         records.append(together - alone)
     with contextlib.suppress(UserError):
         records.append(sent(folder, form, others))
-    assert all(found == records[0] for found in records)
+    assert all(record == records[0] for record in records)
 
 
 @pytest.mark.parametrize("wide", [False, True])

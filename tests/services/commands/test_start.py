@@ -41,8 +41,8 @@ except SystemExit:
 
 def test_the_version_takes_no_time() -> None:
     def used() -> float:
-        held = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return held.ru_utime + held.ru_stime
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return usage.ru_utime + usage.ru_stime
 
     took = []
     for _ in range(3):
@@ -58,7 +58,7 @@ def test_every_command_is_there() -> None:
         for action in cli._parser()._actions
         if isinstance(action, argparse._SubParsersAction)
     )
-    assert len(commands.choices) == 17
+    assert len(commands.choices) == 19
     for name, parser in commands.choices.items():
         module = import_module(f"stream_dp.services.commands.{name}")
         assert parser.get_default("command") is module.run, name
@@ -68,9 +68,9 @@ def refusal(capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
     out, error = capsys.readouterr()
     assert out == ""
     assert error.count("\n") == 1
-    held: dict[str, object] = json.loads(error)
-    assert list(held) == ["error", "lines", "code"]
-    return held
+    report: dict[str, object] = json.loads(error)
+    assert list(report) == ["error", "lines", "code"]
+    return report
 
 
 def test_errors_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,15 +92,15 @@ def test_words_that_are_not_understood_as_json(capsys: pytest.CaptureFixture[str
 def test_a_contradiction_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "public.db").write_bytes(bytes(10_000))
     assert cli.main(["releases", "--json", f"sqlite:{tmp_path / 'public.db'}"]) == 4
-    held = refusal(capsys)
-    assert (held["error"], held["code"]) == ("inconsistent", 4)
+    report = refusal(capsys)
+    assert (report["error"], report["code"]) == ("inconsistent", 4)
 
 
 def test_help_tells_the_form_of_errors(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         cli.main(["--help"])
-    told = capsys.readouterr().out
-    shown = next(line for line in told.splitlines() if line.startswith('{"error"'))
+    output = capsys.readouterr().out
+    shown = next(line for line in output.splitlines() if line.startswith('{"error"'))
     assert list(json.loads(shown)) == ["error", "lines", "code"]
 
 

@@ -17,8 +17,8 @@ TEMPLATE = files("stream_dp.services.commands").joinpath("study.toml").read_text
 
 def block(start: str) -> str:
     """The commented lines from a heading to the next empty line, as a file has them."""
-    (found,) = re.findall(rf"^# {start}.*?\n\n", TEMPLATE, re.MULTILINE | re.DOTALL)
-    lines = [line.removeprefix("# ") for line in found.splitlines()]
+    (section,) = re.findall(rf"^# {start}.*?\n\n", TEMPLATE, re.MULTILINE | re.DOTALL)
+    lines = [line.removeprefix("# ") for line in section.splitlines()]
     return "\n".join(line for line in lines if is_toml(line))
 
 
@@ -47,18 +47,18 @@ STRATA = TEMPLATE + block("Products")
 
 
 def test_products_and_strata(read) -> None:
-    made = read(STRATA, MORE)
-    names = [planned.release.name for planned in made.releases]
+    plan = read(STRATA, MORE)
+    names = [planned.release.name for planned in plan.releases]
     assert names[2:] == ["poverty-and-job", "regional-north", "regional-south"]
-    assert float(made.total) == 0.014
+    assert float(plan.total) == 0.014
 
 
 def test_the_other_ways_to_write_strata(read) -> None:
     for key in ("where", "waves"):
         (words,) = re.findall(rf"{key} = (\{{.*\}})", TEMPLATE)
-        made = read(STRATA, MORE, ('\nstrata = "region"', f"\n{key} = {words}\n"))
-        assert float(made.total) == 0.014
-    joint, *waves = (made.study.span(p.release) for p in made.releases[2:])
+        plan = read(STRATA, MORE, ('\nstrata = "region"', f"\n{key} = {words}\n"))
+        assert float(plan.total) == 0.014
+    joint, *waves = (plan.study.span(p.release) for p in plan.releases[2:])
     assert (joint, waves) == ((4, 12), [(1, 9), (4, 12)])
     assert read(STRATA, MORE, ('\nfirst = "2026-04"', '\nlast = "2026-09"\nfirst = "2026-04"'))
 
@@ -75,9 +75,9 @@ def test_people_who_come_and_go(read) -> None:
         ('\nfirst = "2026-04"', '\nrows = 900\nfirst = "2026-04"'),
         ('missing = "no"', 'missing = "absent"'),
     ]
-    made = read(STRATA, *changes)
-    assert "open population" in made.text()
-    assert "late entry" not in made.text()
+    plan = read(STRATA, *changes)
+    assert "open population" in plan.text()
+    assert "late entry" not in plan.text()
 
 
 def test_groups(read) -> None:
@@ -86,8 +86,8 @@ def test_groups(read) -> None:
         ('unit = "household"             #', 'unit = "person"  #'),
         ('neighbours = "replace_one"', 'neighbours = "replace_in_place"'),
     ]
-    made = read(TEMPLATE + block("Groups"), *groups)
-    assert made.releases[-1].release.name == "households"
+    plan = read(TEMPLATE + block("Groups"), *groups)
+    assert plan.releases[-1].release.name == "households"
 
 
 def test_a_schedule(read) -> None:

@@ -45,8 +45,8 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Shown:
 def test_logs_verify_against_each_other(shown: Shown, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["verify", str(shown.out / "poverty.toml")]) == 0
     assert "journal and public log agree" in capsys.readouterr().out
-    assert len(shown.public.of("quarters")) == 10
-    assert len(shown.public.of("months-in-poverty")) == 12
+    assert len(shown.public.releases_of("quarters")) == 10
+    assert len(shown.public.releases_of("months-in-poverty")) == 12
     assert shown.public.releases[-1].certificate.rho_spent == shown.public.study.rho
 
 
@@ -60,12 +60,12 @@ def test_quarters_are_near_the_truth(shown: Shown) -> None:
         window = shown.truth[:, end - 3 : end]
         label = shown.public.study.periods.labels[end - 1]
         for least in (1, 2, 3):
-            found = shown.public.estimate(
+            answer = shown.public.estimate(
                 "quarters", f"at-least {least} of last 3 poverty=1", label
             )
             true = (window.sum(axis=1) >= least).mean()
-            assert abs(found.value - true) < 5 * found.standard_error
-            assert 0 < found.standard_error < 0.01
+            assert abs(answer.value - true) < 5 * answer.standard_error
+            assert 0 < answer.standard_error < 0.01
 
 
 def test_totals_are_near_the_truth(shown: Shown) -> None:
@@ -73,9 +73,9 @@ def test_totals_are_near_the_truth(shown: Shown) -> None:
     for t, label in enumerate(shown.public.study.periods.labels):
         for b in range(1, t + 2):
             query = f"total at-least {b}"
-            found = shown.public.estimate("months-in-poverty", query, label, count=True)
+            answer = shown.public.estimate("months-in-poverty", query, label, count=True)
             true = int((so_far[:, t] >= b).sum())
-            assert abs(found.value - true) < 5 * found.standard_error
+            assert abs(answer.value - true) < 5 * answer.standard_error
 
 
 def test_five_lines_whose_commands_run(shown: Shown, capsys: pytest.CaptureFixture[str]) -> None:
@@ -110,21 +110,21 @@ class _Figures(HTMLParser):
         self.words: list[str | None] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        held = dict(attrs)
-        self.ids += [held["id"] or ""] if "id" in held else []
-        if tag == "svg" and held.get("aria-hidden") != "true":
-            self.words.append(held.get("aria-label"))
+        attributes = dict(attrs)
+        self.ids += [attributes["id"] or ""] if "id" in attributes else []
+        if tag == "svg" and attributes.get("aria-hidden") != "true":
+            self.words.append(attributes.get("aria-label"))
 
 
 def test_figures_have_words_and_ids_of_their_own(shown: Shown) -> None:
     text = (shown.out / "index.html").read_text("utf-8")
-    found = _Figures()
-    found.feed(text)
-    assert len(found.words) == 12
-    assert all(found.words)
-    assert len(found.ids) == len(set(found.ids))
+    figures = _Figures()
+    figures.feed(text)
+    assert len(figures.words) == 12
+    assert all(figures.words)
+    assert len(figures.ids) == len(set(figures.ids))
     referred = re.findall(r'href="#([^"]*)"', text) + re.findall(r"url\(#([^)]*)\)", text)
-    assert set(referred) <= set(found.ids)
+    assert set(referred) <= set(figures.ids)
 
 
 def test_page_repeats_to_the_byte(shown: Shown) -> None:

@@ -6,19 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit.households import Homes, reports, roster
+from kit.households import HouseholdFolder, reports, roster
 
 import stream_dp.services.groups.roster as module
 from stream_dp.errors import UserError
 from stream_dp.log.base import Busy
 from stream_dp.services.groups.roster import read_roster, send_roster
 from stream_dp.services.markers import close_marker
-from stream_dp.services.topics import JOURNAL
+from stream_dp.topics import JOURNAL
 
 
 @pytest.fixture
-def homes(tmp_path: Path) -> Homes:
-    return Homes(tmp_path / "homes")
+def homes(tmp_path: Path) -> HouseholdFolder:
+    return HouseholdFolder(tmp_path / "homes")
 
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, name: str, work: Any) -> None:
@@ -37,7 +37,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, name: str, work: Any) -> None:
 
 
 def test_two_tables_at_once_leave_a_sound_chain(
-    homes: Homes, monkeypatch: pytest.MonkeyPatch
+    homes: HouseholdFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused = []
 
@@ -61,7 +61,7 @@ def test_two_tables_at_once_leave_a_sound_chain(
 
 
 def test_a_table_that_is_sent_while_the_study_begins_changes_nothing(
-    homes: Homes, monkeypatch: pytest.MonkeyPatch
+    homes: HouseholdFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     homes.prepare(1)
     real, calls = module._bound, []

@@ -15,7 +15,7 @@ from stream_dp.errors import UserError
 from stream_dp.population.tables import TableLayout
 from stream_dp.services.cli import main
 from stream_dp.services.deployment import Deployment
-from stream_dp.services.groups.tables import roster_from_files
+from stream_dp.services.groups.tables import RosterFiles, roster_from_files
 from stream_dp.services.known_panel import known_panel_and_members
 from stream_dp.services.releaser import recovery
 from stream_dp.services.reports import encoded_reports
@@ -73,6 +73,10 @@ def written(
     return paths
 
 
+def home_files(groups: Path, members: Path) -> RosterFiles:
+    return RosterFiles(groups, members, key="home", member_key="home", person="person")
+
+
 @pytest.fixture(autouse=True)
 def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -94,7 +98,7 @@ FLOATS = pa.array([10_000_000_001.0, 10_000_000_002.0, 10_000_000_003.0, 0.5])
 )
 def test_float_ids_are_refused(tables: dict[str, Any], where: str, tmp_path: Path) -> None:
     with pytest.raises(UserError) as fault:
-        roster_from_files(study(), *written(tmp_path, **tables), "home", "home", "person")
+        roster_from_files(study(), home_files(*written(tmp_path, **tables)))
     (line,) = fault.value.lines
     assert where in line
     assert "holds floats (double)" in line
@@ -105,7 +109,7 @@ def test_ids_are_those_of_reports(tmp_path: Path) -> None:
         (["007", "7", "1e3", " x"], ["007", " x", "7", "1e3"]),
         ([7, 2**60, 8, 9], ["7", "9", str(2**60), "8"]),
     ):
-        roster = roster_from_files(study(), *written(tmp_path, persons), "home", "home", "person")
+        roster = roster_from_files(study(), home_files(*written(tmp_path, persons)))
         assert sorted(roster.persons) == sorted(expected)
 
 
@@ -116,9 +120,7 @@ def test_one_odd_value_of_a_group_leaves_the_others_whole(tmp_path: Path) -> Non
     groups = {**GROUPS, "region": [1.0, 2.0, 1.5]}
     files = written(tmp_path, list("abcd"), groups=groups)
     with pytest.raises(UserError) as fault:
-        roster_from_files(
-            Deployment.load(Path("numbers.toml")).study, *files, "home", "home", "person"
-        )
+        roster_from_files(Deployment.load(Path("numbers.toml")).study, home_files(*files))
     assert fault.value.lines == (
         f"{files[0]}: 1 rows with an undeclared or empty 'region', the first in row 3 below the"
         " header",
@@ -126,20 +128,20 @@ def test_one_odd_value_of_a_group_leaves_the_others_whole(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("persons", "told"),
+    ("persons", "message"),
     [
         (["Ann", "bea", "ann ", "cy"], "a value of 'person' stands there twice, the first in row"),
         (["e\u0301", "bea", "\u00c9", "cy"], "a value of 'person' stands there twice"),
         (["ann", " ", "bea", "cy"], "1 rows without 'person', the first in row 2"),
     ],
 )
-def test_members_are_compared_by_the_rule(persons: list[str], told: str, tmp_path: Path) -> None:
+def test_members_are_compared_by_the_rule(persons: list[str], message: str, tmp_path: Path) -> None:
     files = written(tmp_path, persons)
-    assert len(roster_from_files(study(), *files, "home", "home", "person").persons) == 4
+    assert len(roster_from_files(study(), home_files(*files)).persons) == 4
     with pytest.raises(UserError) as fault:
-        roster_from_files(study(RULE), *files, "home", "home", "person")
+        roster_from_files(study(RULE), home_files(*files))
     (line,) = fault.value.lines
-    assert told in line
+    assert message in line
 
 
 def test_a_table_that_was_sent_before_the_rule_was_declared_is_checked_again(
@@ -159,7 +161,7 @@ def test_a_table_that_was_sent_before_the_rule_was_declared_is_checked_again(
 def test_members_and_reports_meet_by_the_rule(tmp_path: Path) -> None:
     """In `evaluate`, as in a study that runs: the truth of everybody who is in the table."""
     roster = roster_from_files(
-        study(RULE), *written(tmp_path, ["Ann", "BEA", "Ce\u0301", "dan"]), "home", "home", "person"
+        study(RULE), home_files(*written(tmp_path, ["Ann", "BEA", "Ce\u0301", "dan"]))
     )
     truth = tmp_path / "truth.csv"
     rows = [f"{p},2021-0{n},1" for p in ("ann", " bea", "c\u00e9", "DAN") for n in (1, 2)]

@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from kit.households import Homes, report
+from kit.events import lines_to
+from kit.households import HouseholdFolder, report
 
 from stream_dp.client import PublicLog
 from stream_dp.errors import Inconsistent, UserError
@@ -133,14 +134,14 @@ def test_every_published_household_is_valid(
     for row in people.to_pylist():
         homes.setdefault(row["group"], []).append(row["place"])
     assert len(homes) == 90
-    for found in homes.values():
-        assert found.count("head") == 1
-        assert found.count("partner") <= 1
-        assert found.count("child") <= 2
-        assert len(found) <= 5
-        assert set(found) <= set(PLACES)
+    for roles in homes.values():
+        assert roles.count("head") == 1
+        assert roles.count("partner") <= 1
+        assert roles.count("child") <= 2
+        assert len(roles) <= 5
+        assert set(roles) <= set(PLACES)
     # Partners and children are there in about the right number.
-    places = [place for found in homes.values() for place in found]
+    places = [place for roles in homes.values() for place in roles]
     assert abs(places.count("partner") - 54) < 30
     assert abs(places.count("child") - 90) < 45
     with closing(SqliteLog(tmp_path / "families-public.db", readonly=True)) as log:
@@ -251,10 +252,10 @@ ROLES = ["head", "child", "head", "partner", "lodger"]
 ROSTER = Roster({"region": ["north", "south"]}, list("abcde"), np.array([0, 0, 1, 1, 1]), ROLES)
 
 
-def due(folder: Path, more: Sequence[Record] = ()) -> Homes:
+def due(folder: Path, more: Sequence[Record] = ()) -> HouseholdFolder:
     """Everybody reported `work` 1, 0, 1, 0, 1 and the job is due; more: said in period 1."""
     text = MWEM.replace("sqlite:families", "sqlite:homes").replace("= 400", "= 6")
-    homes = Homes(folder, text)
+    homes = HouseholdFolder(folder, text)
     send_roster(homes.setting, ROSTER)
     for number in (1, 2, 3):
         said = [report(p, number, work=1 - i % 2) for i, p in enumerate(ROSTER.persons)]
@@ -269,23 +270,29 @@ def test_a_snapshot_has_the_tables_roles_whatever_people_say(
 ) -> None:
     homes = due(tmp_path / "homes", more)
     (path,) = homes.folder.glob("*-snapshots/*-people-*")
-    held = pq.read_table(path).to_pydict()
-    assert list(held) == ["group", "place", "work"]
-    assert [PLACES[code] for code in held["place"]] == ROLES
-    assert held["work"] == [1, 0, 1, 0, 1]
+    columns = pq.read_table(path).to_pydict()
+    assert list(columns) == ["group", "place", "work"]
+    assert [PLACES[code] for code in columns["place"]] == ROLES
+    assert columns["work"] == [1, 0, 1, 0, 1]
 
 
-def result(homes: Homes, roles: list[int]) -> None:
+def result(homes: HouseholdFolder, roles: list[int]) -> None:
     """A worker's result of one home with two members."""
     job = next(job for entry in homes.entries() for job in entry.jobs)
     names = {"groups": ["region", "size"], "people": ["place", "work"]}
     people = np.array([[role, 0] for role in roles])
-    made = dataset.coded_tables(names, np.array([[0, 1]]), people, np.zeros(2, np.int64))
+    tables = dataset.coded_tables(names, np.array([[0, 1]]), people, np.zeros(2, np.int64))
     answers = measurement_table(Measurements(("q",), np.array([1]), (Fraction(1),)))
-    head = {"mechanism": "m", "notes": {}, "simulated": False}
+    provenance = dataset.Provenance("m", {}, simulated=False)
     with homes.worker() as worker:
         worker.log.append(
-            result_records(job.id, 1, "w", head, dataset.data_set_parts(made, answers))
+            result_records(
+                job=job.id,
+                attempt=1,
+                writer="w",
+                provenance=provenance,
+                parts=dataset.data_set_parts(tables, answers),
+            )
         )
 
 
@@ -293,16 +300,16 @@ def result(homes: Homes, roles: list[int]) -> None:
 def test_a_household_that_cannot_be_is_not_published(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, roles: list[int]
 ) -> None:
-    homes, told = due(tmp_path / "homes"), list[str]()
+    homes, lines = due(tmp_path / "homes"), list[str]()
     result(homes, roles)
-    homes.run(tell=told.append)
-    taken = [e for e in homes.entries() if e.result_of]
+    homes.run(tell=lines_to(lines))
+    results = [e for e in homes.entries() if e.result_of]
     if 0 in roles and roles != [0, 0]:
-        assert taken
+        assert results
         homes.public().verify()
         return
-    assert not taken
-    assert any("whose roles are not as the study declares" in line for line in told)
+    assert not results
+    assert any("whose roles are not as the study declares" in line for line in lines)
     # Nor does anybody who checks what is public take it for one.
     monkeypatch.setattr("stream_dp.services.releaser.results.has_declared_roles", lambda *_: True)
     homes.run()

@@ -1,9 +1,8 @@
-"""What is spent: certificates, public metrics, `status` and `verify` read one composed ledger."""
+"""Certificates, public metrics, `status` and `verify` state the budget of the same ledger."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -12,27 +11,28 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from kit.households import Homes, in_rounds, reports, roster
-from kit.killed import in_memory
+from kit.households import HouseholdFolder, reports, roster, use_fit_in_rounds
+from kit.studies import toml_lines
 
 from stream_dp.log.message import read_messages
 from stream_dp.plan import plan_study
-from stream_dp.release.panels import TOPIC
 from stream_dp.services.cli import main
 from stream_dp.services.groups.roster import send_roster
 from stream_dp.services.markers import close_marker
 from stream_dp.services.releaser.listen import PublicMetrics
 from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.studyfile import parse_study
+from stream_dp.topics import RELEASES
 
 PERIODS = 3
+
 RELATIONS = ("add_remove", "replace_one", "replace_in_place")
 
 
 @st.composite
 def releases(draw: st.DrawFn) -> list[dict[str, Any]]:
-    """Some of everybody, of strata or of waves; each with a rho of its own."""
-    found = []
+    """Releases of everybody, of strata or of waves, each with its own rho."""
+    declared = []
     for place in range(draw(st.integers(1, 3))):
         kind = draw(st.sampled_from(["window", "cumulative", "joint"]))
         more: dict[str, Any] = {} if kind == "window" else {"event": ["high"]}
@@ -42,8 +42,8 @@ def releases(draw: st.DrawFn) -> list[dict[str, Any]]:
         if of == "waves":
             of = {"waves": {"by": "region", "every": 1, "length": 2}}
         rho = str(Fraction(draw(st.integers(1, 6)), 20))
-        found.append({"name": f"r{place}", "kind": kind, "rho": rho, **more, **(of or {})})
-    return found
+        declared.append({"name": f"r{place}", "kind": kind, "rho": rho, **more, **(of or {})})
+    return declared
 
 
 @st.composite
@@ -53,7 +53,7 @@ def studies(draw: st.DrawFn) -> dict[str, Any]:
     for release in draw(releases()):
         capped = relation == "add_remove" or "strata" in release or "waves" in release
         listed.append({"attribute": "income", **release, **({"rows": 60} if capped else {})})
-    made: dict[str, Any] = {
+    declaration: dict[str, Any] = {
         "study": {
             "name": "homes",
             "unit": "person",
@@ -71,27 +71,20 @@ def studies(draw: st.DrawFn) -> dict[str, Any]:
         "releases": listed,
     }
     if relation == "replace_in_place":
-        made["groups"] = {
+        declaration["groups"] = {
             "unit": "household",
             "most": 4,
             "attributes": {"region": {"values": ["north", "south"]}},
         }
         batch = {"name": "households", "kind": "independent", "attributes": ["income", "work"]}
         listed.append({**batch, "every": draw(st.integers(1, 2)), "rho": "1/10"})
-    made["study"]["rho"] = str(plan_study(parse_study(made)).total)
-    return made
+    declaration["study"]["rho"] = str(plan_study(parse_study(declaration)).total)
+    return declaration
 
 
-def toml(value: Any) -> str:
-    """A declaration's tables as inline TOML."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{k} = {toml(v)}" for k, v in value.items()) + "}"
-    return json.dumps(value) if not isinstance(value, list) else f"[{', '.join(map(toml, value))}]"
-
-
-def text(made: dict[str, Any]) -> str:
+def text(declaration: dict[str, Any]) -> str:
     run = {"log": "sqlite:homes.db", "public": "sqlite:homes-public.db", "worker": False}
-    return "\n".join(f"{key} = {toml(value)}" for key, value in {**made, "run": run}.items())
+    return toml_lines({**declaration, "run": run})
 
 
 def metrics(releaser: Releaser) -> dict[str, float]:
@@ -100,18 +93,18 @@ def metrics(releaser: Releaser) -> dict[str, float]:
     }
 
 
-def ran(homes: Homes) -> list[tuple[int, Fraction]]:
-    """Run until idle: the metrics' index and rho after every publication."""
+def ran(homes: HouseholdFolder) -> list[tuple[int, Fraction]]:
+    """Runs until idle; the index and rho in the metrics after every publication."""
     seen: list[tuple[int, Fraction]] = []
     with homes.releaser() as releaser:
 
         def at(step: str) -> None:
             if step in ("published", "recovered"):
-                held, shown = releaser.facts.published, metrics(releaser)
-                assert shown["stream_dp_rho_spent"] == float(held.spent)
-                left = releaser.plan.study.rho - held.spent
+                facts, shown = releaser.facts.published, metrics(releaser)
+                assert shown["stream_dp_rho_spent"] == float(facts.spent)
+                left = releaser.plan.study.rho - facts.spent
                 assert shown["stream_dp_rho_left"] == float(left) >= 0
-                seen.append((held.index, held.spent))
+                seen.append((facts.index, facts.spent))
 
         releaser.at = at
         releaser.run(until_idle=True)
@@ -120,19 +113,23 @@ def ran(homes: Homes) -> list[tuple[int, Fraction]]:
 
 def asked(capsys: pytest.CaptureFixture[str], *words: object) -> dict[str, Any]:
     assert main([*map(str, words), "--json"]) == 0
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return found
+    answer: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return answer
 
 
-def certified(homes: Homes) -> dict[int, Fraction]:
-    """By the index of a public message, what it says is spent."""
+def certified(homes: HouseholdFolder) -> dict[int, Fraction]:
+    """The budget that is spent, as each public message states it, by its index."""
     with homes.releaser() as releaser:
-        heads = [(m.index, m.head) for m in read_messages(releaser.public, TOPIC, "public log")]
+        heads = [(m.index, m.head) for m in read_messages(releaser.public, RELEASES, "public log")]
     return {index: Fraction(head.get("rho_spent", 0)) for index, head in heads}
 
 
 def check(
-    homes: Homes, capsys: pytest.CaptureFixture[str], seen: list[tuple[int, Fraction]], *, due: bool
+    homes: HouseholdFolder,
+    capsys: pytest.CaptureFixture[str],
+    seen: list[tuple[int, Fraction]],
+    *,
+    due: bool,
 ) -> None:
     """due: whether jobs are outstanding, whose charges only the journal has."""
     spent = certified(homes)
@@ -150,13 +147,7 @@ def check(
     assert any(line.endswith(f"charged as planned, {decided} spent") for line in verified)
 
 
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    with in_memory() as folder:
-        yield folder
-
-
-def sent(homes: Homes, number: int) -> None:
+def sent(homes: HouseholdFolder, number: int) -> None:
     homes.send([*reports(number), close_marker(number, 0)])
 
 
@@ -170,11 +161,13 @@ def test_all_who_say_what_is_spent_say_the_same(
     folder: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
-    made: dict[str, Any],
+    declaration: dict[str, Any],
     name: int,
 ) -> None:
-    in_rounds(monkeypatch)
-    homes = Homes(folder / str(name) / str(len(list(folder.iterdir()))), text(made))
+    use_fit_in_rounds(monkeypatch)
+    homes = HouseholdFolder(
+        folder / str(name) / str(len(list(folder.iterdir()))), text(declaration)
+    )
     batches = bool(homes.setting.study.batches)
     if batches:
         send_roster(homes.setting, roster())
@@ -187,15 +180,15 @@ def test_all_who_say_what_is_spent_say_the_same(
         homes.work()
         seen += ran(homes)
     check(homes, capsys, seen, due=False)
-    assert seen[-1][1] == homes.setting.study.rho  # which is that of the whole plan
+    assert seen[-1][1] == homes.setting.study.rho  # the plan's total
 
 
 def test_strata_and_waves_together_never_pass_the_budget(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Two strata of rho 1 and two waves of rho 1/2, of a budget of 3/2: as certified."""
+    """Two strata of rho 1 and two waves of rho 1/2, with a budget of 3/2."""
     window = {"kind": "window", "attribute": "income", "width": 1, "rows": 60}
-    made = {
+    declaration = {
         "study": {
             "name": "homes",
             "unit": "person",
@@ -221,7 +214,7 @@ def test_strata_and_waves_together_never_pass_the_budget(
             },
         ],
     }
-    homes, seen = Homes(folder / "layers", text(made)), []
+    homes, seen = HouseholdFolder(folder / "layers", text(declaration)), []
     for number in range(1, PERIODS + 1):
         sent(homes, number)
         seen += ran(homes)

@@ -1,4 +1,4 @@
-"""How far a job is: on a terminal, in `jobs` and `status`, whoever asks and from wherever."""
+"""The progress of a job, on a terminal and in `jobs` and `status`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from kit.households import Homes, in_rounds
+from kit.households import HouseholdFolder, use_fit_in_rounds
 from kit.killed import in_memory
 
 from stream_dp.log.base import Record
@@ -21,7 +21,7 @@ from stream_dp.services.jobs.board import JobBoard
 from stream_dp.services.jobs.progress import Progress, duration
 from stream_dp.services.jobs.records import progress_record
 from stream_dp.services.synthesizer.transcript import LogTranscript
-from stream_dp.services.topics import JOB_TOPICS, TRANSCRIPTS
+from stream_dp.topics import JOB_TOPICS, TRANSCRIPTS
 
 HALF = Progress("a", 3, 6, 1.25, 90.0)
 
@@ -59,7 +59,7 @@ def test_what_is_told_is_no_round(tmp_path: Path) -> None:
     board = JobBoard(log)
     board.refresh(rounds=True)
     assert dict(board.rounds) == {"a": 2}
-    assert {job: told for job, (told, _) in board.progress.items()} == {
+    assert {job: reported.progress for job, reported in board.progress.items()} == {
         "a": HALF,
         "b": Progress("b", 2, 2, 1.0, 0.0),
     }
@@ -89,10 +89,10 @@ def test_nothing_of_it_where_there_is_no_terminal(capsys: pytest.CaptureFixture[
 def test_jobs_and_status_say_how_far_a_job_is(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Also of a worker that was killed: when it told that is there too."""
-    in_rounds(monkeypatch)
+    """With the age of the report, as its worker may have been killed since."""
+    use_fit_in_rounds(monkeypatch)
     with in_memory() as folder:
-        homes = Homes(folder / "homes").prepare()
+        homes = HouseholdFolder(folder / "homes").prepare()
         homes.run()
         seen: list[str] = []
 
@@ -117,11 +117,15 @@ def test_jax_leaves_memory_to_others() -> None:
     pytest.importorskip("jax")
     name = "XLA_PYTHON_CLIENT_PREALLOCATE"
     say = f"import os, stream_dp.batch.extra; print(os.environ[{name!r}])"
-    found = []
+    outputs = []
     for more in ({}, {name: "true"}):
         environment = {"PATH": "", "PYTHONPATH": ":".join(sys.path), **more}
         done = subprocess.run(
-            [sys.executable, "-c", say], env=environment, capture_output=True, text=True, check=True
+            [sys.executable, "-P", "-c", say],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
         )
-        found.append(done.stdout.strip())
-    assert found == ["false", "true"]
+        outputs.append(done.stdout.strip())
+    assert outputs == ["false", "true"]

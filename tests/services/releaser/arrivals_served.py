@@ -5,6 +5,7 @@ import threading
 
 from hypothesis import strategies as st
 from kit.arrivals import PERIODS, any_value, people, wild
+from kit.events import lines_to
 
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.plan import plan_study
@@ -13,9 +14,9 @@ from stream_dp.services.journal import read as read_journal
 from stream_dp.services.markers import close_marker
 from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.services.snapshots import Snapshots
-from stream_dp.services.topics import DEAD_LETTERS, REPORTS
+from stream_dp.topics import DEAD_LETTERS, REPORTS
 
-# The whole service.
+# The service.
 
 
 class Service:
@@ -47,7 +48,7 @@ class Service:
             Snapshots("snapshots", self.folder),
             self.partitions,
             source=SeededNoise(1),
-            tell=self.lines.append,
+            tell=lines_to(self.lines),
             stop=threading.Event(),
         ).run(until_idle=True)
 

@@ -1,38 +1,32 @@
-"""Clocks that jump: nothing closes, is spent or goes out by a clock that others contradict."""
+"""Clocks that jump: no period closes or is published by a clock that others contradict."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kit.killed import in_memory
-from kit.panels import LABELS, SCHEDULE, Clock, Place, declaration, report
-from test_releaser import CLOSES, moment
+from kit.calendar import CLOSES, moment
+from kit.panels import LABELS, Clock, StudyFolder, declaration, report
+from kit.studies import SCHEDULE
 
-from stream_dp.release.panels import TOPIC
+from stream_dp.services.events import Event
 from stream_dp.services.releaser.clocks import TOLERANCE, Clocks
 from stream_dp.services.releaser.clocks import steady as machine
+from stream_dp.topics import RELEASES
 
 DAY = 86_400.0
 
 
 @pytest.fixture
-def folder() -> Iterator[Path]:
-    with in_memory() as folder:
-        yield folder
-
-
-@pytest.fixture
-def calendar(folder: Path) -> Place:
-    place = Place(folder / "calendar", declaration(SCHEDULE), Clock(CLOSES[0] - DAY))
+def calendar(folder: Path) -> StudyFolder:
+    place = StudyFolder(folder / "calendar", declaration(SCHEDULE), Clock(CLOSES[0] - DAY))
     place.send([report(0, "p", LABELS[0], {"work": "yes"})])
     return place
 
 
-def jumping(place: Place, ahead: float, seconds: float) -> list[str]:
+def jumping(place: StudyFolder, ahead: float, seconds: float) -> list[str]:
     """Run on the machine's own monotonic clock while the wall clock is ahead for a while."""
     said: list[str] = []
     start, jumps = place.clock() - time.monotonic(), [float("inf")]
@@ -41,8 +35,8 @@ def jumping(place: Place, ahead: float, seconds: float) -> list[str]:
         now = time.monotonic()
         return start + now + (ahead if jumps[0] < now < jumps[0] + seconds else 0.0)
 
-    def tell(line: str) -> None:
-        said.append(line)
+    def tell(event: Event) -> None:
+        said.append(event.message)
         if len(said) == 1:  # it waits
             jumps[0] = time.monotonic() + 0.3
             threading.Timer(0.9 + seconds, releaser.stop.set).start()
@@ -54,24 +48,26 @@ def jumping(place: Place, ahead: float, seconds: float) -> list[str]:
 
 
 @pytest.mark.parametrize("days", [20, 400])
-def test_a_clock_that_is_ahead_for_three_seconds_closes_nothing(calendar: Place, days: int) -> None:
+def test_a_clock_that_is_ahead_for_three_seconds_closes_nothing(
+    calendar: StudyFolder, days: int
+) -> None:
     published = jumping(calendar, days * DAY, 3.0)
     assert "2021-01 closes once the clocks agree" in published[1]
     assert f"set {days} days ahead" in published[1]
     assert published[::2] == ["2021-01 closes at 2021-02-04T06:00:00Z"] * 2
     assert len(published) == 3
     assert [entry.number for entry in calendar.entries()] == [0]
-    assert len({row[3] for row in calendar.rows(TOPIC)}) == 1
+    assert len({row[3] for row in calendar.rows(RELEASES)}) == 1
 
 
-def test_a_release_does_not_go_out_by_a_clock_that_jumped(calendar: Place) -> None:
+def test_a_release_does_not_go_out_by_a_clock_that_jumped(calendar: StudyFolder) -> None:
     calendar.clock = Clock(CLOSES[0] + 1)
     assert not calendar.run()
-    before = calendar.rows(TOPIC)
+    before = calendar.rows(RELEASES)
     assert [entry.number for entry in calendar.entries()] == [0, 1]
     said = jumping(calendar, 20 * DAY, 1.0)
     assert any("2021-01 goes out once the clocks agree" in line for line in said)
-    assert calendar.rows(TOPIC) == before
+    assert calendar.rows(RELEASES) == before
 
 
 # The rule itself
@@ -104,17 +100,17 @@ def test_the_log_s_clock_must_have_come_there_too_and_is_not_asked_over_and_over
     log = Clock(wall.now - 5)
     clocks = Clocks(wall, steady)
 
-    def told() -> float:
+    def log_clock() -> float:
         asked.append(log.now)
         return log.now
 
     due = wall.now
-    assert clocks.before(due, told) == "once the log's clock says 2021-02-04T06:00:00Z"
+    assert clocks.before(due, log_clock) == "once the log's clock says 2021-02-04T06:00:00Z"
     log.now = due
     for more, answers in ((4, 1), (1, 2)):
         for clock in (wall, steady):
             clock.now += more
-        assert (clocks.before(due, told) == "") == (answers == 2)
+        assert (clocks.before(due, log_clock) == "") == (answers == 2)
         assert len(asked) == answers
     log.now -= 2 * DAY
-    assert clocks.before(due, told).endswith("and it is 2 days back of this machine's")
+    assert clocks.before(due, log_clock).endswith("and it is 2 days back of this machine's")

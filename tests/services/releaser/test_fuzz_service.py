@@ -1,4 +1,4 @@
-"""The whole service: received = accepted + superseded + rejected + pending."""
+"""The service: received = accepted + superseded + rejected + pending."""
 
 import uuid
 
@@ -10,9 +10,9 @@ from kit.arrivals import BOUNDED, OPEN, PERIODS, raw, report_bytes
 
 from stream_dp.client import PublicLog
 from stream_dp.log.base import Record
-from stream_dp.population.reports import REASONS
+from stream_dp.population.rejected import REASONS
 from stream_dp.services.dead_letters import reasons_of
-from stream_dp.services.topics import REPORTS
+from stream_dp.topics import REPORTS
 
 
 @pytest.mark.parametrize("study", [OPEN, BOUNDED], ids=["open", "bounded"])
@@ -42,7 +42,7 @@ def test_the_service_lives_and_accounts_for_everything(tmp_path, study, segments
     for letter in service.letters():
         assert SECRET.encode() not in (letter.key or b"")
         assert all(SECRET.encode() not in value for _, value in letter.headers)
-    periods = [r.certificate.period for r in PublicLog(service.public).of("wa")]
+    periods = [r.certificate.period for r in PublicLog(service.public).releases_of("wa")]
     assert periods == list(PERIODS[1:])
     service.close_logs()
 
@@ -84,13 +84,16 @@ def test_dead_letters_hold_the_record_and_say_where_it_was(tmp_path):
     service.mark(1)
     service.run()
     first, second = service.letters()
-    held = dict(second.headers)
+    headers = dict(second.headers)
     assert second.value == bad
     assert second.key == b"reports/1/1"
-    assert held["__connect.errors.topic"] == b"reports"
-    assert (held["__connect.errors.partition"], held["__connect.errors.offset"]) == (b"1", b"1")
-    assert held["__connect.errors.exception.message"] == REASONS["period"].encode()
-    assert held["stream-dp-cells"] == b"period=2"
+    assert headers["__connect.errors.topic"] == b"reports"
+    assert (headers["__connect.errors.partition"], headers["__connect.errors.offset"]) == (
+        b"1",
+        b"1",
+    )
+    assert headers["__connect.errors.exception.message"] == REASONS["period"].encode()
+    assert headers["stream-dp-cells"] == b"period=2"
     assert dict(first.headers)["stream-dp-cells"] == b"unreadable=1"
     service.close_logs()
 

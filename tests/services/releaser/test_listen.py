@@ -1,20 +1,25 @@
-"""The listeners of a running releaser: what each serves, to whom, and what moves when."""
+"""The listeners of a running releaser: the pages of each, and when their values change."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from kit.listeners import ALLOWED, STUDY, ask, both, metrics, names
-from kit.panels import LABELS, PERIODS, SCHEDULE, Place, declaration, markers, script
+from kit.listeners import ALLOWED, STUDY, ask, both, metrics, names, rejected_series, watched
+from kit.panels import LABELS, PERIODS, StudyFolder, declaration, markers, script
+from kit.studies import SCHEDULE
 
 from stream_dp import __version__
 from stream_dp.services.releaser.facts import Facts
 from stream_dp.studyfile import load_study
 
+MEASURED = {  # once something is read
+    "stream_dp_input_lag_records",
+    "stream_dp_input_lag_seconds",
+    "stream_dp_open_period_cells",
+}
 CONFIDENTIAL = {
     "stream_dp_ready",
     "stream_dp_start_time_seconds",
@@ -25,30 +30,18 @@ CONFIDENTIAL = {
     "stream_dp_cells_superseded_total",
     "stream_dp_cells_rejected_total",
     "stream_dp_cells_pending",
+    "stream_dp_input_paused",
     "stream_dp_log_answered_timestamp_seconds",
     "stream_dp_release_due_timestamp_seconds",
     "stream_dp_closed_period_accepted_cells",
+    *MEASURED,
 }
-
-
-def rejected(reason: str) -> str:
-    return f'stream_dp_cells_rejected_total{{reason="{reason}",study="small"}}'
-
-
-def watched(place: Place, look: Callable[[str, int, int], None]) -> None:
-    """Run until idle; at every step, `look(step, confidential port, public port)`."""
-    ports: list[int] = []
-    with place.releaser(at=lambda step: look(step, *ports)) as releaser:
-        with both(releaser.facts) as found:
-            ports += found
-            releaser.run(until_idle=True)
-            look("end", *ports)
 
 
 # What is served
 
 
-def test_health_and_readiness_before_and_after_recovery(place: Place) -> None:
+def test_health_and_readiness_before_and_after_recovery(place: StudyFolder) -> None:
     place.send(script()[0])
     seen: dict[str, tuple[int, int, float]] = {}
 
@@ -64,25 +57,25 @@ def test_health_and_readiness_before_and_after_recovery(place: Place) -> None:
     assert (seen["owned"], seen["recovered"]) == ((200, 503, 0), (200, 200, 1))
 
 
-def test_confidential_metrics_follow_the_accounting(place: Place) -> None:
+def test_confidential_metrics_follow_the_accounting(place: StudyFolder) -> None:
     place.send(script()[0])
-    found: dict[str, float] = {}
-    watched(place, lambda step, inside, _: found.update(metrics(inside)))
+    samples: dict[str, float] = {}
+    watched(place, lambda step, inside, _: samples.update(metrics(inside)))
     cells = place.entries()[-1].message.head["accounting"]
-    assert found[f"stream_dp_cells_received_total{STUDY}"] >= cells["received"] > 0
-    assert found[f"stream_dp_cells_accepted_total{STUDY}"] == cells["accepted"] > 0
-    assert found[f"stream_dp_closed_period_accepted_cells{STUDY}"] == cells["accepted"]
-    assert found[f"stream_dp_cells_superseded_total{STUDY}"] >= cells["superseded"] > 0
-    assert found[f"stream_dp_cells_pending{STUDY}"] >= cells["pending"] > 0
+    assert samples[f"stream_dp_cells_received_total{STUDY}"] >= cells["received"] > 0
+    assert samples[f"stream_dp_cells_accepted_total{STUDY}"] == cells["accepted"] > 0
+    assert samples[f"stream_dp_closed_period_accepted_cells{STUDY}"] == cells["accepted"]
+    assert samples[f"stream_dp_cells_superseded_total{STUDY}"] >= cells["superseded"] > 0
+    assert samples[f"stream_dp_cells_pending{STUDY}"] >= cells["pending"] > 0
     for reason, count in cells["rejected"].items():
-        assert found[rejected(reason)] >= count
-    assert found[f"stream_dp_records_read_total{STUDY}"] >= len(script()[0]) - 2
-    assert found[f"stream_dp_open_period{STUDY}"] == 2
-    assert time.time() - 600 < found[f"stream_dp_start_time_seconds{STUDY}"] <= time.time()
-    assert time.time() - 600 < found[f"stream_dp_log_answered_timestamp_seconds{STUDY}"]
+        assert samples[rejected_series(reason)] >= count
+    assert samples[f"stream_dp_records_read_total{STUDY}"] >= len(script()[0]) - 2
+    assert samples[f"stream_dp_open_period{STUDY}"] == 2
+    assert time.time() - 600 < samples[f"stream_dp_start_time_seconds{STUDY}"] <= time.time()
+    assert time.time() - 600 < samples[f"stream_dp_log_answered_timestamp_seconds{STUDY}"]
 
 
-def test_the_public_listener_serves_the_allow_list_and_nothing_else(place: Place) -> None:
+def test_the_public_listener_serves_the_allow_list_and_nothing_else(place: StudyFolder) -> None:
     place.send(script()[0])
     place.send(script()[1])
     seen: dict[str, tuple[set[str], set[str]]] = {}
@@ -94,6 +87,7 @@ def test_the_public_listener_serves_the_allow_list_and_nothing_else(place: Place
             "stream_dp_log_answered_timestamp_seconds",
             "stream_dp_release_due_timestamp_seconds",
             "stream_dp_closed_period_accepted_cells",
+            *MEASURED,
         },
         ALLOWED - {"stream_dp_release_scheduled_seconds"},
     )
@@ -101,7 +95,7 @@ def test_the_public_listener_serves_the_allow_list_and_nothing_else(place: Place
     assert seen["end"] == ((CONFIDENTIAL | ALLOWED) - with_markers, ALLOWED)
 
 
-def test_the_public_numbers(place: Place) -> None:
+def test_the_public_numbers(place: StudyFolder) -> None:
     study = load_study(place.file)[0]
     seen: dict[str, dict[str, float]] = {}
     watched(place, lambda step, _, public: seen.update({step: metrics(public)}))
@@ -137,15 +131,15 @@ def test_everything_else_is_missing_on_the_public_side(facts: Facts, path: str) 
 def test_headers_say_nothing_of_the_program(facts: Facts, path: str) -> None:
     with both(facts) as ports:
         for port in ports:
-            found = ask(port, path).headers
-            assert found.pop("Server") == "stream-dp"
-            assert found.keys() == {"Date", "Content-Type", "Content-Length"}
+            headers = ask(port, path).headers
+            assert headers.pop("Server") == "stream-dp"
+            assert headers.keys() == {"Date", "Content-Type", "Content-Length"}
 
 
 # What moves, and when
 
 
-def test_public_metrics_do_not_move_before_publication(place: Place) -> None:
+def test_public_metrics_do_not_move_before_publication(place: StudyFolder) -> None:
     for records in script():
         place.send(records)
     moved: list[str] = []
@@ -171,7 +165,7 @@ def test_public_metrics_are_the_same_on_any_input(folder: Path) -> None:
         ("full-scheduled", scheduled, script()),
         ("empty-scheduled", scheduled, [[] for _ in range(PERIODS)]),
     ):
-        place = Place(folder / name, text)
+        place = StudyFolder(folder / name, text)
         for records in batches:
             place.send(records)
         place.clock.now = 1_700_000_000.0  # type: ignore[attr-defined]
@@ -190,7 +184,7 @@ def test_public_metrics_are_the_same_on_any_input(folder: Path) -> None:
     assert len(sequences[0]) == len(sequences[2]) > PERIODS
 
 
-def test_a_restart_shows_what_was_published_before(place: Place) -> None:
+def test_a_restart_shows_what_was_published_before(place: StudyFolder) -> None:
     for records in script()[:3]:
         place.send(records)
     seen: list[dict[str, float]] = []

@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 from kit.listeners import ALLOWED, STUDY, ask, both, metrics, names
-from kit.panels import Place, script
+from kit.panels import StudyFolder, script
 
 from stream_dp.errors import UserError
 from stream_dp.services.cli import main
@@ -26,7 +26,7 @@ from stream_dp.services.releaser.listen import listening
 
 
 def raw(port: int, request: bytes) -> bytes:
-    """Everything that comes back until the listener closes."""
+    """The bytes of the answer, until the listener closes the connection."""
     with socket.create_connection(("127.0.0.1", port), timeout=10) as sent:
         sent.sendall(request)
         return b"".join(iter(lambda: sent.recv(4096), b""))
@@ -41,12 +41,12 @@ def test_other_methods_do_not_crash(
 ) -> None:
     with both(facts) as ports:
         for port in ports:
-            found = ask(port, "/metrics", method)
+            answer = ask(port, "/metrics", method)
             if method == "HEAD":
-                assert (found.status, found.body) == (200, b"")
-                assert int(found.headers["Content-Length"]) == len(ask(port, "/metrics").body)
+                assert (answer.status, answer.body) == (200, b"")
+                assert int(answer.headers["Content-Length"]) == len(ask(port, "/metrics").body)
             else:
-                assert found[::2] == (501, b"not implemented\n")
+                assert answer[::2] == (501, b"not implemented\n")
             assert ask(port, "/metrics").status == 200
     assert capfd.readouterr() == ("", "")
 
@@ -118,15 +118,15 @@ def test_many_idle_clients_do_not_add_up(facts: Facts) -> None:
             for _ in range(40)
         ]
         closed = 0
-        for held in idle:
-            held.settimeout(0.05)
+        for client in idle:
+            client.settimeout(0.05)
             try:
-                closed += held.recv(1) == b""
+                closed += client.recv(1) == b""
             except (TimeoutError, ConnectionResetError) as error:
                 closed += isinstance(error, ConnectionResetError)
         assert closed == 40 - 16
-        for held in idle:
-            held.close()
+        for client in idle:
+            client.close()
         deadline = time.monotonic() + 10
         while time.monotonic() < deadline:
             try:
@@ -170,10 +170,10 @@ def test_a_wrong_address(facts: Facts, address: str, said: str) -> None:
 
 
 def test_an_address_that_is_taken(
-    place: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    place: StudyFolder, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
         monkeypatch.setenv("STREAM_DP_LISTEN", address)
         kept = {name: signal.getsignal(name) for name in (signal.SIGTERM, signal.SIGINT)}
         try:
@@ -205,7 +205,7 @@ def free() -> int:
 
 
 @contextmanager
-def running(place: Place, *options: str) -> Iterator[tuple[subprocess.Popen[str], int, int]]:
+def running(place: StudyFolder, *options: str) -> Iterator[tuple[subprocess.Popen[str], int, int]]:
     """`stream-dp run` with both listeners on; its process and their ports."""
     inside, public = free(), free()
     addresses = {
@@ -233,7 +233,7 @@ def running(place: Place, *options: str) -> Iterator[tuple[subprocess.Popen[str]
             child.kill()
 
 
-def test_sigterm_ends_cleanly_with_listeners_on(place: Place) -> None:
+def test_sigterm_ends_cleanly_with_listeners_on(place: StudyFolder) -> None:
     place.send(script()[0])
     with running(place) as (child, inside, public):
         with socket.create_connection(("127.0.0.1", public), timeout=10):  # idle to the end
@@ -247,7 +247,7 @@ def test_sigterm_ends_cleanly_with_listeners_on(place: Place) -> None:
             ask(port, "/metrics")
 
 
-def test_json_says_lines_of_json_without_values(place: Place) -> None:
+def test_json_says_lines_of_json_without_values(place: StudyFolder) -> None:
     place.send(script()[0])
     with running(place, "--json") as (child, _, public):
         deadline = time.monotonic() + 30
@@ -263,5 +263,13 @@ def test_json_says_lines_of_json_without_values(place: Place) -> None:
     assert [line["message"] for line in lines][:2] == ["closed 2021-01", "published 2021-01"]
     assert lines[2]["message"].startswith("2021-02 waits for: stream-dp close ")
     for line in lines:
-        assert line.keys() == {"time", "message"}
+        keys = {"time", "level", "event", "study", "period", "release", "job", "message"}
+        assert line.keys() == keys
         assert "person" not in line["message"]
+    assert [line["event"] for line in lines] == [
+        "period-closed",
+        "period-published",
+        "close-awaited",
+    ]
+    assert [line["period"] for line in lines] == ["2021-01", "2021-01", "2021-02"]
+    assert {(line["level"], line["study"]) for line in lines} == {("info", "small")}

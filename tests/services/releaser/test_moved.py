@@ -1,4 +1,4 @@
-"""Files of logs that were copied, moved or restored: nothing goes on twice without a word."""
+"""Files of logs that were copied, moved or restored: a second releaser refuses them."""
 
 from __future__ import annotations
 
@@ -8,42 +8,39 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit.households import Homes
-from kit.panels import Place, markers, script
-from test_fail_closed import contents, handlers, rewrite
+from kit.households import HouseholdFolder
+from kit.journals import contents, rewrite
+from kit.panels import StudyFolder, markers, script
 
 from stream_dp.log import place as module
 from stream_dp.log.message import Message
 from stream_dp.log.place import file_place, same_place
 from stream_dp.privacy.noise import SystemNoise
-from stream_dp.release.panels import TOPIC
 from stream_dp.services import journal
 from stream_dp.services.cli import main
-from stream_dp.services.journal import PLACED
-from stream_dp.services.topics import JOURNAL
-
-__all__ = ["handlers"]
+from stream_dp.services.journal_heads import PLACED
+from stream_dp.topics import JOURNAL, RELEASES
 
 Refused = Callable[..., str]
 
 
 @pytest.fixture
-def original(tmp_path: Path) -> Place:
-    place = Place(tmp_path / "original")
+def original(tmp_path: Path) -> StudyFolder:
+    place = StudyFolder(tmp_path / "original")
     place.send(script()[0])
     assert not place.run(source=SystemNoise())
     return place
 
 
 @pytest.fixture
-def copy(original: Place, tmp_path: Path) -> Place:
+def copy(original: StudyFolder, tmp_path: Path) -> StudyFolder:
     """As `cp -a` makes it, which keeps times and attributes."""
     return original.copy(tmp_path / "copy")
 
 
 @pytest.fixture
 def refused(capsys: pytest.CaptureFixture[str], handlers: None) -> Refused:
-    def check(place: Place) -> str:
+    def check(place: StudyFolder) -> str:
         before = contents(place)
         capsys.readouterr()
         assert main(["run", str(place.file), "--until-idle"]) == 4
@@ -54,12 +51,12 @@ def refused(capsys: pytest.CaptureFixture[str], handlers: None) -> Refused:
     return check
 
 
-def kinds(place: Place) -> list[str]:
+def kinds(place: StudyFolder) -> list[str]:
     return [entry.message.head["type"] for entry in place.entries()]
 
 
 def test_a_copy_is_refused_and_the_original_goes_on(
-    original: Place, copy: Place, refused: Refused
+    original: StudyFolder, copy: StudyFolder, refused: Refused
 ) -> None:
     for place in (original, copy):
         place.send(script()[1])
@@ -71,7 +68,7 @@ def test_a_copy_is_refused_and_the_original_goes_on(
 
 
 def test_a_copy_can_be_read_and_sent_to(
-    copy: Place, capsys: pytest.CaptureFixture[str], handlers: None
+    copy: StudyFolder, capsys: pytest.CaptureFixture[str], handlers: None
 ) -> None:
     table = copy.folder / "more.csv"
     table.write_text("person,period,poverty\np,2021-02,1\n")
@@ -84,8 +81,8 @@ def test_a_copy_can_be_read_and_sent_to(
 
 
 def test_a_move_is_accepted_once_and_journalled(
-    original: Place,
-    copy: Place,
+    original: StudyFolder,
+    copy: StudyFolder,
     refused: Refused,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
@@ -109,7 +106,7 @@ def test_a_move_is_accepted_once_and_journalled(
 
 @pytest.mark.parametrize("public", [False, True])
 def test_one_of_both_files_restored(
-    original: Place, refused: Refused, public: bool, tmp_path: Path
+    original: StudyFolder, refused: Refused, public: bool, tmp_path: Path
 ) -> None:
     path = original.public_db if public else original.db
     shutil.copy2(path, tmp_path / "backup")
@@ -125,27 +122,27 @@ def test_one_of_both_files_restored(
 
 
 def test_a_public_file_that_is_gone_is_made_again_without_a_word(
-    original: Place, handlers: None
+    original: StudyFolder, handlers: None
 ) -> None:
-    before = original.rows(TOPIC)
+    before = original.rows(RELEASES)
     original.public_db.unlink()
     for _ in range(2):
         assert main(["run", str(original.file), "--until-idle"]) == 0
-        assert original.rows(TOPIC) == before
+        assert original.rows(RELEASES) == before
     assert kinds(original) == ["genesis", "close", PLACED]
 
 
 def test_a_new_name_or_another_device_number_is_no_move(
-    original: Place, handlers: None, tmp_path: Path
+    original: StudyFolder, handlers: None, tmp_path: Path
 ) -> None:
     original.folder.rename(tmp_path / "renamed")
-    place = Place(tmp_path / "renamed")
+    place = StudyFolder(tmp_path / "renamed")
     assert main(["run", str(place.file), "--until-idle"]) == 0
     assert kinds(place) == ["genesis", "close"]
 
 
 def test_a_journal_from_before_takes_note_and_then_knows(
-    original: Place, refused: Refused, tmp_path: Path
+    original: StudyFolder, refused: Refused, tmp_path: Path
 ) -> None:
     def older(sent: Message) -> Message:
         head = {k: v for k, v in sent.head.items() if k != "places"}
@@ -159,10 +156,10 @@ def test_a_journal_from_before_takes_note_and_then_knows(
 
 
 def test_a_crash_around_the_word_and_jobs_of_a_moved_journal(tmp_path: Path) -> None:
-    homes = Homes(tmp_path / "homes").prepare()
+    homes = HouseholdFolder(tmp_path / "homes").prepare()
     assert not homes.run()
     shutil.copytree(homes.folder, tmp_path / "copy")
-    copy = Homes(tmp_path / "copy")
+    copy = HouseholdFolder(tmp_path / "copy")
 
     def at(step: str) -> None:
         if step == "placed":
@@ -181,11 +178,11 @@ def test_a_crash_around_the_word_and_jobs_of_a_moved_journal(tmp_path: Path) -> 
 def test_a_worker_beside_a_copy_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], handlers: None
 ) -> None:
-    """It would draw rounds that the original's worker draws too."""
-    homes = Homes(tmp_path / "homes").prepare()
+    """Otherwise it would draw the same rounds as the original's worker."""
+    homes = HouseholdFolder(tmp_path / "homes").prepare()
     assert not homes.run()
     shutil.copytree(homes.folder, tmp_path / "copy")
-    copy = Homes(tmp_path / "copy")
+    copy = HouseholdFolder(tmp_path / "copy")
     assert main(["worker", str(copy.file), "--until-idle"]) == 4
     (line,) = capsys.readouterr().err.splitlines()
     assert "confidential log: not the file" in line

@@ -1,17 +1,18 @@
-"""Reading the input: each record once, whatever the batches are, and the same after a crash."""
+"""The input is read once, for all sizes of batches, and the same after a crash."""
 
 from __future__ import annotations
 
 import io
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kit.panels import LABELS, PARTITIONS, PERIODS, SCHEDULE, declaration, report, script
+from kit.panels import LABELS, PARTITIONS, PERIODS, declaration, report, script
+from kit.studies import MARKER, SCHEDULE
 
 from stream_dp.log.base import Batch, Positions
 from stream_dp.log.sqlite import SqliteLog
@@ -19,8 +20,8 @@ from stream_dp.population import Population
 from stream_dp.population.reports import Decoder
 from stream_dp.services.releaser.facts import Facts
 from stream_dp.services.releaser.inputs import Inputs
-from stream_dp.services.topics import DEAD_LETTERS, REPORTS
 from stream_dp.studyfile import load_study
+from stream_dp.topics import DEAD_LETTERS, REPORTS
 
 STEP = 1000.0  # seconds from one period's close to the next
 
@@ -44,8 +45,8 @@ class Counting(SqliteLog):
 class Reader:
     """The input of the small study, read and closed period by period."""
 
-    def __init__(self, folder: Path, close: str) -> None:
-        (folder / "small.toml").write_text(declaration(**({"close": close} if close else {})))
+    def __init__(self, folder: Path, close: Mapping[str, Any] = MARKER) -> None:
+        (folder / "small.toml").write_text(declaration(close))
         self.study, _ = load_study(folder / "small.toml")
         self.now = 0.0
         self.log = Counting(folder / "small.db", clock=lambda: self.now)
@@ -56,11 +57,17 @@ class Reader:
     def begin(self, population: Population, positions: Positions, marks: dict[int, int]) -> None:
         decoder, facts = Decoder(self.study, bytes(32)), Facts(self.study)
         self.inputs = Inputs(
-            self.log, decoder, population, positions, marks, facts, lambda name: None
+            self.log,
+            decoder,
+            population,
+            positions=positions,
+            marks=marks,
+            facts=facts,
+            at=lambda name: None,
         )
 
     def send(self) -> int:
-        """All periods at once, a backlog; how many records."""
+        """Sends the reports of all periods at once; returns how many records."""
         sent = script()
         for number, records in enumerate(sent):
             self.now = STEP * number + 1
@@ -80,7 +87,7 @@ class Reader:
         return cut
 
     def close(self) -> list[Any]:
-        """What a close takes from the input, with all that the population keeps."""
+        """Closes a period; returns the marks, the accounting and a snapshot."""
         self.inputs.population.close()
         accounting = self.inputs.population.accounting.as_dict()
         return [dict(self.inputs.marks), accounting, self.saved()]
@@ -92,10 +99,10 @@ class Reader:
 
 @pytest.fixture(params=["marker", "schedule"])
 def reader(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Reader]:
-    made = Reader(tmp_path, SCHEDULE if request.param == "schedule" else "")
-    made.cut = made.to_time if request.param == "schedule" else made.to_marker  # type: ignore[attr-defined]
-    with closing(made.log):
-        yield made
+    reader = Reader(tmp_path, SCHEDULE if request.param == "schedule" else MARKER)
+    reader.cut = reader.to_time if request.param == "schedule" else reader.to_marker  # type: ignore[attr-defined]
+    with closing(reader.log):
+        yield reader
 
 
 def test_each_record_of_a_backlog_is_read_once(
@@ -104,7 +111,7 @@ def test_each_record_of_a_backlog_is_read_once(
     sent = reader.send()
     decided = {}
     for size in (1, 7, 50, 10_000):
-        monkeypatch.setattr("stream_dp.services.releaser.inputs._BATCH", size)
+        monkeypatch.setattr("stream_dp.services.releaser.inputs.READ_AT_ONCE", size)
         reader.log.seen.clear()
         none = dict.fromkeys(range(PARTITIONS), 0)
         reader.begin(Population(reader.study), none, none)
@@ -118,7 +125,7 @@ def test_each_record_of_a_backlog_is_read_once(
             pass
         assert len(reader.log.seen) == sent
         assert set(reader.log.seen.values()) == {1}
-    assert all(found == decided[1] for found in decided.values())
+    assert all(outcome == decided[1] for outcome in decided.values())
 
 
 def test_what_waits_in_memory_is_read_again_after_a_crash(
@@ -127,7 +134,7 @@ def test_what_waits_in_memory_is_read_again_after_a_crash(
     reader.send()
     calm = [[reader.cut(number), *reader.close()] for number in range(1, PERIODS + 1)]
     for size in (7, 10_000):
-        monkeypatch.setattr("stream_dp.services.releaser.inputs._BATCH", size)
+        monkeypatch.setattr("stream_dp.services.releaser.inputs.READ_AT_ONCE", size)
         none = dict.fromkeys(range(PARTITIONS), 0)
         reader.begin(Population(reader.study), none, none)
         for number, expected in enumerate(calm, 1):
@@ -148,7 +155,7 @@ def test_what_waits_in_memory_is_read_again_after_a_crash(
 def test_a_partition_that_reached_its_close_waits_without_being_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The broker's clock may be ahead of ours: then records are there before their period."""
+    """With a broker's clock that is ahead, records arrive before their period begins."""
     reader = Reader(tmp_path, SCHEDULE)
     with closing(reader.log):
         reader.now = 2 * STEP

@@ -1,7 +1,5 @@
-"""Whatever a record in the file is, it becomes at worst one rejected report."""
+"""Records of any content: each becomes one rejected report at worst."""
 
-import subprocess
-import sys
 import uuid
 
 import pytest
@@ -9,6 +7,7 @@ from arrivals_served import Service, balanced, secret_reports
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kit.arrivals import KEY, OPEN, STUDY_FILE, raw, report_bytes
+from kit.peak import run_peak
 
 from stream_dp.log.base import MAX_BATCH, Record, Stored, memory_bytes
 from stream_dp.log.sqlite import SqliteLog
@@ -19,7 +18,7 @@ from stream_dp.services.journal import read as read_journal
 from stream_dp.services.markers import close_marker
 from stream_dp.services.releaser.facts import Facts
 from stream_dp.services.releaser.inputs import Inputs
-from stream_dp.services.topics import DEAD_LETTERS, REPORTS
+from stream_dp.topics import DEAD_LETTERS, REPORTS
 
 header_names = st.sampled_from(["stream-dp-close", "stream-dp-source", "", "h"]) | st.text(
     st.characters(exclude_categories=["Cs"]), max_size=9
@@ -109,7 +108,15 @@ def test_what_waits_behind_a_marker_is_bounded(tmp_path):
     decoder, population = Decoder(OPEN, KEY), Population(OPEN)
     start = dict.fromkeys(range(3), 0)
     service.log.create({DEAD_LETTERS: 1})
-    inputs = Inputs(service.log, decoder, population, start, start, Facts(OPEN), lambda name: None)
+    inputs = Inputs(
+        service.log,
+        decoder,
+        population,
+        positions=start,
+        marks=start,
+        facts=Facts(OPEN),
+        at=lambda name: None,
+    )
     for _ in range(8):
         inputs.fold_to_marker(1, 0)
     waiting = [r for rest in inputs._rests.values() for r in rest.records]
@@ -120,17 +127,6 @@ def test_what_waits_behind_a_marker_is_bounded(tmp_path):
         inputs.fold_to_marker(4, 0)
     assert population.accounting.rejected == {"unreadable": 120}
     service.close_logs()
-
-
-CHILD = """
-import re, sys
-from pathlib import Path
-from stream_dp.services.cli import main
-code = main(["run", sys.argv[1], "--until-idle"])
-# Not ru_maxrss, which begins with what the parent had.
-peak = re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]
-print(code, int(peak) // 1024)
-"""
 
 
 def test_memory_follows_bytes_and_not_records(tmp_path):
@@ -144,9 +140,5 @@ def test_memory_follows_bytes_and_not_records(tmp_path):
         log.append([Record(REPORTS, bytes(1_000_000))] * 50)
     log.append([close_marker(1, 0)])
     log.close()
-    done = subprocess.run(
-        [sys.executable, "-c", CHILD, str(path)], capture_output=True, text=True, timeout=300
-    )
-    code, peak = map(int, done.stdout.split()[-2:])
-    assert code == 0, done.stderr
+    peak = run_peak(path, timeout=300)
     assert peak < 450

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import signal
 import tomllib
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kit.households import TEXT, Homes, in_rounds, reports, roster
-from kit.killed import in_memory
-from kit.panels import Place, script
+from kit.households import TEXT, HouseholdFolder, reports, roster, use_fit_in_rounds
+from kit.panels import StudyFolder, script
 
 from stream_dp.client import PublicLog
 from stream_dp.log.message import canonical
@@ -26,22 +23,8 @@ from stream_dp.study import Study
 from stream_dp.study.changes import changed_keys
 from stream_dp.studyfile import load_study, parse_study
 
-CLOSED = 3
-
-
-@pytest.fixture(autouse=True)
-def _handlers() -> Iterator[None]:
-    """`stream-dp run` takes over signals; here they are given back."""
-    kept = {name: signal.getsignal(name) for name in (signal.SIGTERM, signal.SIGINT)}
-    yield
-    for name, handler in kept.items():
-        signal.signal(name, handler)
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    with in_memory() as folder:
-        yield folder
+CLOSED_PERIODS = 3
+pytestmark = pytest.mark.usefixtures("handlers")
 
 
 def describe(file: Path, words: str) -> None:
@@ -52,8 +35,8 @@ def describe(file: Path, words: str) -> None:
 
 
 def test_the_description_may_change(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What is published stays of one study, under the first description and its hash."""
-    place = Place(folder / "small")
+    """Messages are published under the first description and its hash."""
+    place = StudyFolder(folder / "small")
     describe(place.file, "first words")
     first, _ = load_study(place.file)
     for records, words in zip(
@@ -71,7 +54,7 @@ def test_the_description_may_change(folder: Path, capsys: pytest.CaptureFixture[
     with place.public() as log:
         public = PublicLog(log)
     assert public.study == first
-    assert len({r.certificate.number for r in public.releases}) > CLOSED
+    assert len({r.certificate.number for r in public.releases}) > CLOSED_PERIODS
     assert {r.certificate.study_hash for r in public.releases} == {first.hash}
     public.verify()
 
@@ -82,12 +65,12 @@ def test_a_worker_works_under_another_description(
 ) -> None:
     """A job is recorded under the first description, and the worker knows its own file only.
 
-    older: a record as it was before it held a hash that leaves the description out.
+    older: a record as it was before it had a hash that leaves the description out.
     """
-    in_rounds(monkeypatch)
+    use_fit_in_rounds(monkeypatch)
     if older:
-        monkeypatch.setattr(joblog, "canonical", lambda held: canonical(without(held)))
-    homes = Homes(folder / "homes")
+        monkeypatch.setattr(joblog, "canonical", lambda value: canonical(without(value)))
+    homes = HouseholdFolder(folder / "homes")
     send_roster(homes.setting, roster())
     for number, words in ((1, "first words"), (2, "first words" if older else "other words")):
         describe(homes.file, words)
@@ -100,15 +83,17 @@ def test_a_worker_works_under_another_description(
     assert main(["verify", str(homes.file)]) == 0
 
 
-def without(held: Any) -> Any:
-    return {k: v for k, v in held.items() if k != "terms_hash"} if isinstance(held, dict) else held
+def without(value: Any) -> Any:
+    return (
+        {k: v for k, v in value.items() if k != "terms_hash"} if isinstance(value, dict) else value
+    )
 
 
 def test_a_worker_of_another_study_is_refused(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    in_rounds(monkeypatch)
-    homes = Homes(folder / "homes").prepare(2)
+    use_fit_in_rounds(monkeypatch)
+    homes = HouseholdFolder(folder / "homes").prepare(2)
     homes.run()
     text = homes.file.read_text()
     homes.file.write_text(text.replace("rho = 0.6", "rho = 0.7"))
@@ -145,11 +130,11 @@ def test_keys_are_named_as_the_study_file_has_them(old: str, new: str, keys: str
     if "[attributes.pay]" in new:
         text = text.replace('"income", ', '"pay", ')
     after = tomllib.loads(text, parse_float=Decimal)
-    found = changed_keys(canonical_of(BEFORE), canonical_of(parse_study(after)))
+    changed = changed_keys(canonical_of(BEFORE), canonical_of(parse_study(after)))
     expected = set(keys.split(", "))
     if "[attributes.pay]" in new:
         expected.add("releases.households.attributes")
-    assert set(found.split(", ")) == expected
+    assert set(changed.split(", ")) == expected
 
 
 def canonical_of(study: Study) -> dict[str, Any]:

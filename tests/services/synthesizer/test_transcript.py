@@ -12,8 +12,9 @@ from stream_dp.log.message import MAX_PART
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.services.jobs.board import JobBoard
 from stream_dp.services.jobs.records import Job, SnapshotFile, job_id, job_record
+from stream_dp.services.journal_heads import JobHead
 from stream_dp.services.synthesizer.transcript import LogTranscript
-from stream_dp.services.topics import JOB_TOPICS, TRANSCRIPTS
+from stream_dp.topics import JOB_TOPICS, TRANSCRIPTS
 
 
 @pytest.fixture
@@ -24,15 +25,16 @@ def log(tmp_path: Path) -> Iterator[SqliteLog]:
     log.close()
 
 
-def piece(job: str, number: int, writer: str, place: int, count: int, data: bytes) -> Record:
-    header = ("stream-dp-chunk", f"{writer}/{place}/{count}".encode())
-    return Record(TRANSCRIPTS, data, f"{job}/{number}".encode(), (header,), 0)
+def piece(key: str, chunk: str, data: bytes) -> Record:
+    """A piece of a round; key: JOB/ROUND, chunk: WRITER/PLACE/COUNT."""
+    header = ("stream-dp-chunk", chunk.encode())
+    return Record(TRANSCRIPTS, data, key.encode(), (header,), partition=0)
 
 
 def test_rounds_are_read_back_by_job(log: SqliteLog) -> None:
-    one, other = LogTranscript(log, "a"), LogTranscript(log, "a-b")
-    assert one.record(0, b"x") == b"x"
-    assert one.record(1, b"") == b""
+    first, other = LogTranscript(log, "a"), LogTranscript(log, "a-b")
+    assert first.record(0, b"x") == b"x"
+    assert first.record(1, b"") == b""
     assert other.record(0, b"y") == b"y"
     assert LogTranscript(log, "a").rounds() == [b"x", b""]
     assert other.rounds() == [b"y"]
@@ -58,27 +60,27 @@ def test_a_round_of_several_records(log: SqliteLog) -> None:
 
 
 def test_the_first_that_is_complete_holds(log: SqliteLog) -> None:
-    """Pieces of two writers between one another; one of them died in the middle of another."""
+    """The pieces of two writers alternate; a third writer died after its first piece."""
     log.append(
         [
-            piece("a", 0, "dead", 0, 2, b"x"),
-            piece("a", 0, "slow", 0, 2, b"1"),
-            piece("a", 0, "quick", 0, 2, b"2"),
-            piece("a", 0, "quick", 1, 2, b"3"),
-            piece("a", 0, "slow", 1, 2, b"4"),
+            piece("a/0", "dead/0/2", b"x"),
+            piece("a/0", "slow/0/2", b"1"),
+            piece("a/0", "quick/0/2", b"2"),
+            piece("a/0", "quick/1/2", b"3"),
+            piece("a/0", "slow/1/2", b"4"),
         ]
     )
     assert LogTranscript(log, "a").rounds() == [b"23"]
 
 
-def test_a_round_without_the_one_before_is_not_told(log: SqliteLog) -> None:
-    log.append([piece("a", 1, "w", 0, 1, b"x")])
+def test_a_round_without_the_one_before_is_not_listed(log: SqliteLog) -> None:
+    log.append([piece("a/1", "w/0/1", b"x")])
     assert LogTranscript(log, "a").rounds() == []
 
 
 def test_what_nobody_of_ours_wrote_decides_nothing(log: SqliteLog) -> None:
-    log.append([Record(topic, b"{", b"a/0", (), 0) for topic in JOB_TOPICS])
-    log.append([piece("a", 0, "w", 1, 2, b"a piece too many")])
+    log.append([Record(topic, b"{", b"a/0", partition=0) for topic in JOB_TOPICS])
+    log.append([piece("a/0", "w/1/2", b"a piece too many")])
     board = JobBoard(log, keep_parts=True)
     board.refresh(rounds=False)
     assert (board.jobs, board.results) == ({}, {})
@@ -101,4 +103,4 @@ def test_a_job_that_is_sent_twice_is_one(log: SqliteLog) -> None:
     board = JobBoard(log)
     board.refresh()
     assert list(board.jobs.values()) == [job]
-    assert Job.of(job.as_dict(), 2) == job
+    assert JobHead.of(job).job(2) == job

@@ -2,9 +2,9 @@
 
 import json
 import shutil
-import signal
 
 import pytest
+from kit.signals import restored_handlers
 from trial import write
 
 from stream_dp.services import cli
@@ -16,10 +16,8 @@ def _undisturbed(monkeypatch):
     """No settings of whoever runs the tests, and their signal handlers back afterwards."""
     for field in Run.model_fields:
         monkeypatch.delenv(f"STREAM_DP_{field.upper()}", raising=False)
-    held = {name: signal.getsignal(name) for name in (signal.SIGTERM, signal.SIGINT)}
-    yield
-    for name, handler in held.items():
-        signal.signal(name, handler)
+    with restored_handlers():
+        yield
 
 
 @pytest.fixture
@@ -29,20 +27,23 @@ def study(tmp_path):
 
 @pytest.fixture
 def stream_dp(capsys):
-    """Runs a command; gives what it printed. Checks the code and the form of a refusal."""
+    """A function that runs a command and returns its output, or its errors.
+
+    It checks the exit code and the form of an error.
+    """
 
     def run(*words, code=0):
-        given = cli.main([str(word) for word in words])
-        told = capsys.readouterr()
-        assert given == code, told.err
-        assert "Traceback" not in told.err
+        code_seen = cli.main([str(word) for word in words])
+        captured = capsys.readouterr()
+        assert code_seen == code, captured.err
+        assert "Traceback" not in captured.err
         if code == 0:
-            return told.out
-        assert told.out == ""
-        lines = told.err.splitlines()
+            return captured.out
+        assert captured.out == ""
+        lines = captured.err.splitlines()
         assert lines
         assert all(line.startswith("stream-dp: ") and len(line) < 400 for line in lines)
-        return told.err
+        return captured.err
 
     return run
 
@@ -59,7 +60,8 @@ def finished(tmp_path_factory):
     path = write(folder, people=70)
     with (folder / "reports.csv").open("a") as file:
         file.write("p1,2021-01,7,no\np1,2022-01,1,no\n")
-    assert cli.main(["send", str(path), str(folder / "reports.csv")]) == 0
+    rejected = ["--allow-rejects", "0.1"]
+    assert cli.main(["send", str(path), str(folder / "reports.csv"), *rejected]) == 0
     assert cli.main(["close", str(path), "2021-03"]) == 0
     assert cli.main(["run", str(path), "--until-idle"]) == 0
     return folder

@@ -16,9 +16,9 @@ from trial import MONTHS, STUDY
 
 
 def test_releases(source, stream_dp, as_json):
-    held = as_json("releases", source)
-    assert held["study"] == "poverty"
-    names = [(r["release"], r["period"]) for r in held["releases"]]
+    output = as_json("releases", source)
+    assert output["study"] == "poverty"
+    names = [(r["release"], r["period"]) for r in output["releases"]]
     assert names == [
         ("months", "2021-01"),
         ("pairs", "2021-02"),
@@ -26,13 +26,13 @@ def test_releases(source, stream_dp, as_json):
         ("pairs", "2021-03"),
         ("months", "2021-03"),
     ]
-    spent = [Fraction(r["rho_spent"]) for r in held["releases"]]
+    spent = [Fraction(r["rho_spent"]) for r in output["releases"]]
     assert spent == sorted(spent)
     assert spent[-1] == Fraction(3, 4)
-    assert held["head"] == held["releases"][-1]["hash"]
+    assert output["head"] == output["releases"][-1]["hash"]
     text = stream_dp("releases", source)
     assert text.startswith("study poverty: A small trial\n")
-    assert text.rstrip().endswith(f"head {held['head']}")
+    assert text.rstrip().endswith(f"head {output['head']}")
     assert len(text.splitlines()) == 3 + len(names)
 
 
@@ -44,9 +44,9 @@ def test_export(source, stream_dp, as_json, tmp_path, period, columns):
     assert table.column_names == ["row", *MONTHS[:columns]]
     assert f"{table.num_rows} synthetic rows, 2021-01 to {MONTHS[columns - 1]}" in out
     assert out.splitlines()[-1].startswith("panel bias: ")
-    held = as_json("export", source, "pairs", tmp_path / "panel.csv", *options)
-    assert held["rows"] == table.num_rows
-    assert held["panel_bias"].endswith("use 'estimate'")
+    output = as_json("export", source, "pairs", tmp_path / "panel.csv", *options)
+    assert output["rows"] == table.num_rows
+    assert output["panel_bias"].endswith("use 'estimate'")
     with (tmp_path / "panel.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [int(r["2021-01"]) for r in rows] == table["2021-01"].to_pylist()
@@ -54,7 +54,7 @@ def test_export(source, stream_dp, as_json, tmp_path, period, columns):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["none", "out.csv"], "release 'none': the study has no such release; it has pairs, month"),
         (["pairs", "out.xlsx"], "write it as .parquet or .csv"),
@@ -65,26 +65,26 @@ def test_export(source, stream_dp, as_json, tmp_path, period, columns):
         (["pairs", "out.csv", "--period", "x"], "none at period 'x'"),
     ],
 )
-def test_what_cannot_be_exported(source, stream_dp, tmp_path, monkeypatch, words, told):
+def test_what_cannot_be_exported(source, stream_dp, tmp_path, monkeypatch, words, message):
     monkeypatch.chdir(tmp_path)
-    assert told in stream_dp("export", source, *words, code=2)
+    assert message in stream_dp("export", source, *words, code=2)
     assert not list(tmp_path.glob("out*"))
 
 
 def test_estimate(source, stream_dp, as_json):
     query = "at-least 1 of last 2 poverty=1"
-    held = as_json("estimate", source, "pairs", query)
-    assert held["query"] == query
-    assert (held["period"], held["measure"]) == ("2021-03", "share")
-    low, high = held["interval"]
-    assert low < held["value"] < high
-    assert held["standard_error"] > 0
+    output = as_json("estimate", source, "pairs", query)
+    assert output["query"] == query
+    assert (output["period"], output["measure"]) == ("2021-03", "share")
+    low, high = output["interval"]
+    assert low < output["value"] < high
+    assert output["standard_error"] > 0
     counted = as_json("estimate", source, "pairs", query, "--count", "--period", "2021-02")
     assert (counted["period"], counted["measure"]) == ("2021-02", "count")
-    assert held == as_json("estimate", source, "pairs", query, "--share")
+    assert output == as_json("estimate", source, "pairs", query, "--share")
     text = stream_dp("estimate", source, "pairs", query)
     assert f"{query} at 2021-03 (share of households)" in text
-    assert f"{held['value']:.5f}" in text
+    assert f"{output['value']:.5f}" in text
     assert "95% interval" in text
     # Nearly everybody has the event every month: of 60 places all but noise.
     total = as_json("estimate", source, "months", "total at-least 3", "--count")
@@ -103,7 +103,7 @@ def test_estimate_lists_what_can_be_asked(source, stream_dp, as_json):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["none"], "the study has no such release; it has pairs, months"),
         (["none", "pattern 1"], "the study has no such release; it has pairs, months"),
@@ -116,18 +116,18 @@ def test_estimate_lists_what_can_be_asked(source, stream_dp, as_json):
         (["pairs", "pattern 1", "--period", "2021-01"], "none at period '2021-01'"),
     ],
 )
-def test_what_cannot_be_estimated(source, stream_dp, words, told):
+def test_what_cannot_be_estimated(source, stream_dp, words, message):
     err = stream_dp("estimate", source, *words, code=2)
-    assert told in err
+    assert message in err
     assert len(err.splitlines()) == 1
 
 
 def test_verify(source, finished, stream_dp, as_json):
-    held = as_json("verify", source)
+    output = as_json("verify", source)
     text = stream_dp("verify", source)
-    assert text.rstrip().endswith(f"head {held['head']}")
+    assert text.rstrip().endswith(f"head {output['head']}")
     with_study = source.endswith(".toml")
-    assert any("journal and public log agree" in line for line in held["verified"]) == with_study
+    assert any("journal and public log agree" in line for line in output["verified"]) == with_study
     kept = as_json("releases", source)["releases"][1]["hash"]
     assert "kept elsewhere is in the chain" in stream_dp("verify", source, "--head", kept)
     err = stream_dp("verify", source, "--head", "0" * 64, code=4)
@@ -167,14 +167,14 @@ def test_the_confidential_log_is_no_public_log(finished, stream_dp):
 
 @pytest.fixture
 def _one_process(monkeypatch):
-    monkeypatch.setattr("stream_dp.evaluation.panels.repeat._cores", lambda: 1)
+    monkeypatch.setattr("stream_dp.evaluation.panels.pool.cores", lambda: 1)
 
 
 @pytest.mark.usefixtures("_one_process")
 def test_evaluate(study, stream_dp, as_json):
     table = study.parent / "reports.csv"
-    held = as_json("evaluate", study, table, "--repetitions", "3")
-    assert held["confidential"] is True
+    output = as_json("evaluate", study, table, "--repetitions", "3")
+    assert output["confidential"] is True
     assert "CONFIDENTIAL" in stream_dp("evaluate", study, table, "--repetitions", "2").upper()
 
 
@@ -185,14 +185,14 @@ def test_evaluate_asks_products_of_open_attributes_by_their_names(tmp_path, stre
     study, table = tmp_path / "open.toml", tmp_path / "long.csv"
     study.write_text(text)
     work = ["no", "half day"]
-    told = [f"p{i},2021-0{t},{i % 2},{work[i * t % 3 % 2]}" for i in range(40) for t in (1, 2, 3)]
-    table.write_text("\n".join(["person,period,poverty,work", *told]) + "\n")
-    found = as_json("evaluate", study, table, "--repetitions", "2")
-    assert "at-least 1 of last 2 'poverty=" in json.dumps(found)
+    rows = [f"p{i},2021-0{t},{i % 2},{work[i * t % 3 % 2]}" for i in range(40) for t in (1, 2, 3)]
+    table.write_text("\n".join(["person,period,poverty,work", *rows]) + "\n")
+    output = as_json("evaluate", study, table, "--repetitions", "2")
+    assert "at-least 1 of last 2 'poverty=" in json.dumps(output)
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["reports.csv", "--repetitions", "1"], "--repetitions: give at least 2"),
         (["reports.csv", "--seed", "-1"], "seed"),
@@ -201,10 +201,10 @@ def test_evaluate_asks_products_of_open_attributes_by_their_names(tmp_path, stre
         (["bad.csv"], "no value of it fits the study"),
     ],
 )
-def test_wrong_words_of_evaluate(study, monkeypatch, stream_dp, words, told):
+def test_wrong_words_of_evaluate(study, monkeypatch, stream_dp, words, message):
     monkeypatch.chdir(study.parent)
     Path("bad.csv").write_text("person,period,poverty\n")
-    assert told in stream_dp("evaluate", study, *words, code=2)
+    assert message in stream_dp("evaluate", study, *words, code=2)
 
 
 # As a process.

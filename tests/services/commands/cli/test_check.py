@@ -14,8 +14,8 @@ def test_new_writes_a_study_that_can_be_checked(tmp_path, stream_dp, as_json):
     path = tmp_path / "mine.toml"
     assert f"stream-dp check {path}" in stream_dp("new", path)
     assert "total rho: " in stream_dp("check", path)
-    held = as_json("check", path)
-    assert Fraction(held["rho_planned"]) == Fraction(held["rho_total"])
+    output = as_json("check", path)
+    assert Fraction(output["rho_planned"]) == Fraction(output["rho_total"])
     assert as_json("new", tmp_path / "other.toml") == {"written": str(tmp_path / "other.toml")}
 
 
@@ -31,15 +31,15 @@ def test_check_prints_the_plan_and_writes_nothing(study, stream_dp, as_json):
     text = stream_dp("check", study)
     for word in ("study poverty: 3 periods, 2021-01 to 2021-03", "release pairs", "eps = "):
         assert word in text
-    held = as_json("check", study)
-    assert held["study"] == "poverty"
-    assert [r["name"] for r in held["releases"]] == ["pairs", "months"]
-    assert Fraction(held["rho_planned"]) == Fraction(3, 4)
+    output = as_json("check", study)
+    assert output["study"] == "poverty"
+    assert [r["name"] for r in output["releases"]] == ["pairs", "months"]
+    assert Fraction(output["rho_planned"]) == Fraction(3, 4)
     assert {p.name for p in study.parent.iterdir()} == {"study.toml", "reports.csv"}
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "message"),
     [
         ("rho = 1\n", "rho = 0.1\n", "more than study.rho"),
         ('neighbours = "replace_one"\n', "", "study.neighbours: is required"),
@@ -49,10 +49,10 @@ def test_check_prints_the_plan_and_writes_nothing(study, stream_dp, as_json):
         ("size = 60", "size = -1", "study.population"),
     ],
 )
-def test_faults_of_a_study_file_are_told(tmp_path, stream_dp, old, new, told):
+def test_faults_of_a_study_file_are_told(tmp_path, stream_dp, old, new, message):
     path = write(tmp_path, STUDY.replace(old, new))
     err = stream_dp("check", path, code=2)
-    assert told in err
+    assert message in err
     assert all(line.startswith(f"stream-dp: {path}: ") for line in err.splitlines())
 
 
@@ -75,10 +75,10 @@ def test_faults_of_a_study_file_are_told(tmp_path, stream_dp, old, new, told):
 def test_a_log_of_another_kind_is_refused_by_every_command(tmp_path, stream_dp, key, url, words):
     old = {"log": "sqlite:poverty.db", "public": "sqlite:public.db"}[key]
     path = write(tmp_path, STUDY.replace(old, url))
-    told = stream_dp(words[0], path, *words[1:], code=2)
-    assert told.startswith(f"stream-dp: {path}: run.{key}: log '")
-    assert told.endswith("write it as sqlite:FILE or kafka://host:port/prefix\n")
-    assert "secret@" not in told
+    message = stream_dp(words[0], path, *words[1:], code=2)
+    assert message.startswith(f"stream-dp: {path}: run.{key}: log '")
+    assert message.endswith("write it as sqlite:FILE or kafka://host:port/prefix\n")
+    assert "secret@" not in message
 
 
 def test_several_faults_are_told_at_once(tmp_path, stream_dp):
@@ -90,7 +90,7 @@ def test_several_faults_are_told_at_once(tmp_path, stream_dp):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         ([], "COMMAND"),
         (["nothing"], "invalid choice: 'nothing'"),
@@ -104,9 +104,9 @@ def test_several_faults_are_told_at_once(tmp_path, stream_dp):
         (["estimate", "a.toml", "r", "q", "--share", "--count"], "not allowed with"),
     ],
 )
-def test_wrong_words_are_told_with_the_way_to_help(stream_dp, words, told):
+def test_wrong_words_are_told_with_the_way_to_help(stream_dp, words, message):
     err = stream_dp(*words, code=2)
-    assert told in err
+    assert message in err
     assert "--help" in err
     assert len(err.splitlines()) == 1
 

@@ -31,13 +31,13 @@ def test_a_study_from_its_first_day_to_its_last(study, stream_dp, as_json):
         assert month in stream_dp("close", study, month)
         out = stream_dp("run", study, "--until-idle")
         assert f"closed {month}" in out
-        held = as_json("status", study)
-        assert held["last_closed"] == month
-        spent.append(Fraction(held["rho_spent"]))
-        assert held["cells_at_last_cut"]["received"] == 300
+        status = as_json("status", study)
+        assert status["last_closed"] == month
+        spent.append(Fraction(status["rho_spent"]))
+        assert status["cells_at_last_cut"]["received"] == 300
     assert spent[0] < spent[1] < spent[2] == Fraction(3, 4)
     assert "the horizon is reached" in out
-    assert (held["open_period"], held["waits_for"]) == (None, "nothing: the horizon is reached")
+    assert (status["open_period"], status["waits_for"]) == (None, "nothing: the horizon is reached")
     text = stream_dp("status", study)
     assert text.startswith("CONFIDENTIAL\n")
     assert "300 received = 300 accepted + 0 superseded + 0 rejected + 0 pending" in text
@@ -84,16 +84,16 @@ def test_a_study_with_a_schedule_is_not_closed_by_hand(tmp_path, stream_dp, as_j
 
 def test_rejected_says_why_and_nothing_more(finished, stream_dp, as_json):
     study = finished / "study.toml"
-    held = as_json("rejected", study)
+    output = as_json("rejected", study)
     full = 10 * 3 * 2  # ten people too many
-    assert held["rejected"] == {"period": 2, "value": 1, "full": full}
-    assert held["confidential"] is True
+    assert output["rejected"] == {"period": 2, "value": 1, "full": full}
+    assert output["confidential"] is True
     text = stream_dp("rejected", study)
     assert text.startswith("CONFIDENTIAL\n")
     assert f"{full} cells  full: no place in the population" in text
     assert "p1" not in text
     cells = as_json("status", study)["cells_at_last_cut"]
-    assert cells["rejected"] == held["rejected"]
+    assert cells["rejected"] == output["rejected"]
     assert cells["received"] == 70 * 3 * 2 + 4
 
 

@@ -8,21 +8,25 @@ import pytest
 def test_send_says_how_many_reports_it_sent(study, stream_dp, as_json):
     table = study.parent / "reports.csv"
     assert stream_dp("send", study, table) == f"{table}: 150 reports sent\n"
-    assert as_json("send", study, table) == {"sent": {str(table): 150}}
+    assert as_json("send", study, table) == {
+        "sent": {str(table): 150},
+        "left_out": {str(table): []},
+        "compared_with_log": True,
+    }
 
 
 def test_send_a_wide_table(study, stream_dp, as_json):
     table = study.parent / "wide.csv"
     table.write_text("id,m1,m2,2021-03\na,0,1,\nb,,1,1\n")
     layout = ["--person", "id", "--attribute", "poverty", "--columns", "m1=2021-01,m2=2021-02"]
-    assert as_json("send", study, table, *layout) == {"sent": {str(table): 4}}
+    assert as_json("send", study, table, *layout)["sent"] == {str(table): 4}
     stream_dp("close", study, "2021-03")
     stream_dp("run", study, "--until-idle")
     assert as_json("status", study)["cells_at_last_cut"]["accepted"] == 4
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         (["--person", "id"], "no column 'id'; name the ids' with --person"),
         (["--period", "month"], "no column 'month'; name it with --period"),
@@ -32,16 +36,16 @@ def test_send_a_wide_table(study, stream_dp, as_json):
         (["--columns", "a=poverty"], "no column 'a' to rename"),
     ],
 )
-def test_wrong_options_of_send(study, stream_dp, options, told):
+def test_wrong_options_of_send(study, stream_dp, options, message):
     table = study.parent / "reports.csv"
-    assert told in stream_dp("send", study, table, *options, code=2)
+    assert message in stream_dp("send", study, table, *options, code=2)
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "told"),
+    ("name", "content", "message"),
     [
         ("none.csv", None, "no such file"),
-        ("table.txt", b"person,period,poverty\n", "write tables as .csv or .parquet"),
+        ("table.doc", b"person,period,poverty\n", "write tables as CSV"),
         ("empty.csv", b"", "cannot be read as a table"),
         ("ragged.csv", b"person,period,poverty\na,2021-01\n", "cannot be read as a table"),
         ("latin.csv", b"person,period,poverty\n\xe9,2021-01,1\n", "cannot be read as a table"),
@@ -49,12 +53,12 @@ def test_wrong_options_of_send(study, stream_dp, options, told):
         ("empty.parquet", b"", "cannot be read as a table"),
     ],
 )
-def test_wrong_files_of_send(study, stream_dp, name, content, told):
+def test_wrong_files_of_send(study, stream_dp, name, content, message):
     path = study.parent / name
     if content is not None:
         path.write_bytes(content)
     err = stream_dp("send", study, path, code=2)
-    assert told in err
+    assert message in err
     assert str(path) in err
     assert len(err.splitlines()) == 1
 

@@ -2,49 +2,20 @@
 
 import csv
 
-STUDY = """
-[study]
-name = "poverty"
-description = "A small trial"
-unit = "household"
-neighbours = "replace_one"
-rho = 1
-delta = 1e-6
+from kit.studies import BINARY, attribute, cumulative, study_toml, window
 
-[study.periods]
-first = "2021-01"
-every = "month"
-count = 3
-
-[study.population]
-size = 60
-
-[attributes.poverty]
-values = [0, 1]
-missing = 0
-
-[attributes.work]
-values = ["no", "half day"]
-missing = "absent"
-
-[[releases]]
-name = "pairs"
-kind = "window"
-attribute = "poverty"
-width = 2
-rho = 0.5
-
-[[releases]]
-name = "months"
-kind = "cumulative"
-attribute = "work"
-event = ["half day"]
-rho = 0.25
-
-[run]
-log = "sqlite:poverty.db"
-public = "sqlite:public.db"
-"""
+STUDY = study_toml(
+    name="poverty",
+    description="A small trial",
+    unit="household",
+    size=60,
+    attributes={**BINARY, "work": attribute(["no", "half day"], missing="absent")},
+    releases=[
+        window("pairs", "poverty", width=2, rho=0.5),
+        cumulative("months", "work", ["half day"], rho=0.25),
+    ],
+    run={"log": "sqlite:poverty.db", "public": "sqlite:public.db"},
+)
 MONTHS = ("2021-01", "2021-02", "2021-03")
 
 

@@ -1,0 +1,44 @@
+"""A Kafka broker for tests and benchmarks, and producers of other programs on it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from broker import FOLDER, Broker
+from confluent_kafka import Producer
+
+
+@contextmanager
+def running_broker() -> Iterator[str]:
+    """host:port of the broker at STREAM_DP_TEST_KAFKA, or of one that is started for this."""
+    address = os.environ.get("STREAM_DP_TEST_KAFKA")
+    if address:
+        yield address
+        return
+    with tempfile.TemporaryDirectory() as folder, started_broker(Path(folder)) as broker:
+        yield broker.address
+
+
+@contextmanager
+def started_broker(folder: Path) -> Iterator[Broker]:
+    """A new broker, which may be stopped and started again."""
+    broker = Broker(folder, libs=FOLDER / "libs")
+    broker.start()
+    try:
+        yield broker
+    finally:
+        broker.stop()
+
+
+def foreign_producer(server: str, **settings: str) -> Producer:
+    """A transactional producer of another program, before its first transaction."""
+    producer = Producer(
+        {"bootstrap.servers": server, "transactional.id": uuid.uuid4().hex, **settings}
+    )
+    producer.init_transactions(30)
+    return producer

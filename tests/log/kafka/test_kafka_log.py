@@ -1,0 +1,108 @@
+"""Kafka as a log: the contract on a real broker, and how its records are read."""
+
+import os
+import time
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from contents import by_partition, drain, sent, values
+from contract import LogContract
+
+from stream_dp.log.base import (
+    MAX_RECORD,
+    LogError,
+    Record,
+    Unavailable,
+)
+from stream_dp.log.message import START, build_message, message_records, read_messages, split_part
+
+
+class TestContract(LogContract):
+    @pytest.fixture
+    def opener(self, opened, prefix):
+        return lambda: opened(prefix)
+
+    @pytest.fixture
+    def log(self, opener):
+        return opener()
+
+
+@pytest.mark.parametrize("call", ["assign", "incremental_assign", "consume", "poll"])
+@pytest.mark.parametrize(
+    ("fault", "raised"),
+    [
+        (KafkaException(KafkaError(KafkaError._STATE, "torn")), Unavailable),
+        (KeyboardInterrupt(), KeyboardInterrupt),
+    ],
+)
+def test_after_a_fault_amid_a_read_nothing_is_missed(log, prefix, call, fault, raised):
+    """Whatever was fetched before the fault is read again."""
+    log.create({"two": 2})
+    for part in (0, 1):
+        log.append(sent("two", b"a", b"b", b"c", partition=part))
+    first = log.read("two", {0: 0}, 1, 0)
+    fetched = log._reader._consumer
+
+    class Torn:
+        """Does what it is asked, and then fails."""
+
+        def __getattr__(self, name):
+            def torn(*arguments):
+                result = getattr(fetched, name)(*arguments)
+                if name == call and (name != "consume" or result):
+                    raise fault
+                return result
+
+            return torn
+
+    def reads():
+        log.read("two", {**first.next, 1: 0}, 10, 1)
+        log.read("two", {0: 3, 1: 3}, 10, 1)
+        log.read("two", {0: 0}, 10, 1)
+
+    log._reader._consumer = Torn()
+    with pytest.raises(raised) as error:
+        reads()
+    if raised is Unavailable:
+        assert str(error.value) == f"kafka: {prefix}.two cannot be read: torn"
+    log._reader._consumer = fetched
+    records, _ = drain(log, "two", {**first.next, 1: 0})
+    assert by_partition(records) == {0: [b"b", b"c"], 1: [b"a", b"b", b"c"]}
+
+
+def test_releases_keep_their_scheduled_times_and_reports_have_the_brokers(opened, prefix):
+    log = opened(prefix, timed=("reports",))
+    log.create({"reports": 1, "releases": 1})
+    past, ahead, now = 1_609_459_200_000, 4_000_000_000_000, time.time() * 1000
+    for topic in ("reports", "releases"):
+        log.append([Record(topic, b"x", time=past), Record(topic, b"x", time=ahead)])
+    releases, reports = drain(log, "releases")[0], drain(log, "reports")[0]
+    assert [r.time for r in releases] == [past, ahead]
+    assert all(abs(r.time - now) < 60_000 for r in reports)
+
+
+def test_a_time_of_zero_is_not_the_present(log):
+    log.append([Record("t", b"x", time=0)])
+    (record,) = drain(log, "t")[0]
+    assert record.time == 1
+
+
+def test_a_message_of_many_records_in_one_transaction(log):
+    large = os.urandom(3_000_000)
+    written = build_message(0, START, {"number": 0}, split_part("state", large))
+    headers = {"kind": "k", "source": "s", "content": "c", "time": None}
+    records = message_records(written, "t", **headers)
+    assert len(records) == 5
+    with log.own("role") as writer:
+        writer.commit(records)
+    (message,) = read_messages(log, "t", "journal")
+    assert message.part("state") == large
+    assert message.hash == written.hash
+
+
+def test_headers_and_keys_count_in_the_size_of_a_record(log):
+    half = bytes(MAX_RECORD // 2)
+    with pytest.raises(LogError, match="is over 1000000"):
+        log.append([Record("t", half, half, (("h", b"1"),))])
+    log.append([Record("t", half, half[:-100], (("h", bytes(100)),))])
+    assert len(values(log, "t")) == 1

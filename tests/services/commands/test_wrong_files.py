@@ -1,0 +1,393 @@
+"""Files that are wrong: none of them ends as sent, and each is refused with the way to mend it."""
+
+import csv
+import gzip
+import json
+import zipfile
+from datetime import date, timedelta
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from kit.studies import BINARY, attribute, cumulative, study_toml, window
+
+from stream_dp.services.cli import main
+
+STUDY = study_toml(
+    name="agency",
+    size=60,
+    attributes={**BINARY, "work": attribute(["no", "half day"], missing="absent")},
+    releases=[
+        window("months", "poverty", width=1, rho="200000"),
+        cumulative("often", "work", ["half day"], rho="1"),
+    ],
+    rho="200001",
+)
+PEOPLE = [f"{i:04}" for i in range(1, 41)]
+HEAD = ("person", "period", "poverty", "work")
+
+
+@pytest.fixture
+def study(tmp_path):
+    (tmp_path / "study.toml").write_text(STUDY)
+    return tmp_path / "study.toml"
+
+
+@pytest.fixture
+def command(capsys):
+    """Runs a command; gives its exit code, output and error lines."""
+
+    def command(*words):
+        code = main([str(word) for word in words])
+        shown = capsys.readouterr()
+        assert "Traceback" not in shown.err
+        return code, shown.out, shown.err.splitlines()
+
+    return command
+
+
+def rows(period="2021-01", people=PEOPLE):
+    return [(person, period, 1, "half day") for person in people]
+
+
+def text(rows, head=HEAD, separator=",", end="\n"):
+    return end.join(separator.join(map(str, row)) for row in [head, *rows]) + end
+
+
+def write(path, content):
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def parquet(**columns):
+    sink = pa.BufferOutputStream()
+    count = len(next(iter(columns.values())))
+    given = {"person": PEOPLE[:count], "period": ["2021-01"] * count, "poverty": [1] * count}
+    pa.parquet.write_table(pa.table({**given, **columns}), sink)
+    return sink.getvalue().to_pybytes()
+
+
+def sent(study):
+    """How many reports lie in the log."""
+    from stream_dp.log.base import Missing
+    from stream_dp.log.sqlite import SqliteLog
+
+    try:
+        log = SqliteLog(study.parent / "agency.db", readonly=True)
+        reports = log.read("reports", {0: 0}, 10_000, 0).records
+        log.close()
+    except Missing:
+        return 0
+    return len(reports)
+
+
+LONG = [(*row[:2], row[2], "x" * 70_000) for row in rows()]
+WIDE = ["--attribute", "poverty"]
+# By what is wrong: the file's name, its content, options, and what the refusal says.
+WRONG = {
+    "zeros lost": ("t.csv", text(rows(people=range(1, 41))), [], "--id-width 4"),
+    "zeros lost in some rows": (
+        "t.csv",
+        text([*rows("2021-02", PEOPLE[:20]), *rows("2021-02", range(21, 41))]),
+        [],
+        "--id-width 4",
+    ),
+    "ids with a letter in front": (
+        "t.csv",
+        text(rows(people=[f"P{p}" for p in PEOPLE])),
+        [],
+        "look otherwise",
+    ),
+    "ids that became decimals": (
+        "t.csv",
+        text(rows(people=[f"{int(p)}.0" for p in PEOPLE])),
+        [],
+        "look otherwise",
+    ),
+    "ids that are floats": ("t.parquet", parquet(person=[1.0, 2.0]), [], "holds floats"),
+    "ids that are empty": ("t.csv", text(rows(people=[""] * 3)), [], "person: the person's id"),
+    "an id that is too long": ("t.csv", text(rows(people=["1" * 300])), [], "person"),
+    "a period that is over": ("t.csv", text(rows("2020-12")), [], "period"),
+    "a period to come": ("t.csv", text(rows("2022-01")), [], "2021-01 to 2021-03"),
+    "months in words": ("t.csv", text(rows("January")), [], "period"),
+    "dates of another order": ("t.csv", text(rows("31.01.2021")), [], "--dates '%d.%m.%Y'"),
+    "dates of either order": ("t.csv", text(rows("01/02/2021")), [], "--dates '%d/%m/%Y' or"),
+    "a date that is none": ("t.csv", text(rows("2021-02-30")), [], "period"),
+    "periods that are empty": ("t.csv", text(rows("")), [], "period"),
+    "texts for numbers": (
+        "t.csv",
+        text([(p, "2021-01", "Yes", "no") for p in PEOPLE]),
+        [],
+        "--map 'poverty:TEXT=0,TEXT=1'",
+    ),
+    "a code for missing": ("t.csv", text([("0001", "2021-01", -9, "no")]), [], "TEXT="),
+    "fractions": ("t.parquet", parquet(poverty=[0.5, 1.0]), [], "poverty"),
+    "columns in each other's place": (
+        "t.csv",
+        text(rows(), ("person", "period", "work", "poverty")),
+        [],
+        "value",
+    ),
+    "a name with a mistake": ("t.csv", text(rows(), (*HEAD[:3], "wrok")), [], "'wrok=work'"),
+    "capital letters": ("t.csv", text(rows(), (*HEAD[:2], "POVERTY", "a")), [], "POVERTY=poverty"),
+    "no header": ("t.csv", text(rows()[1:], rows()[0]), [], "no column 'person'"),
+    "no column of ids": ("t.csv", text(rows(), ("id", *HEAD[1:])), [], "--person"),
+    "no column of periods": ("t.csv", text(rows(), ("person", "m", *HEAD[2:])), [], "--period"),
+    "no attribute": ("t.csv", text(rows(), (*HEAD[:2], "a", "b")), [], "give a column for an"),
+    "a column twice": ("t.csv", text(rows(), (*HEAD[:3], "poverty")), [], "in 2 columns"),
+    "nothing but a header": ("t.csv", text([]), [], "holds no values"),
+    "only empty cells": (
+        "t.csv",
+        text([(p, "2021-01", "", "") for p in PEOPLE]),
+        [],
+        "holds no values",
+    ),
+    "an empty file": ("t.csv", "", [], "cannot be read as a table"),
+    "a short row": ("t.csv", text(rows()) + "0001,2021-01\n", [], "(line 42)"),
+    "a long row": ("t.csv", text(rows()) + "1,2021-01,1,no,no\n", [], "has 5 cells"),
+    "a quote left open": ("t.csv", text(rows()) + '"0001,2021-01,1,no\n', [], "(line 42)"),
+    "Latin-1": ("t.csv", text(rows(people=["é"])).encode("latin-1"), [], "--encoding cp1252"),
+    "UTF-16 without a mark": ("t.csv", text(rows()).encode("utf-16-le"), [], "utf-16-le"),
+    "another file": ("t.csv", b"\x89PNG\r\n\x1a\n\0\0", [], "cannot be read as a table"),
+    "a file that is cut": ("t.parquet", parquet(poverty=[1])[:-20], [], "cannot be read"),
+    "packed and cut": ("t.csv.gz", gzip.compress(text(rows()).encode())[:-6], [], "cannot be"),
+    "a wide file sent as long": ("t.csv", "person,2021-01\n0001,1\n", [], "no column 'period'"),
+    "a wide file with a period too many": (
+        "t.csv",
+        "person,2021-01,2021-04\n0001,1,1\n",
+        WIDE,
+        "--columns '2021-04='",
+    ),
+    "a wide file without periods": ("t.csv", "person,m1,m2\n0001,1,1\n", WIDE, "--columns"),
+    "a report over the largest size": ("t.csv", text(LONG), [], "over 64000 bytes"),
+    "another separator": ("t.csv", text(rows(), separator="#"), [], "no column 'person'"),
+    "a document": ("t.docx", b"PK", [], "write tables as CSV"),
+}
+
+
+def test_there_are_thirty_of_them():
+    assert len(WRONG) >= 30
+
+
+@pytest.mark.parametrize("check", [[], ["--check"]])
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_file_is_not_sent(study, command, wrong, check):
+    """After a good one, from which the shape of ids is known."""
+    good = write(study.parent / "good.csv", text(rows()))
+    assert command("send", study, good)[0] == 0
+    name, content, options, mend = WRONG[wrong]
+    path = write(study.parent / name, content)
+    code, out, lines = command("send", study, path, *options, *check)
+    assert (code, out) == (2, "")
+    assert any(mend in line for line in lines), lines
+    assert all(line.startswith("stream-dp: ") and len(line) < 400 for line in lines)
+    assert sent(study) == len(PEOPLE)
+
+
+def test_a_wrong_file_keeps_the_ones_before_it_from_being_sent(study, command):
+    good = write(study.parent / "good.csv", text(rows()))
+    bad = write(study.parent / "bad.csv", text(rows("January")))
+    code, out, lines = command("send", study, good, bad, good)
+    assert (code, out) == (2, "")
+    assert all("good.csv" not in line for line in lines)
+    assert sent(study) == 0
+    # Ids of the first file are known when the second is judged.
+    short = write(study.parent / "short.csv", text(rows("2021-02", range(1, 41))))
+    assert "--id-width 4" in "".join(command("send", study, good, short)[2])
+
+
+def test_the_table_of_what_is_wrong(study, command):
+    content = text([*rows("2021-01", PEOPLE[:2]), *rows("May", PEOPLE[2:5]), ("9999", "", 7, "x")])
+    path = write(study.parent / "t.csv", content)
+    code, _, lines = command("send", study, path)
+    assert code == 2
+    assert lines[:3] == [
+        f"stream-dp: {path}: 8 of 12 cells would not count; nothing is sent",
+        "stream-dp:   column  reason      cells  first row",
+        "stream-dp:   period  period          8          3",
+    ]
+    assert "--allow-rejects 0.667" in lines[-1]
+    assert command("send", study, path, "--allow-rejects", "0.66")[0] == 2
+    assert command("send", study, path, "--allow-rejects", "0.667")[0] == 0
+    assert sent(study) == 6
+
+
+@pytest.mark.parametrize("share", ["2", "-1", "x", "1/0", ""])
+def test_shares_that_are_none(study, command, share):
+    path = write(study.parent / "t.csv", text(rows()))
+    _, _, lines = command("send", study, path, f"--allow-rejects={share}")
+    assert "--allow-rejects: write a share from 0 to 1" in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--map", "poverty"], "--map: write A:TEXT=VALUE"),
+        (["--map", "poverty:Yes"], "--map: write A:TEXT=VALUE"),
+        (["--map", "age:Yes=1"], "--map: attribute 'age' is not declared"),
+        (["--map", "poverty:Yes=yes"], "--map: 'yes' is no value of poverty; there are 0, 1"),
+        (["--dates", "x"], "--dates: write a format"),
+        (["--id-width", "0"], "--id-width: write a number"),
+        (["--separator", ";;"], "--separator: write one character"),
+        (["--encoding", "x"], "--encoding: no encoding"),
+    ],
+)
+def test_wrong_options(study, command, words, told):
+    path = write(study.parent / "t.csv", text(rows()))
+    code, _, lines = command("send", study, path, *words)
+    assert code == 2
+    assert told in lines[0]
+    assert sent(study) == 0
+
+
+def test_a_file_for_a_closed_period_is_refused(study, command):
+    path = write(study.parent / "t.csv", text(rows()))
+    assert command("send", study, path)[0] == 0
+    assert command("close", study, "2021-01")[0] == 0
+    late = "late: the period is closed, for good"
+    assert late in "".join(command("send", study, path)[2])  # closed, and not read yet
+    assert command("run", study, "--until-idle")[0] == 0
+    assert late in "".join(command("send", study, path)[2])
+    assert command("send", study, write(path, text(rows("2021-02"))))[0] == 0
+
+
+def month_end(period):
+    year, month = map(int, period.split("-"))
+    return date(year + month // 12, month % 12 + 1, 1) - timedelta(days=1)
+
+
+def test_the_messy_file_of_an_agency(study, command):
+    """BOM, `;`, text categories, zeros in front, duplicates, month-end dates, a column too many."""
+    head = ("person", "period", "poverty", "work", "region")
+    months = ("2021-01", "2021-02", "2021-03")
+    body = [
+        (person, f"{month_end(month):%d.%m.%Y}", "Ja", "half day", "Süd")
+        for month in months
+        for person in [*PEOPLE, *PEOPLE[:3]]
+    ]
+    path = study.parent / "export.csv"
+    path.write_bytes(text(body, head, ";", "\r\n").encode("utf-8-sig"))
+    code, _, lines = command("send", study, path)
+    assert code == 2
+    for mend in ("--dates '%d.%m.%Y'", "--map 'poverty:TEXT=0,TEXT=1'"):
+        assert any(mend in line for line in lines)
+    words = ["--dates", "%d.%m.%Y", "--map", "poverty:Ja=1,Nein=0"]
+    code, out, _ = command("send", study, path, *words)
+    assert code == 0
+    assert out.splitlines() == [f"{path}: 129 reports sent", f"{path}: columns left out: region"]
+    command("close", study, "2021-03")
+    assert command("run", study, "--until-idle")[0] == 0
+    cells = json.loads(command("status", study, "--json")[1])["cells_at_last_cut"]
+    assert (cells["accepted"], cells["superseded"], cells["rejected"]) == (240, 18, {})
+
+
+def share_of_poor(command, study, period):
+    words = ["estimate", study, "months", "pattern 1", "--period", period, "--json"]
+    return json.loads(command(*words)[1])["value"]
+
+
+def test_lost_zeros_and_dates_of_a_month_reach_the_estimates(study, command):
+    """All 60 are poor in every month. February's ids have lost their zeros, March has dates."""
+    people = [f"{i:04}" for i in range(1, 61)]
+    first = write(study.parent / "january.csv", text(rows("2021-01", people)))
+    second = write(study.parent / "february.csv", text(rows("2021-02", range(1, 61))))
+    third = write(study.parent / "march.csv", text(rows("2021-03-31", people)))
+    assert command("send", study, first)[0] == 0
+    code, _, lines = command("send", study, second)
+    assert code == 2
+    (mend,) = (line for line in lines if "--id-width" in line)
+    assert command("send", study, second, "--id-width", "4")[0] == 0
+    assert "puts zeros in front" in mend
+    assert command("send", study, third)[0] == 0
+    assert command("close", study, "2021-03")[0] == 0
+    assert command("run", study, "--until-idle")[0] == 0
+    for period in ("2021-01", "2021-02", "2021-03"):
+        assert share_of_poor(command, study, period) == pytest.approx(1, abs=0.02)
+    assert "nothing was rejected" in command("rejected", study)[1]
+
+
+def test_a_packed_file_goes_in_like_the_plain_one(study, command):
+    path = study.parent / "t.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("t.csv", text(rows()))
+    assert command("send", study, path)[1] == f"{path}: 40 reports sent\n"
+
+
+def test_check_sends_nothing_and_says_what_would_count(study, command):
+    path = write(study.parent / "t.csv", text(rows()))
+    code, out, _ = command("send", study, path, "--check")
+    assert (code, out) == (0, f"{path}: 80 cells, all of them would count\n")
+    data = json.loads(command("send", study, path, "--check", "--json")[1])
+    assert data == {
+        "checked": {str(path): 80},
+        "left_out": {str(path): []},
+        "compared_with_log": True,
+    }
+    assert not (study.parent / "agency.db").exists()
+    path = write(path, text([*rows(), ("0001", "May", 1, "")]))
+    code, out, _ = command("send", study, path, "--check", "--allow-rejects", "0.1")
+    assert (code, out) == (0, f"{path}: 81 cells, 1 of them would not count\n")
+
+
+def accepted(command, study):
+    command("close", study, "2021-03")
+    assert command("run", study, "--until-idle")[0] == 0
+    return json.loads(command("status", study, "--json")[1])["cells_at_last_cut"]["accepted"]
+
+
+def test_a_file_that_replaces_an_earlier_one(study, command):
+    """The new file lacks ten people, an answer and a month; it changes one answer."""
+    earlier = write(study.parent / "old.csv", text([*rows(), *rows("2021-02")]))
+    body = [*rows("2021-01", PEOPLE[10:]), ("0001", "2021-01", 0, "")]
+    newer = write(study.parent / "new.csv", text(body))
+    command("send", study, earlier)
+    code, out, _ = command("send", study, newer, "--replace", earlier)
+    assert code == 0
+    assert out == f"{newer}: 31 reports sent\n{earlier}: 50 reports taken back\n"
+    again = write(study.parent / "again.csv", text(body))
+    assert command("send", study, again, "--replace", newer)[1].endswith("0 reports taken back\n")
+    # Cleared cells are accepted too; what counts is in the counts of the close.
+    command("close", study, "2021-03")
+    assert command("run", study, "--until-idle")[0] == 0
+    assert share_of_poor(command, study, "2021-01") == pytest.approx(30 / 60, abs=0.02)
+    assert share_of_poor(command, study, "2021-02") == pytest.approx(0, abs=0.02)
+
+
+def test_what_is_closed_is_not_taken_back(study, command):
+    earlier = write(study.parent / "old.csv", text([*rows(), *rows("2021-02")]))
+    newer = write(study.parent / "new.csv", text([]))
+    command("send", study, earlier)
+    command("close", study, "2021-01")
+    command("run", study, "--until-idle")
+    code, out, _ = command("send", study, newer, "--replace", earlier)
+    assert (code, out.splitlines()[1]) == (0, f"{earlier}: 40 reports taken back")
+    command("close", study, "2021-02")
+    command("run", study, "--until-idle")
+    assert "nothing was rejected" in command("rejected", study)[1]
+    assert share_of_poor(command, study, "2021-02") == pytest.approx(0, abs=0.02)
+
+
+def test_replacements_that_are_refused(study, command):
+    good = write(study.parent / "good.csv", text(rows()))
+    bad = write(study.parent / "bad.csv", "a,b\n1,2\n")
+    none = study.parent / "none.csv"
+    for words, told in (
+        ([good, good, "--replace", good], "name the one file"),
+        ([good, "--replace", none], "no such file"),
+        ([good, "--replace", bad], "no column 'person'"),
+        ([bad, "--replace", good], "no column 'person'"),
+    ):
+        code, _, lines = command("send", study, *words)
+        assert code == 2
+        assert told in lines[0]
+    assert sent(study) == 0
+
+
+def test_a_row_changes_no_other_row_of_a_replacement(study, command):
+    """What is taken back of one person depends on the rows of that person alone."""
+    earlier = write(study.parent / "old.csv", text(rows()))
+    newer = write(study.parent / "new.csv", text(rows(people=PEOPLE[1:])))
+    assert "1 reports taken back" in command("send", study, newer, "--replace", earlier)[1]
+    with earlier.open("a") as file:
+        csv.writer(file).writerow(("9998", "2021-02", 1, "no"))
+    assert "2 reports taken back" in command("send", study, newer, "--replace", earlier)[1]

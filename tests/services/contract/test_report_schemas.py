@@ -1,0 +1,111 @@
+"""Schemas of reports: they accept what the decoder accepts, and nothing else that they can tell."""
+
+import json
+from pathlib import Path
+
+import fastavro
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+from kit.arrivals import KEY, OPEN, reports, rows, stored
+from kit.commands import json_output, refusal
+from kit.shapes import avro_bytes
+from kit.study_file import TEXT
+
+from stream_dp.log.base import Stored
+from stream_dp.population.reports import Decoder
+from stream_dp.population.shapes.decoder import ShapedDecoder
+from stream_dp.services.contract.reports import report_avro, report_schema
+from stream_dp.study import Input
+
+SCHEMA = report_schema(OPEN)
+VALID = Draft202012Validator(SCHEMA)
+CELLS = SCHEMA["properties"]["values"]["properties"]
+
+
+def has_whole_decimal(value):
+    """Whether 1.0 or the like is in it: to JSON Schema it is a whole number."""
+    if isinstance(value, dict):
+        return any(map(has_whole_decimal, value.values()))
+    return isinstance(value, float) and value.is_integer()
+
+
+@settings(max_examples=600)
+@given(reports.filter(lambda r: not has_whole_decimal(r)))
+def test_the_schema_accepts_what_the_decoder_accepts(report):
+    _, rejected = Decoder(OPEN, KEY).decode([stored(json.dumps(report).encode())], 0)
+    assert VALID.is_valid(report) == (not rejected)
+
+
+@settings(max_examples=600)
+@given(reports.filter(lambda r: not has_whole_decimal(r)))
+def test_cell_by_cell(report):
+    framed = VALID.is_valid({**report, "values": {"a": 1}})
+    usable = sorted(
+        list(OPEN.attributes).index(name)
+        for name, value in report["values"].items()
+        if framed and name in CELLS and Draft202012Validator(CELLS[name]).is_valid(value)
+    )
+    cells, _ = Decoder(OPEN, KEY).decode([stored(json.dumps(report).encode())], 0)
+    assert sorted(cells.attribute.tolist()) == usable
+
+
+def test_the_schema_is_one():
+    Draft202012Validator.check_schema(SCHEMA)
+
+
+def test_a_decimal_is_what_the_schema_cannot_tell():
+    report = {"person": "p", "period": "2001", "values": {"a": 1.0}}
+    assert VALID.is_valid(report)
+    _, rejected = Decoder(OPEN, KEY).decode([stored(json.dumps(report).encode())], 0)
+    assert rejected[0].cells == {"value": 1}
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=3)
+avro_reports = st.fixed_dictionaries(
+    {
+        "person": st.sampled_from(["p1", "", 7, "n" * 257]),
+        "period": st.sampled_from(["2001", 2002, "2009"]),
+        "values": st.dictionaries(
+            st.sampled_from(["a", "b", "c", "d"]), st.sampled_from([None, 0, "1", "x", 9]) | texts
+        ),
+    }
+)
+
+
+@given(avro_reports)
+def test_reports_in_avro_are_read_as_the_plain_ones(report):
+    schema = report_avro(OPEN)
+    declared = Input(format="avro", rows="report", schemas="schemas")
+    decoder = ShapedDecoder(OPEN, KEY, declared, lambda number: json.dumps(schema))
+    ours = decoder.decode([Stored(0, 0, 0, None, avro_bytes(schema, report), ())], 0)
+    plain = Decoder(OPEN, KEY).decode([stored(json.dumps(report).encode())], 0)
+    assert rows(ours[0]) == rows(plain[0])
+    assert ours[1] == plain[1]
+
+
+@pytest.fixture
+def file(tmp_path):
+    (tmp_path / "study.toml").write_text(TEXT)
+    return tmp_path / "study.toml"
+
+
+def test_the_command_prints_one_or_writes_all(file, tmp_path, capsys):
+    printed = json_output(capsys, "schema", file)
+    assert Draft202012Validator(printed).is_valid(
+        {"person": 1, "period": "2021-12", "values": {"work": "part", "poverty": "1"}}
+    )
+    avro = json_output(capsys, "schema", file, "--kind", "avro")
+    fastavro.parse_schema(avro)
+    files = json_output(capsys, "schema", file, "--out", tmp_path / "schemas")["files"]
+    assert [json.loads(Path(name).read_text()) for name in files] == [printed, avro]
+    one = json_output(capsys, "schema", file, "--kind", "avro", "--out", tmp_path / "schemas")
+    assert one["files"] == files[1:]
+
+
+def test_the_command_refuses_in_one_line(file, tmp_path, capsys):
+    assert "xml" in refusal(capsys, 2, "schema", file, "--kind", "xml")
+    (tmp_path / "taken").write_text("")
+    (line,) = refusal(capsys, 2, "schema", file, "--out", tmp_path / "taken").splitlines()
+    assert "taken" in line

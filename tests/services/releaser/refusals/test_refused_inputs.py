@@ -1,0 +1,131 @@
+"""Reports, snapshots and study files that are not the journal's: the releaser refuses."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+
+import pytest
+from kit.panels import StudyFolder
+from kit.studies import SCHEDULE, toml_lines
+
+from stream_dp.privacy.noise import SystemNoise
+from stream_dp.services.cli import main
+
+
+def test_reports_of_another_log(place: StudyFolder, refused: Callable[..., str]) -> None:
+    place.edit("UPDATE log SET identity = 'another'")
+    assert refused().startswith("reports: this is another log than the one")
+    assert refused("verify", str(place.file)).startswith("reports: this is another log")
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_another_number_of_partitions(
+    place: StudyFolder, refused: Callable[..., str], partitions: int
+) -> None:
+    place.edit("UPDATE topics SET partitions = ? WHERE name = 'reports'", partitions)
+    assert f"'reports' has {partitions} partitions" in refused(code=2)
+    text = place.file.read_text()
+    place.file.write_text(text.replace("partitions = 2", f"partitions = {partitions}"))
+    line = refused()
+    assert line.startswith(f"reports: the topic has {partitions} partitions, the journal was begun")
+    assert "cannot change during a study" in line
+
+
+def test_another_number_of_partitions_in_the_study_file(
+    place: StudyFolder, refused: Callable[..., str]
+) -> None:
+    text = place.file.read_text()
+    place.file.write_text(text.replace("partitions = 2", "partitions = 7"))
+    assert "'reports' has 2 partitions" in refused(code=2)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "keys"),
+    [
+        ("rho = 0.2", "rho = 0.25", "releases.pairs.rho, releases.working.rho"),
+        ('name = "working"', 'name = "work-ing"', "releases.working, releases.work-ing"),
+        ("size = 32", "size = 33", "study.population.size"),
+        ("delta = 1e-6", "delta = 1e-7", "study.delta"),
+        (
+            'close = "marker"',
+            toml_lines(SCHEDULE),
+            "study.periods.close, study.periods.zone, study.periods.at, study.periods.grace,"
+            " study.periods.delay",
+        ),
+        ("count = 5", "count = 6", "study.periods.count"),
+    ],
+)
+def test_a_study_that_has_changed(
+    place: StudyFolder, refused: Callable[..., str], old: str, new: str, keys: str
+) -> None:
+    text = place.file.read_text().replace("[study]", '[study]\ndescription = "other words"')
+    place.file.write_text(text.replace(old, new))
+    line = refused()
+    prefix, _, rest = line.partition("study: it has changed since its first record: ")
+    named, _, _ = rest.partition(";")
+    assert prefix == ""
+    assert set(keys.split(", ")) == set(named.split(", "))
+    assert "restore the study file, or start a new study" in line
+    assert refused("verify", str(place.file)).startswith("study: it has changed")
+
+
+def test_where_it_runs_may_change(place: StudyFolder, handlers: None) -> None:
+    shutil.move(place.db, place.folder / "moved.db")
+    shutil.move(place.public_db, place.folder / "moved-public.db")
+    text = place.file.read_text()
+    for old, new in (("small.db", "moved.db"), ("small-public", "moved-public")):
+        text = text.replace(old, new)
+    place.file.write_text(text.replace("[run]", '[run]\nsnapshots = "moved"'))
+    assert main(["run", str(place.file), "--until-idle"]) == 0
+    assert main(["verify", str(place.file)]) == 0
+
+
+def test_reports_that_end_before_the_cut(place: StudyFolder, refused: Callable[..., str]) -> None:
+    cut = place.entries()[-1].cut[0]
+    place.edit("DELETE FROM records WHERE topic = 'reports' AND part = 0 AND place >= ?", cut - 5)
+    line = refused()
+    assert line.startswith("reports: the topic ends before the last cut of the journal")
+    assert not any(character.isdigit() for character in line)
+
+
+def test_reports_that_end_before_the_cut_and_no_snapshot(
+    place: StudyFolder, refused: Callable[..., str]
+) -> None:
+    shutil.rmtree(place.snapshots)
+    place.snapshots.mkdir()
+    cut = place.entries()[-1].cut[0]
+    place.edit("DELETE FROM records WHERE topic = 'reports' AND part = 0 AND place >= ?", cut - 5)
+    assert refused().startswith("reports: the topic ends before the cut of a closed period")
+
+
+def test_reports_that_no_longer_reach_back_and_no_snapshot(
+    place: StudyFolder, refused: Callable[..., str]
+) -> None:
+    shutil.rmtree(place.snapshots)
+    place.snapshots.mkdir()
+    place.edit("DELETE FROM records WHERE topic = 'reports' AND part = 1 AND place < 3")
+    line = refused()
+    assert line.startswith("reports: no snapshot is left and the topic no longer reaches back")
+    assert "restore a snapshot" in line
+
+
+def test_reports_that_were_changed_and_no_snapshot(
+    place: StudyFolder, refused: Callable[..., str]
+) -> None:
+    shutil.rmtree(place.snapshots)
+    place.snapshots.mkdir()
+    place.edit("UPDATE records SET value = x'00' WHERE topic = 'reports' AND place = 4")
+    assert "what is below the last cut is not what the journal counted" in refused()
+
+
+def test_a_damaged_snapshot(place: StudyFolder, refused: Callable[..., str]) -> None:
+    latest = place.snapshots / place.entries()[-1].snapshot[0]
+    content = latest.read_bytes()
+    for damage in (content[:-1], b"", b"\x00" + content[1:]):
+        latest.write_bytes(damage)
+        line = refused()
+        assert line.startswith(f"snapshot {latest.name}: not the bytes that the journal names")
+        assert "remove it" in line
+    latest.unlink()
+    assert not place.run(source=SystemNoise())
