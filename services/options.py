@@ -45,7 +45,7 @@ def table_columns(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dates", metavar="FORMAT", help=words)
     words = "put zeros in front of ids of fewer digits"
     parser.add_argument("--id-width", type=int, metavar="DIGITS", help=words)
-    words = "between the cells of a text file, 'tab' too; by default found in its header"
+    words = "between the cells of a text file, 'tab' too; by default read from its header"
     parser.add_argument("--separator", metavar="CHARACTER", help=words)
     words = "of a text file, such as cp1252; by default UTF-8, or that of its first bytes"
     parser.add_argument("--encoding", metavar="NAME", help=words)

@@ -58,7 +58,7 @@ def encoded_withdrawals(
 ) -> Iterator[list[tuple[str, bytes]]]:
     """Reports that clear the cells of an earlier table that are not among these, as (id, JSON).
 
-    closed: the last closed period, of which nothing can be taken back.
+    closed: the last closed period, of which nothing can be withdrawn.
     """
     encode = msgspec.json.encode
     normal = str if study.ids is None else study.ids.normal

@@ -45,7 +45,7 @@ def withdraw_cells(
     """Sends reports that clear the cells of an earlier table that a newer one lacks.
 
     path: of the newer one, which is sent already.
-    closed: the last closed period, of which nothing can be taken back.
+    closed: the last closed period, of which nothing can be withdrawn.
 
     Returns how many reports they were.
     """

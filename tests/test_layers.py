@@ -39,21 +39,21 @@ def _is_typing_only(node):
 def imports(name, *, top=False):
     """What a module imports, anywhere in it, or at its top: full names of modules."""
     tree = ast.parse(FILES[name].read_text("utf-8"))
-    found = set()
+    names = set()
     if name == "stream_dp":  # imports its names when they are used: tests/test_front_door.py
         tree.body = [node for node in tree.body if not _is_typing_only(node)]
     for node in tree.body if top else ast.walk(tree):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
             if node.level:
                 start = _package(name).split(".")
                 start = start[: len(start) - (node.level - 1)]
                 base = ".".join([*start, base]) if base else ".".join(start)
-            found |= {f"{base}.{alias.name}" for alias in node.names} | {base}
+            names |= {f"{base}.{alias.name}" for alias in node.names} | {base}
     # `from x import name`: the name is a module or something in x.
-    return {f for f in found if f in FILES or not f.startswith("stream_dp")}
+    return {f for f in names if f in FILES or not f.startswith("stream_dp")}
 
 
 def ours(name):
@@ -71,9 +71,9 @@ def modules(prefix):
 def allowed(name, *prefixes):
     """Whatever of ours a module imports and may not."""
     return {
-        found
-        for found in ours(name)
-        if not any(found == p or found.startswith(f"{p}.") for p in prefixes)
+        names
+        for names in ours(name)
+        if not any(names == p or names.startswith(f"{p}.") for p in prefixes)
     }
 
 

@@ -101,7 +101,7 @@ def test_the_sdist_has_no_tests_and_builds_the_same_wheel(wheel, sdist, tmp_path
     assert {name for name in differing if not name.endswith("/RECORD")} == set()
 
 
-def test_metadata_are_valid_and_whole(wheel):
+def test_metadata_are_valid_and_complete(wheel):
     data = wheel[f"stream_dp-{version(wheel)}.dist-info/METADATA"]
     metadata = Metadata.from_email(data, validate=True)
     assert metadata.description_content_type == "text/markdown"

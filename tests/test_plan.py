@@ -67,7 +67,7 @@ def test_charges_of_a_period_are_those_that_are_paid():
     assert sum(c.rho for charges in by_period for c in charges) == plan.total
 
 
-def test_a_plan_that_just_fits_is_taken_and_one_above_is_refused():
+def test_a_plan_that_just_fits_is_accepted_and_one_above_is_refused():
     study = make()
     exact = plan_study(study).total
     fields = {name: getattr(study, name) for name in Study.model_fields}

@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> Output:
     if earlier is not None:
         count = withdraw_cells(deployment, earlier, files[0], columns, known.closed)
         data["withdrawn"] = count
-        text.append(f"{earlier}: {count} reports taken back")
+        text.append(f"{earlier}: {count} reports withdrawn")
     return Output(data, "\n".join([*text, *notices]))
 
 

@@ -75,4 +75,4 @@ def _running_words(board: JobBoard, job: str) -> str:
     if reported is None:
         return f"{board.rounds[job]} rounds decided"
     age = time.time() - reported.time / 1000
-    return f"{reported.progress.words}, told {duration(age)} ago"
+    return f"{reported.progress.words}, reported {duration(age)} ago"

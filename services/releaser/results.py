@@ -42,7 +42,7 @@ def result_entry(
         raise UserError("a part of a result is too large for a record")
     provenance = result.provenance
     if provenance is None:
-        raise UserError("a result does not say how it was made")
+        raise UserError("a result does not say how it was fitted")
     if provenance.simulated != simulated:
         raise UserError("a result with seeded noise in a study without, or the other way round")
     ledger = end.certified.charge(job.charge)
@@ -61,7 +61,7 @@ def result_entry(
             end.index + 1, end.hash, certificate.model_dump(mode="json"), result.parts
         )
     except (ValueError, TypeError, RecursionError):
-        raise UserError("a result says how it was made in what is no JSON") from None
+        raise UserError("a result says in what is no JSON how it was fitted") from None
     public = [
         replace(r, key=(r.key or b"") + f"/{declared.name}".encode())
         for r in message_records(

@@ -105,7 +105,7 @@ class Cumulative:
     def __post_init__(self) -> None:
         if self.counter == "gamma2" and self.horizon > MOST_GAMMA2:
             raise UserError(
-                f"counter 'gamma2': it is made for up to {MOST_GAMMA2} periods, not"
+                f"counter 'gamma2': it is defined for up to {MOST_GAMMA2} periods, not"
                 f" {self.horizon}; ask for 'normalised', which is within 1 % of it"
             )
         if self.present and self.rows is None:
@@ -382,7 +382,7 @@ class Cumulative:
         )
         if arrays["counters"] != self.design.fingerprint:
             raise Inconsistent(
-                "journal: the state was made with other counters than this machine computes; go"
+                "journal: the state was computed with other counters than this machine computes; go"
                 " on with the version of stream-dp and the machine that began the study"
             )
         totals = np.zeros(0, np.int64) if happened is None else happened.sum(1, dtype=np.int64)

@@ -1,7 +1,7 @@
 """Numbers of rows for a window release's panel, from windows measured as residuals.
 
 The panel is the nearest possible one to the estimates in the metric of their noise
-(`panel_fit.py`). What a pattern did not get for several periods is made up: the target is the
+(`panel_fit.py`). What a pattern lacked in earlier periods comes later: the target is the
 estimate and half of the carry, and the carry grows by the estimate less the panel. It stays within
 two standard deviations of a pattern, so that it cannot delay real changes. With padding both are
 of the padded counts. All of it is post-processing.

@@ -305,7 +305,7 @@ def _entry_rows(residuals: Residuals, t: int) -> csr_array:
 def _entry_words(symbols: Sequence[str], width: int, last: int | None) -> list[str]:
     """In words, every entry of the transformed histogram, in their order.
 
-    A period where people are told apart reads `a|b - 2 * c`: those with a or b less twice those
+    A period where people are distinguished reads `a|b - 2 * c`: those with a or b less twice those
     with c; any other is `?`. Periods are joined by commas, the oldest first: their numbers are
     multiplied.
     """

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's palette, told apart with any colour vision; markers and dashes differ as well.
+# Okabe and Ito's palette, distinct with any colour vision; markers and dashes differ as well.
 INK, GREY, BLUE, ORANGE, GREEN = "#222222", "#767676", "#0072B2", "#D55E00", "#009E73"
 PURPLE = "#9F3A86"
 _STYLE: Any = {

@@ -87,7 +87,7 @@ class KafkaWriter:
         name = self._topics.name(role)
         signature = None
         if topic is not None:
-            # Before the role is taken: whoever loses it to this process finds the signature.
+            # Before the role is claimed: whoever loses it to this process sees the signature.
             candidate = Signature(self._settings, name, self._topics.name(topic))
             signature = candidate if candidate.sign() else None
         producer: Producer = new_client(Producer, self._transactional_settings(name))

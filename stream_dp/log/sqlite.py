@@ -92,7 +92,7 @@ class SqliteLog:
     def create(self, topics: Mapping[str, int]) -> None:
         missing = [(name, count) for name, count in topics.items() if not self._known(name)]
         if missing:
-            with sqlite_errors(self._path, "no topic was made"), self._transaction():
+            with sqlite_errors(self._path, "no topic was created"), self._transaction():
                 self._db.executemany("INSERT OR IGNORE INTO topics VALUES (?, ?)", missing)
 
     def _select(self, query: str, *values: object) -> list[Any]:

@@ -100,7 +100,7 @@ def _create_file(path: Path, mode: int) -> None:
     target = path.resolve()
     try:
         with (
-            sqlite_errors(path, "cannot be made"),
+            sqlite_errors(path, "cannot be created"),
             TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as folder,
         ):
             draft = Path(folder) / target.name

@@ -96,7 +96,7 @@ class Topics:
         self._refusal, self._answered = "", False
         self._admin: Any = new_client(AdminClient, {**settings, "error_cb": self._note_refusal})
         self._known: dict[str, int] = {}
-        self._made: set[str] = set()
+        self._created: set[str] = set()
 
     def name(self, topic: str) -> str:
         return f"{self._prefix}.{topic}"
@@ -115,14 +115,14 @@ class Topics:
         ]
         if not missing:
             return
-        self._made |= {new.topic for new in missing}
+        self._created |= {new.topic for new in missing}
         futures = self._admin.create_topics(missing, operation_timeout=TIMEOUT)
         for name, future in futures.items():
             try:
                 future.result(TIMEOUT)
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                    raise log_error(f"kafka: topic '{name}' was not made", error) from None
+                    raise log_error(f"kafka: topic '{name}' was not created", error) from None
         deadline = clock_module.monotonic() + TIMEOUT
         while not all(self._led(topic) for topic in topics):
             if clock_module.monotonic() > deadline:
@@ -233,12 +233,12 @@ class Topics:
         return self._known[topic]
 
     def _seen(self, topic: str) -> Any:
-        """What the cluster says of a topic. One that was just made is not known to every broker."""
+        """A topic's metadata. One that was just created is not known to every broker."""
         deadline = clock_module.monotonic() + TIMEOUT
         while True:
             metadata = self._cluster().topics.get(self.name(topic))
             late = clock_module.monotonic() > deadline
-            if metadata is not None or late or self.name(topic) not in self._made:
+            if metadata is not None or late or self.name(topic) not in self._created:
                 return metadata
             clock_module.sleep(_SOON)
 

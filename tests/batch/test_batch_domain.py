@@ -45,7 +45,7 @@ def test_members_are_put_with_their_groups():
 @pytest.mark.parametrize("domain", [grouped.ALIKE, grouped.RELATED], ids=["alike", "related"])
 @settings(max_examples=30)
 @given(data=st.data())
-def test_tables_read_back_what_they_were_made_from(domain, data):
+def test_tables_read_back_their_source(domain, data):
     hierarchy = data.draw(grouped.hierarchies(domain))
     again = from_tables(
         domain, *to_tables(hierarchy), key_group="group", key_person="group", size="size"

@@ -40,7 +40,7 @@ def test_answers_are_what_a_plain_count_finds(name, data):
 @pytest.mark.parametrize("name", DOMAINS)
 @settings(max_examples=20)
 @given(data=st.data())
-def test_small_portions_and_whole_marginals_say_the_same(name, data):
+def test_small_portions_and_full_marginals_say_the_same(name, data):
     hierarchy = data.draw(grouped.hierarchies(DOMAINS[name]))
     k = data.draw(st.integers(0, 3))
     marginals = all_marginals(DOMAINS[name], k, LEVELS[name])

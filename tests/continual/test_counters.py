@@ -52,7 +52,7 @@ def test_no_row_looks_ahead_and_no_sum_uses_what_is_not_measured_yet(name, n):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_prefix_sum_is_whole_numbers_of_people_without_noise(name):
+def test_every_prefix_sum_is_an_integer_of_people_without_noise(name):
     rng = np.random.default_rng(3)
     for n in (1, 7, 60):
         counter, stream = COUNTERS[name](n), rng.integers(0, 10**6, n)

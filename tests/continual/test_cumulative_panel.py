@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit.walks import hand_made, released
+from kit.walks import drawn_between, released
 from scipy.stats import chi2
 
 from stream_dp.continual import Cumulative
@@ -43,7 +43,7 @@ def runs(draw):
     low = draw(st.sampled_from([0, -5, -(10**9)]))
     high = draw(st.sampled_from([0, 9, 10**9]))
     draws = [
-        hand_made(mechanism.demand(t), rng, low, high if mechanism.rows is not None else 9)
+        drawn_between(mechanism.demand(t), rng, low, high if mechanism.rows is not None else 9)
         for t in range(1, horizon + 1)
     ]
     events = (rng.random((people, horizon)) < rng.random()).astype(np.int64)
@@ -111,7 +111,7 @@ def test_without_noise_the_panel_has_the_true_sums(horizon, seed, counter):
     mechanism = Cumulative(
         horizon=horizon, rho=Fraction(1), neighbours="replace_in_place", rows=30, counter=counter
     )
-    draws = [hand_made(mechanism.demand(t), rng, 0, 0) for t in range(1, horizon + 1)]
+    draws = [drawn_between(mechanism.demand(t), rng, 0, 0) for t in range(1, horizon + 1)]
     for t, state, step, _ in released(mechanism, events, draws):
         assert np.array_equal(state.sums, at_least(events, t))
         assert step.notes == {"moved_by_monotonization": 0}
@@ -161,7 +161,7 @@ def test_noise_that_leaves_no_row_and_one_period_alone():
         horizon=4, rho=Fraction(1), neighbours="add_remove", rows=None, size_share=Fraction(1, 2)
     )
     rng = np.random.default_rng(1)
-    draws = [hand_made(mechanism.demand(t), rng, -(10**9), -(10**6)) for t in range(1, 5)]
+    draws = [drawn_between(mechanism.demand(t), rng, -(10**9), -(10**6)) for t in range(1, 5)]
     for t, state, _, panel in released(mechanism, np.ones((5, 4), int), draws):
         assert panel.symbols.shape == (0, t)
         assert not state.sums.any()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit.walks import hand_made, released
+from kit.walks import drawn_between, released
 from scipy.stats import chi2
 
 from stream_dp.continual import Cumulative
@@ -45,7 +45,7 @@ def runs(draw):
     )
     high = draw(st.sampled_from([0, 9, 10**9]))
     low = draw(st.sampled_from([0, -5, -(10**9)]))
-    draws = [hand_made(mechanism.demand(t), rng, low, high) for t in range(1, horizon + 1)]
+    draws = [drawn_between(mechanism.demand(t), rng, low, high) for t in range(1, horizon + 1)]
     return mechanism, comers(rng, 20, horizon), draws
 
 
@@ -82,7 +82,7 @@ def test_without_noise_the_panel_has_the_true_sums(horizon, seed, counter, room)
         counter=counter,
         present=True,
     )
-    draws = [hand_made(mechanism.demand(t), rng, 0, 0) for t in range(1, horizon + 1)]
+    draws = [drawn_between(mechanism.demand(t), rng, 0, 0) for t in range(1, horizon + 1)]
     for t, state, step, _ in released(mechanism, symbols, draws):
         assert np.array_equal(state.sums, sums_of(symbols, t, horizon))
         assert step.notes == {"moved_by_monotonization": 0, "entries_moved": 0}

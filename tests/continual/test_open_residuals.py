@@ -59,13 +59,13 @@ def measured(design, history):
 
 
 def weights_of(design):
-    """1 / (2 variance) of every measurement, and the release at which it is made."""
-    weights, made_at = [], []
+    """1 / (2 variance) of every measurement, and the release it belongs to."""
+    weights, release_of = [], []
     for number, t in enumerate(releases(design)):
         for variance, size in design.demand(t):
             weights += [1 / (2 * variance)] * size
-            made_at += [number] * size
-    return weights, made_at
+            release_of += [number] * size
+    return weights, release_of
 
 
 def prefix_costs(design, change):

@@ -32,7 +32,7 @@ def cost(moves, aims, spreads):
 
 @given(problems())
 @settings(max_examples=150, deadline=None)
-def test_moves_are_whole_and_within_the_room_and_the_report_is_true(problem):
+def test_moves_are_integers_within_the_room_and_the_report_is_true(problem):
     room, aims, spreads, seed = problem
     reconciled = reconcile(room, aims, spreads, np.random.default_rng(seed))
     assert reconciled.moves.dtype == np.int64

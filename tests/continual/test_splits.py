@@ -20,7 +20,7 @@ def test_rounding_keeps_sums_and_moves_nothing_by_1(rows, q, seed, parts):
     assert np.abs(rounded - wanted).max() < 1 + 1e-6
 
 
-def test_whole_numbers_stay():
+def test_integers_stay():
     wanted = np.random.default_rng(1).integers(-99, 99, (50, 3))
     rounded = round_to_sums(wanted.astype(float), wanted.sum(axis=1), np.random.default_rng(2))
     assert np.array_equal(rounded, wanted)

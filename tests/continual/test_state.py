@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit.walks import counts_of, hand_made, released
+from kit.walks import counts_of, drawn_between, released
 from scipy.stats import chi2
 
 from stream_dp.continual import Cumulative, FixedWindow
@@ -44,7 +44,9 @@ OPEN = FixedWindow(
     rows=40,
     absent=2,
 )
-WHOLE = FixedWindow(values=(0, 1, 2), width=6, horizon=6, rho=Fraction(1), neighbours="add_remove")
+FULL_WIDTH = FixedWindow(
+    values=(0, 1, 2), width=6, horizon=6, rho=Fraction(1), neighbours="add_remove"
+)
 CUMULATIVE = Cumulative(horizon=6, rho=Fraction(1), neighbours="replace_one", rows=30)
 SIZED = Cumulative(
     horizon=6, rho=Fraction(1), neighbours="add_remove", rows=None, size_share=Fraction(1, 10)
@@ -55,7 +57,18 @@ HONAKER = Cumulative(
 ENTERING = Cumulative(
     horizon=6, rho=Fraction(1), neighbours="add_remove", rows=50, counter="gamma2", present=True
 )
-MECHANISMS = [WINDOW, WEEKLY, HISTOGRAM, OPEN, LATE, WHOLE, CUMULATIVE, SIZED, HONAKER, ENTERING]
+MECHANISMS = [
+    WINDOW,
+    WEEKLY,
+    HISTOGRAM,
+    OPEN,
+    LATE,
+    FULL_WIDTH,
+    CUMULATIVE,
+    SIZED,
+    HONAKER,
+    ENTERING,
+]
 PEOPLE = np.random.default_rng(8).integers(0, 2, (30, 6))
 
 
@@ -74,7 +87,7 @@ def same(here, there):
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_state_comes_back_from_bytes_and_panel_and_goes_on_as_if_nothing_happened(mechanism):
     rng = np.random.default_rng(9)
-    draws = [hand_made(mechanism.demand(t), rng, -9, 9) for t in range(1, 7)]
+    draws = [drawn_between(mechanism.demand(t), rng, -9, 9) for t in range(1, 7)]
     for t, state, _, panel in released(mechanism, PEOPLE, draws):
         data = mechanism.dump(state)
         again = mechanism.load(data, panel)

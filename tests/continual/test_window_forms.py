@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit.walks import counts_of, extreme_draws, hand_made, released, window_counts
+from kit.walks import counts_of, drawn_between, extreme_draws, released, window_counts
 
 from stream_dp.continual import FixedWindow
 from stream_dp.continual.base import pack_state
@@ -121,7 +121,7 @@ def test_without_noise_the_panel_is_the_truth_and_the_padding(q, width, seed, pa
                 values=tuple(range(q)), width=width, horizon=6, rho=RHO, neighbours=relation,
                 strategy=strategy, padded=padded, rows=40, absent=absent,
             )  # fmt: skip
-            draws = [hand_made(mechanism.demand(t), rng, 0, 0) for t in range(1, 7)]
+            draws = [drawn_between(mechanism.demand(t), rng, 0, 0) for t in range(1, 7)]
             for t, _, step, panel in released(mechanism, symbols, draws):
                 if step is not None:
                     histogram = window_counts(panel.symbols, t, width, q)
@@ -178,7 +178,7 @@ def test_those_who_are_not_there_fill_the_cap():
     )
     symbols = np.array([[0, 0, 1, 2]] * 30 + [[2, 1, 2, 2]] * 20)
     rng = np.random.default_rng(1)
-    draws = [hand_made(mechanism.demand(t), rng, 0, 0) for t in range(1, 5)]
+    draws = [drawn_between(mechanism.demand(t), rng, 0, 0) for t in range(1, 5)]
     for t, _, step, panel in released(mechanism, symbols, draws):
         if step is not None:
             truth = window_counts(symbols, t, 2, 3)
@@ -200,7 +200,7 @@ def test_noise_above_the_cap_is_projected_onto_it(strategy):
         absent=1,
     )
     rng = np.random.default_rng(1)
-    draws = [hand_made(mechanism.demand(t), rng, 500, 900) for t in range(1, 6)]
+    draws = [drawn_between(mechanism.demand(t), rng, 500, 900) for t in range(1, 6)]
     for t, _, step, panel in released(mechanism, np.zeros((30, 5), int), draws):
         if step is not None:
             assert panel.rows == 50

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from kit.walks import extreme_draws, hand_made, released, window_counts
+from kit.walks import drawn_between, extreme_draws, released, window_counts
 from scipy.stats import chi2
 
 from stream_dp.continual import FixedWindow, window_targets
@@ -100,7 +100,7 @@ def test_without_noise_every_window_is_off_by_the_padding_alone(q, width, seed):
         values=tuple(range(q)), width=width, horizon=5, rho=Fraction(1), neighbours="add_remove"
     )
     symbols = rng.integers(0, q, (40, 5))
-    draws = [hand_made(mechanism.demand(t), rng, 0, 0) for t in range(1, 6)]
+    draws = [drawn_between(mechanism.demand(t), rng, 0, 0) for t in range(1, 6)]
     for t, _, step, panel in released(mechanism, symbols, draws):
         if step is not None:
             truth = window_counts(symbols, t, width, q)
@@ -114,7 +114,7 @@ def test_nobody_at_all_and_noise_that_leaves_no_row():
         values=(0, 1, 2), width=2, horizon=4, rho=Fraction(1), neighbours="add_remove"
     )
     rng = np.random.default_rng(1)
-    draws = [hand_made(mechanism.demand(t), rng, -(10**12), -(10**6)) for t in range(1, 5)]
+    draws = [drawn_between(mechanism.demand(t), rng, -(10**12), -(10**6)) for t in range(1, 5)]
     for t, _, step, panel in released(mechanism, np.zeros((0, 4), int), draws):
         if t >= 2:
             assert panel.symbols.shape == (0, t)

@@ -137,7 +137,7 @@ def test_sent_first_and_closed_afterwards_or_period_by_period(
 
 
 @pytest.mark.parametrize("step", ["closed", "committed", "published", "cleaned"])
-def test_one_marker_for_the_whole_horizon_outlives_a_kill(
+def test_one_marker_for_the_full_horizon_outlives_a_kill(
     step: str, places: Iterator[StudyFolder]
 ) -> None:
     calm = KilledReleaser(next(places))

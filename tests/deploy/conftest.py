@@ -36,7 +36,7 @@ def released(world: World, study: str) -> str:
         said = world.as_user(user, "topics", study)
         assert (said.code, said.out) == (2, "")
         assert said.error.startswith(f"stream-dp: kafka: topic '{PRIVATE}.")
-        assert said.error.endswith("was not made: Authorization failed.\n")
+        assert said.error.endswith("was not created: Authorization failed.\n")
     assert world.as_user("admin", "topics", study).code == 0
     assert world.as_user("releaser", "topics", study).code == 0
     assert world.as_user("producer", "send", study, "reports.csv")[:3] == (

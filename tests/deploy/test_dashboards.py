@@ -34,8 +34,8 @@ def exported() -> set[str]:
     from metrics import families
 
     suffix = {"counter": "_total", "info": "_info"}
-    found: list[Metric] = [metric for part in families().values() for metric in part]
-    return {metric.name + suffix.get(metric.type, "") for metric in found}
+    metrics: list[Metric] = [metric for part in families().values() for metric in part]
+    return {metric.name + suffix.get(metric.type, "") for metric in metrics}
 
 
 def test_every_metric_is_on_a_board() -> None:

@@ -294,7 +294,7 @@ def test_what_another_start_may_cure(tmp_path: Path, how: str) -> None:
     assert error.count("starting again\n") == 2
 
 
-def test_sigterm_is_passed_on_and_its_code_is_told() -> None:
+def test_sigterm_is_passed_on_and_its_code_is_returned() -> None:
     child = again(
         "trap 'sleep 0.3; echo ended; exit 0' TERM; echo started; while :; do sleep 0.05; done"
     )
@@ -325,13 +325,13 @@ def test_sigterm_between_two_starts() -> None:
 
 @pytest.mark.parametrize("code", [0, 2, 3, 4])
 def test_a_final_code_waits_where_a_manager_would_start_again(tmp_path: Path, code: int) -> None:
-    held = tmp_path / "held"
-    held.touch()  # of a container before this one
-    child = again(f"[ -e {held} ] && exit 5; exit {code}", AGAIN_HOLD=str(held))
+    mark = tmp_path / "held"
+    mark.touch()  # of a container before this one
+    child = again(f"[ -e {mark} ] && exit 5; exit {code}", AGAIN_HOLD=str(mark))
     assert child.stderr is not None
     assert child.stderr.readline() == f"ended with code {code}; waits for a person\n"
     deadline = time.monotonic() + 10
-    while not held.exists():
+    while not mark.exists():
         assert time.monotonic() < deadline
         time.sleep(0.01)
     time.sleep(0.1)

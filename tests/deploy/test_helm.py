@@ -152,12 +152,12 @@ def test_commands_and_codes_are_those_of_the_program(tmp_path: Path) -> None:
         options = cli._parser().parse_args(container["args"])
         assert options.json
         assert str(options.study) == "/study/study.toml"
-        held = environment(container)["AGAIN_HOLD"]
-        assert held.startswith("/tmp/")
+        mark = environment(container)["AGAIN_HOLD"]
+        assert mark.startswith("/tmp/")
     releaser, worker = containers
     script = releaser["livenessProbe"]["exec"]["command"][-1]
-    assert f"[ -e {held} ]" in script
-    assert shlex.split(script)[:7] == ["[", "-e", held, "]", "||", "exec", "python"]
+    assert f"[ -e {mark} ]" in script
+    assert shlex.split(script)[:7] == ["[", "-e", mark, "]", "||", "exec", "python"]
     assert "/healthz" in script
     assert releaser["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "confidential"}
     assert not {"ports", "readinessProbe", "livenessProbe"} & worker.keys()
@@ -178,11 +178,11 @@ def test_the_probe_leaves_alone_what_waits_for_a_person(
 ) -> None:
     (releaser, *_) = pods(rendered(tmp_path))
     *shell, script = releaser["containers"][0]["livenessProbe"]["exec"]["command"]
-    held = tmp_path / "held"
+    mark = tmp_path / "held"
     if there:
-        held.touch()
+        mark.touch()
     script = (
-        script.replace("/tmp/held", str(held)).replace("9464", "1").replace("python", "python3")
+        script.replace("/tmp/held", str(mark)).replace("9464", "1").replace("python", "python3")
     )
     assert subprocess.run([*shell, script], capture_output=True, timeout=30).returncode == code
 
@@ -229,13 +229,13 @@ def test_nothing_comes_in_by_default(tmp_path: Path) -> None:
 def test_an_empty_list_of_peers_opens_no_confidential_port(tmp_path: Path) -> None:
     """To Kubernetes a rule without peers is one for everybody."""
     values = {**EVERYTHING, "networkPolicy.monitoringPeers": []}
-    found = policies(tmp_path, values)
-    assert found.keys() == {"releaser", "worker"}
-    assert found["releaser"]["ingress"] == [{"ports": [{"port": "public", "protocol": "TCP"}]}]
-    assert "ingress" not in found["worker"]
+    rules = policies(tmp_path, values)
+    assert rules.keys() == {"releaser", "worker"}
+    assert rules["releaser"]["ingress"] == [{"ports": [{"port": "public", "protocol": "TCP"}]}]
+    assert "ingress" not in rules["worker"]
     peers = [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}]
-    found = policies(tmp_path, {"networkPolicy.monitoringPeers": peers})
-    assert found["releaser"]["ingress"] == [
+    rules = policies(tmp_path, {"networkPolicy.monitoringPeers": peers})
+    assert rules["releaser"]["ingress"] == [
         {"from": peers, "ports": [{"port": "confidential", "protocol": "TCP"}]}
     ]
 

@@ -143,7 +143,7 @@ def test_every_command_says_soon_that_it_is_not_understood(
         ("sasl_ssl", "SCRAM-SHA-512", "tls", "SSL alert"),
     ],
 )
-def test_settings_that_do_not_fit_are_told_within_ten_seconds(
+def test_settings_that_do_not_fit_are_reported_within_ten_seconds(
     world: World, protocol: str, mechanism: str, port: str, line: str
 ) -> None:
     settings = {

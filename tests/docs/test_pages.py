@@ -26,10 +26,10 @@ def test_links_lead_to_files(name):
 def test_the_readme_is_short_and_leads_to_every_page_of_its_own():
     readme = (ROOT / "README.md").read_text("utf-8")
     assert len(readme.splitlines()) <= 150
-    made_from_code = {"study-file", "commands", "metrics", "python", "dead-letters", "operations"}
+    generated = {"study-file", "commands", "metrics", "python", "dead-letters", "operations"}
     for path in (ROOT / "docs").rglob("*.md"):
         name = path.relative_to(ROOT).as_posix()
-        assert f"({name})" in readme or path.stem in made_from_code | {"index"}, name
+        assert f"({name})" in readme or path.stem in generated | {"index"}, name
 
 
 def test_contributing_is_read_in_a_minute():

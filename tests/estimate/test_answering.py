@@ -144,7 +144,7 @@ def test_products_of_attributes():
     assert table.column_names[:3] == ["row", "2021-01 job", "2021-01 poor"]
 
 
-def test_what_an_estimate_is_made_of():
+def test_the_terms_of_an_estimate():
     asked = exact([WINDOW, {**WINDOW, "name": "narrow", "width": 1}, TOTALS], STAYING)
     estimate = asked.estimate("narrow", "pattern 1", LABELS[2])
     assert estimate.method == "best linear unbiased"

@@ -47,9 +47,9 @@ def decided(folder, address, name):
     for records in script():
         for record in records:
             value, headers = record.value, record.headers
-            told = json.loads(value) if value and value[:1] == b"{" else {}
-            if "values" in told and name != PLAIN:
-                value, headers = SHAPES[name].pack(told)
+            report = json.loads(value) if value and value[:1] == b"{" else {}
+            if "values" in report and name != PLAIN:
+                value, headers = SHAPES[name].pack(report)
             elif value is None and not headers:
                 value = b"x"  # to Debezium, a record without a value says nothing
             producer.produce(

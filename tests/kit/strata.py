@@ -190,11 +190,11 @@ class Model:
         if absent is None:
             return []
         reach, gone = 2 * release.width - 1, self.study.alphabet(release).values[absent]
-        found = [0] * 2**reach
+        counts = [0] * 2**reach
         for person in everybody:
             past = [self._symbol(release, v) != gone for v in self.histories[person]]
-            found[sum(here << g for g, here in enumerate(past[::-1][:reach]))] += 1
-        return found
+            counts[sum(here << g for g, here in enumerate(past[::-1][:reach]))] += 1
+        return counts
 
     def _counts(self, release, everybody, period):
         study = self.study

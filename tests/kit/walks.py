@@ -1,4 +1,4 @@
-"""Small populations and hand-made noise: what the tests of the mechanisms have in common."""
+"""Small populations and noise between bounds: what the tests of the mechanisms have in common."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -36,11 +36,11 @@ def open_counts(symbols: np.ndarray, t: int) -> np.ndarray:
 
 def when_present(symbols: np.ndarray, t: int, width: int, absent: int) -> np.ndarray:
     """(2^(2k - 1),): people by when they were present; bit g of the number for t - g."""
-    found = np.zeros(2 ** (2 * width - 1), np.int64)
+    counts = np.zeros(2 ** (2 * width - 1), np.int64)
     for person in symbols[:, max(t - 2 * width + 1, 0) : t]:
         bits = "".join("1" if symbol != absent else "0" for symbol in person)
-        found[int(bits, 2)] += 1
-    return found
+        counts[int(bits, 2)] += 1
+    return counts
 
 
 def counts_of(mechanism: Any, symbols: np.ndarray, t: int) -> np.ndarray:
@@ -55,7 +55,7 @@ def counts_of(mechanism: Any, symbols: np.ndarray, t: int) -> np.ndarray:
     return cumulative_counts(symbols, t)
 
 
-def hand_made(demand: Any, rng: np.random.Generator, low: int, high: int) -> Draw:
+def drawn_between(demand: Any, rng: np.random.Generator, low: int, high: int) -> Draw:
     """Noise of the demanded shape, uniform in low..high: any values, not a distribution."""
     noise = tuple(rng.integers(low, high, size, endpoint=True) for _, size in demand)
     return Draw(noise, np.random.default_rng(rng.integers(1 << 32)))
@@ -71,7 +71,9 @@ def extreme_draws(
     low = draw(st.sampled_from([0, -5, -40, -(10**9)]))
     high = draw(st.sampled_from([0, 40, 10**9]))
     return [
-        hand_made(mechanism.demand(t), rng, low, min(high, 40) if t <= mechanism.width else high)
+        drawn_between(
+            mechanism.demand(t), rng, low, min(high, 40) if t <= mechanism.width else high
+        )
         for t in range(1, mechanism.horizon + 1)
     ]
 

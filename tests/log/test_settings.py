@@ -89,7 +89,7 @@ def test_a_file_that_is_no_text_is_not_quoted(tmp_path: Path) -> None:
     assert "cannot be read" in refused(SCRAM | {"sasl.password": {"file": "password"}}, tmp_path)
 
 
-def test_every_fault_is_told_at_once() -> None:
+def test_every_fault_is_reported_at_once() -> None:
     table = SCRAM | {"sasl.password": {"env": "NOT_SET_ANYWHERE"}, "group.id": "mine"}
     with pytest.raises(UserError) as caught:
         connected(table)

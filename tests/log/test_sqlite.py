@@ -269,7 +269,7 @@ def no_growth(size):
 @pytest.mark.parametrize("public", [False, True])
 def test_a_log_without_room_goes_on_when_there_is_some(tmp_path, opened, public):
     path = tmp_path / "log.db"
-    with no_growth(0), pytest.raises(Unavailable, match=r"log\.db: cannot be made"):
+    with no_growth(0), pytest.raises(Unavailable, match=r"log\.db: cannot be created"):
         opened(path, public=public)
     assert list(tmp_path.iterdir()) == []
     log = opened(path, public=public)
@@ -284,7 +284,7 @@ def test_a_log_without_room_goes_on_when_there_is_some(tmp_path, opened, public)
                 writer.commit(sent("t", *many))
     with (
         no_growth(0),
-        pytest.raises(Unavailable, match=r"log\.db: (no topic was made|cannot be read) \("),
+        pytest.raises(Unavailable, match=r"log\.db: (no topic was created|cannot be read) \("),
     ):
         log.create({"u": 1})
     assert values(log, "t") == [b"1"]

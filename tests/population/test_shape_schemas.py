@@ -46,7 +46,7 @@ def numbered(number, offset=0, partition=0, report=REPORT):
     return Stored(partition, offset, 0, None, avro_bytes(AVRO_REPORT, report, number), ())
 
 
-def told(value, texts=None):
+def decoded(value, texts=None):
     cells, rejected = decoder(texts or source()).decode([Stored(0, 0, 0, None, value, ())], 0)
     return len(cells), rejected[0].cells if rejected else {}
 
@@ -55,17 +55,17 @@ UNREADABLE = (0, {"unreadable": 1})
 
 
 def test_every_cut_of_a_record_is_unreadable():
-    assert told(VALUE) == (2, {})
+    assert decoded(VALUE) == (2, {})
     for length in range(len(VALUE)):
-        assert told(VALUE[:length]) == UNREADABLE, length
-    assert told(VALUE + b"\0") == UNREADABLE
+        assert decoded(VALUE[:length]) == UNREADABLE, length
+    assert decoded(VALUE + b"\0") == UNREADABLE
 
 
 @settings(max_examples=300)
 @given(st.binary(max_size=60))
 def test_any_bytes_give_cells_or_a_reason(data):
     for value in (data, b"\0\0\0\0\7" + data):
-        cells, reasons = told(value)
+        cells, reasons = decoded(value)
         assert cells or reasons
 
 
@@ -83,7 +83,7 @@ def test_any_bytes_give_cells_or_a_reason(data):
     ],
 )
 def test_bytes_that_do_not_fit_are_unreadable(value):
-    assert told(value) == UNREADABLE
+    assert decoded(value) == UNREADABLE
 
 
 def nested(levels):
@@ -132,7 +132,7 @@ EMPTY_RECORD = {"type": "record", "name": "E", "fields": []}
 def test_schemas_that_are_none_or_could_fill_memory_are_refused(text):
     with pytest.raises(ValueError):
         AvroSchema(text)
-    assert told(VALUE, Source({NUMBER: text})) == UNREADABLE
+    assert decoded(VALUE, Source({NUMBER: text})) == UNREADABLE
 
 
 def test_schemas_within_bounds_are_read():

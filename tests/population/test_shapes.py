@@ -84,12 +84,12 @@ STUDY = small_study(
 )
 
 
-def told(declared, value, headers=(), key=None):
+def decoded(declared, value, headers=(), key=None):
     """Cells as (person's place among a, b, c; period; attribute; code), and the reasons."""
     record = Stored(0, 5, 0, key, value, headers)
     cells, rejected = ShapedDecoder(STUDY, KEY, Input.model_validate(declared)).decode([record], 0)
     known = [hi for hi, _ in Decoder(STUDY, KEY).hashes(["a", "b", "c"]).tolist()]
-    found = zip(
+    cells = zip(
         (known.index(hi) for hi in cells.hi.tolist()),
         cells.period.tolist(),
         cells.attribute.tolist(),
@@ -97,11 +97,11 @@ def told(declared, value, headers=(), key=None):
         strict=True,
     )
     assert len(rejected) <= 1
-    return sorted(found), rejected[0].cells if rejected else {}
+    return sorted(cells), rejected[0].cells if rejected else {}
 
 
 def flat(row, **declared):
-    return told({"format": "flat", **declared}, json.dumps(row).encode())
+    return decoded({"format": "flat", **declared}, json.dumps(row).encode())
 
 
 ROW = {"person": "a", "period": "2021-02"}
@@ -150,7 +150,7 @@ def test_a_row_without_a_column_says_nothing_of_it():
 
 def debezium(operation, before=None, after=None, **more):
     change = {"op": operation, "before": before, "after": after, **more}
-    return told({"format": "debezium"}, json.dumps(change).encode())
+    return decoded({"format": "debezium"}, json.dumps(change).encode())
 
 
 @pytest.mark.parametrize("operation", ["c", "u", "r"])
@@ -188,15 +188,15 @@ def test_what_is_no_change_of_a_row_is_not_read():
     for operation in ("t", "m", "", None, 1, [], {}):
         assert debezium(operation, ROW, {**ROW, "poverty": 1}) == ([], {"unreadable": 1})
     for value in (b"{}", b"[]", b"1", b'{"payload": 1}', b'{"op": "c"}', b"x"):
-        assert told({"format": "debezium"}, value) == ([], {"unreadable": 1})
+        assert decoded({"format": "debezium"}, value) == ([], {"unreadable": 1})
 
 
 def test_a_tombstone_behind_a_deletion_is_passed_over():
     for value in (None, b"null", b'{"schema": null, "payload": null}'):
-        assert told({"format": "debezium"}, value, key=b"a") == ([], {})
-    assert told({"format": "flat"}, None, key=b"a") == ([], {"unreadable": 1})
+        assert decoded({"format": "debezium"}, value, key=b"a") == ([], {})
+    assert decoded({"format": "flat"}, None, key=b"a") == ([], {"unreadable": 1})
     # One whose headers cannot be read is known for nothing.
-    assert told({"format": "debezium"}, None, headers=None) == ([], {"unreadable": 1})
+    assert decoded({"format": "debezium"}, None, headers=None) == ([], {"unreadable": 1})
 
 
 def test_the_size_is_that_of_the_record_as_it_came():
@@ -204,8 +204,8 @@ def test_the_size_is_that_of_the_record_as_it_came():
     room = LARGEST_REPORT - len(row)
     for more, expected in ((0, ([(0, 2, 0, 1)], {})), (1, ([], {"unreadable": 1}))):
         value = row.replace('"note": ""', f'"note": "{"x" * (room + more)}"').encode()
-        assert told({"format": "flat"}, value) == expected
-        assert told({"format": "flat"}, value[:-9] + value[-1:], key=b"x" * 9)[1] != {}
+        assert decoded({"format": "flat"}, value) == expected
+        assert decoded({"format": "flat"}, value[:-9] + value[-1:], key=b"x" * 9)[1] != {}
 
 
 EVENT = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}
@@ -235,5 +235,5 @@ REPORT = {"person": "a", "period": "2021-02", "values": {"poverty": 1}}
 )
 def test_what_is_no_event_of_json_is_not_read(event, headers):
     declared = {"format": "cloudevents", "rows": "report"}
-    assert told(declared, json.dumps(event).encode(), headers) == ([], {"unreadable": 1})
-    assert told(declared, json.dumps({**EVENT, "data": REPORT}).encode())[1] == {}
+    assert decoded(declared, json.dumps(event).encode(), headers) == ([], {"unreadable": 1})
+    assert decoded(declared, json.dumps({**EVENT, "data": REPORT}).encode())[1] == {}

@@ -116,7 +116,7 @@ def test_a_blank_person_or_period_is_sent_on_to_be_rejected(read):
 
 
 FLOATS = [pa.float64(), pa.float32(), pa.float16()]
-WHOLE = [
+INTEGERS = [
     *[getattr(pa, f"{sign}int{width}")() for sign in ("", "u") for width in (8, 16, 32, 64)],
     pa.decimal128(3, 0),
     pa.decimal256(50, 0),
@@ -130,8 +130,8 @@ def typed(cells, kind):
     return pa.array(cells, kind) if kind in TEXTS else between.cast(kind)
 
 
-@pytest.mark.parametrize("kind", [*FLOATS, *WHOLE, *TEXTS], ids=str)
-def test_whole_numbers_of_any_type(read, kind):
+@pytest.mark.parametrize("kind", [*FLOATS, *INTEGERS, *TEXTS], ids=str)
+def test_integers_of_any_type(read, kind):
     texts = typed(["7", "8"], pa.int64() if kind in FLOATS else kind)
     values = typed(["1", None], kind)
     reports = read({"person": texts, "period": ["2021-01", "2021-01"], "poverty": values})
@@ -171,7 +171,7 @@ ID = 12_345_678_901
 @pytest.mark.parametrize("other", [None, 0.5, 1e300, float("nan"), 7.0])
 @pytest.mark.parametrize("encode", [False, True])
 @pytest.mark.parametrize("layout", [{}, {"attribute": "poverty"}])
-def test_ids_that_one_row_made_floats_are_refused_with_the_way_to_mend_them(
+def test_ids_that_one_row_turned_into_floats_are_refused_with_the_way_to_mend_them(
     read, other, encode, layout
 ):
     """As pandas writes a column of whole numbers with one missing or fractional id."""
@@ -219,7 +219,7 @@ def test_ids_keep_every_digit_and_leading_zeros(read):
         assert [person for person, _, _ in read(columns)] == expected
 
 
-def test_parquet_text_that_is_not_utf8_is_told(read):
+def test_parquet_text_that_is_not_utf8_is_refused(read):
     bad = pa.StringArray.from_buffers(
         2,
         pa.py_buffer(b"\0\0\0\0\1\0\0\0\3\0\0\0"),
@@ -234,7 +234,7 @@ def test_a_csv_that_begins_with_blank_lines_is_read_as_text_too(read):
     assert [person for person, _, _ in read(text)] == ["007", "0.5"]
 
 
-def test_a_row_with_too_many_or_too_few_cells_is_told_by_its_number(read):
+def test_a_row_with_too_many_or_too_few_cells_is_named_by_its_number(read):
     rows = "".join(f"p{i},2021-01,1\n" for i in range(400_000))
     for bad, cells in (("secret,2021-01", 2), ("secret,2021-01,1,2", 4)):
         (line,) = refused(read, f"person,period,poverty\n{rows}{bad}\nann,2021-01,1\n")
@@ -310,7 +310,7 @@ def refused(read, content, **layout):
         ("person+period+poverty\na+b+1\n", {}, "no column 'person'"),
     ],
 )
-def test_a_wrong_header_is_told(read, content, layout, message):
+def test_a_wrong_header_is_refused(read, content, layout, message):
     assert any(message in line for line in refused(read, content, **layout))
 
 
@@ -327,7 +327,7 @@ def test_a_wrong_header_is_told(read, content, layout, message):
         b"\x00\x00\x00\x00",
     ],
 )
-def test_what_is_no_table_is_told(read, content):
+def test_what_is_no_table_is_refused(read, content):
     refused(read, content)
 
 
@@ -342,7 +342,7 @@ def test_a_column_twice_is_refused_because_one_would_be_lost(read):
 
 
 @pytest.mark.parametrize("content", ["person,period,age\n", "id,period,poverty\n"])
-def test_a_wrong_header_without_rows_is_told_too(read, content):
+def test_a_wrong_header_without_rows_is_refused_too(read, content):
     refused(read, content)
 
 
@@ -362,7 +362,7 @@ def test_a_right_header_without_rows_is_no_fault(read):
     ],
     ids=["infinity", "huge", "list", "struct", "binary"],
 )
-def test_columns_that_are_no_text_are_values_or_told(read, column):
+def test_columns_that_are_no_text_are_values_or_refused(read, column):
     columns = {"person": ["ann"], "period": ["2021-01"], "poverty": column}
     try:
         reports = read(columns)

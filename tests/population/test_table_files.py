@@ -48,7 +48,7 @@ def refused(read, *words, **layout):
 
 @pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
 @pytest.mark.parametrize("name", ["table.csv", "table.tsv", "table.txt", "TABLE.CSV"])
-def test_separators_are_found_in_the_header(read, separator, name):
+def test_separators_are_read_from_the_header(read, separator, name):
     assert read(TEXT.replace(";", separator), name) == ROWS
 
 
@@ -144,7 +144,7 @@ def test_packed_files_that_are_damaged_or_several(read, tmp_path):
 
 
 @pytest.mark.parametrize("blank", ["", "\n\n"])
-def test_a_ragged_row_is_told_with_its_line(read, blank):
+def test_a_ragged_row_is_refused_with_its_line(read, blank):
     text = f'person,period,work,note\na,2021-01,ja,"1\n2"\n{blank}b,2021-01\n'
     line = refused(read, text)
     assert "row 2 below the header has 2 cells, and the header has 4" in line
@@ -263,7 +263,7 @@ def test_wide_columns_by_a_pattern(read):
 
 
 @pytest.mark.parametrize(
-    ("names", "columns", "told"),
+    ("names", "columns", "fault"),
     [
         ((1, 10, 2), {"m{}": "..."}, "do not stand in the order of their numbers"),
         ((1, 2, 4), {"m{}": "..."}, "do not stand in the order of their numbers"),
@@ -273,9 +273,9 @@ def test_wide_columns_by_a_pattern(read):
         ((1, 2, 3), {"m{}": "2021-01"}, "'2021-01' is there in 3 columns"),
     ],
 )
-def test_patterns_that_do_not_fit(read, names, columns, told):
+def test_patterns_that_do_not_fit(read, names, columns, fault):
     layout = {"person": "id", "attribute": "work", "columns": columns}
-    assert any(told in line for line in refused_all(read, WIDE.format(*names), **layout))
+    assert any(fault in line for line in refused_all(read, WIDE.format(*names), **layout))
 
 
 def test_texts_of_a_file_that_stand_for_values(read):

@@ -108,7 +108,7 @@ def test_six_decimals_rounded_up():
 
 
 @pytest.mark.parametrize("delta", ["1e-6", "0.01", "0.1", "0.999"])
-def test_no_cost_above_nothing_is_told_as_nothing(delta):
+def test_no_cost_above_nothing_is_printed_as_nothing(delta):
     """A large delta alone may cover a small rho; 0 would be read as no risk at all."""
     for rho in ("1e-12", "1e-9", "1e-6"):
         eps = epsilon(Fraction(rho), Fraction(delta))

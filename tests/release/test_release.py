@@ -209,10 +209,10 @@ def step_of(columns, queries, variance=Fraction(7, 2)):
         np.arange(len(queries), dtype=np.int64),
         (variance,) * len(queries),
     )
-    return Step(columns, measured, told_of(measured))
+    return Step(columns, measured, estimates_of(measured))
 
 
-def told_of(measured):
+def estimates_of(measured):
     """The measurements as estimates."""
     return Estimates(
         measured.queries, measured.values.astype(np.float64), measured.standard_errors()

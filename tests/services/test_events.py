@@ -32,7 +32,7 @@ def names_in_code() -> set[str]:
     return names
 
 
-def test_every_event_that_is_told_has_a_meaning_and_none_is_left_over() -> None:
+def test_every_event_that_is_written_has_a_meaning_and_none_is_left_over() -> None:
     assert names_in_code() == set(KINDS)
 
 
@@ -75,9 +75,9 @@ def test_a_releaser_and_a_worker_write_lines_of_json(
     assert main(["run", str(homes.file), "--until-idle", "--json"]) == 0
     out, error = capsys.readouterr()
     assert (json.loads(out), out.count("\n")) == ({"horizon_reached": False}, 1)
-    told = lines_of(error)
-    assert {line["event"] for line in told} >= {"period-closed", "period-published", "job-due"}
-    due = [line for line in told if line["event"] == "job-due"]
+    lines = lines_of(error)
+    assert {line["event"] for line in lines} >= {"period-closed", "period-published", "job-due"}
+    due = [line for line in lines if line["event"] == "job-due"]
     assert [line["release"] for line in due] == ["households"] * len(due)
     assert [line["period"] for line in due] == LABELS[: len(due)]
     assert main(["worker", str(homes.file), "--until-idle", "--json"]) == 0
@@ -86,7 +86,7 @@ def test_a_releaser_and_a_worker_write_lines_of_json(
     worked = lines_of(error)
     assert [line["event"] for line in worked] == ["job-begun", "job-handed-in"] * len(due)
     assert [line["job"] for line in worked][::2] == [line["job"] for line in due]
-    assert {line["study"] for line in [*told, *worked]} == {"homes"}
+    assert {line["study"] for line in [*lines, *worked]} == {"homes"}
     assert main(["run", str(homes.file), "--until-idle", "--json"]) == 0
     assert "job-published" in {line["event"] for line in lines_of(capsys.readouterr().err)}
 

@@ -62,10 +62,10 @@ def test_a_schema_that_it_does_not_know_or_of_another_kind_is_none(server):
 )
 def test_anything_else_is_no_answer_and_refuses_nothing(server, answer):
     server.answers["/schemas/ids/7"] = answer
-    with pytest.raises(Unavailable, match="none is refused") as told:
+    with pytest.raises(Unavailable, match="none is refused") as refusal:
         asked(server.url)
-    assert "schema 7" in str(told.value)
-    assert "\n" not in str(told.value)
+    assert "schema 7" in str(refusal.value)
+    assert "\n" not in str(refusal.value)
     assert [path for path, _ in server.asked] == ["/schemas/ids/7"] * 3
 
 
@@ -91,9 +91,9 @@ def test_an_answer_at_the_second_try_is_enough(server):
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_registry_that_refuses_says_so_at_once(server, status):
     server.answers["/schemas/ids/7"] = status, {"message": "who?"}
-    with pytest.raises(UserError, match="registry_password") as told:
+    with pytest.raises(UserError, match="registry_password") as refusal:
         asked(server.url, authorization="Basic c2VjcmV0")
-    assert "c2VjcmV0" not in str(told.value)
+    assert "c2VjcmV0" not in str(refusal.value)
     assert len(server.asked) == 1
 
 

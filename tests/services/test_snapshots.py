@@ -72,6 +72,6 @@ def test_a_users_file_stays(tmp_path):
 
 
 @pytest.mark.parametrize("wrong", ["nix://x", "/proc/nothing/here"])
-def test_a_place_that_cannot_be_used_is_told_before_anything_is_drawn(wrong, tmp_path):
+def test_a_place_that_cannot_be_used_is_refused_before_anything_is_drawn(wrong, tmp_path):
     with pytest.raises(UserError, match="snapshots"):
         Snapshots(wrong, tmp_path).prepare()

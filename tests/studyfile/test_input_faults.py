@@ -64,9 +64,9 @@ def loaded(tmp_path, lines):
     ],
 )
 def test_faults_have_their_place_and_no_secret(tmp_path, lines, fault):
-    with pytest.raises(Exception, match=r"study\.toml") as told:
+    with pytest.raises(Exception, match=r"study\.toml") as refusal:
         loaded(tmp_path, lines)
-    (line,) = told.value.lines
+    (line,) = refusal.value.lines
     assert line.startswith(f"{tmp_path / 'study.toml'}: {fault}")
     assert "secret" not in line
 

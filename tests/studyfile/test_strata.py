@@ -204,7 +204,7 @@ def test_events_of_products():
     assert line == "releases[1].event: 'absent' cannot be the event"
 
 
-def test_products_are_counted_before_they_are_made():
+def test_products_are_counted_before_they_are_formed():
     """Eight attributes of 100 values have 10^16 together."""
     table = raw({**WINDOW, "attribute": [f"a{i}" for i in range(8)], "width": 1})
     table["attributes"] = {f"a{i}": {"values": list(range(100)), **ABSENT} for i in range(8)}

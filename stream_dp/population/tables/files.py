@@ -27,7 +27,7 @@ _KINDS = "CSV (.csv, .tsv, .psv, .txt, packed as .gz or .zip), .parquet, .arrow,
 class FileForm:
     """How a file is written, where its name, its header and its first bytes do not say it.
 
-    separator: between the cells of a text file; found in its header where None.
+    separator: between the cells of a text file; read from its header where None.
     encoding: of a text file; that of its byte-order mark, or UTF-8, where None.
     sheet: of a spreadsheet with several.
     """

@@ -167,8 +167,8 @@ def _matches(pattern: str, names: Sequence[str]) -> dict[str, str]:
     before, any_text, after = pattern.partition(_ANY)
     if not any_text:
         return {}
-    found = re.compile(re.escape(before) + "(.*)" + re.escape(after), re.DOTALL).fullmatch
-    return {name: match[1] for name in names if (match := found(name))}
+    fits = re.compile(re.escape(before) + "(.*)" + re.escape(after), re.DOTALL).fullmatch
+    return {name: match[1] for name in names if (match := fits(name))}
 
 
 def _in_order(parts: Mapping[str, str], start: str, study: Study) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """Text files of tables: CSV and its relatives, packed or not, in any encoding, read as text.
 
-The separator is declared, or found in the header; the encoding is declared, or that of the
+The separator is declared, or read from the header; the encoding is declared, or that of the
 byte-order mark, or UTF-8: no row decides how another is read.
 """
 
@@ -67,9 +67,9 @@ def text_batches(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a text file, every cell as text, after a batch without rows for the header.
 
-    separator: found in the header where None.
+    separator: read from the header where None.
     encoding: that of the file's byte-order mark, or UTF-8, where None.
-    keys: columns that the header must have, by which its separator is found.
+    keys: columns that the header must have, which decide its separator.
 
     07 stays 07 and no type is guessed. Raises UserError, ArrowException, OSError and `UNPACKING`.
     """
@@ -180,7 +180,7 @@ def _names(path: Path, separator: str, encoding: str) -> list[str]:
 
 
 def _line_of(path: Path, row: int, separator: str, encoding: str) -> int | None:
-    """The line in which a row below the header ends; None where it cannot be told."""
+    """The line in which a row below the header ends; None where it is unknown."""
     with opened(path) as file, io.TextIOWrapper(file, encoding, newline="") as text:
         reader = csv.reader(text, delimiter=separator)
         try:

@@ -8,7 +8,7 @@ from confluent_kafka.admin import NewTopic
 from stream_dp.services.cli import main
 
 
-def test_a_topic_that_was_made_again_is_another(opened, log, admin, prefix):
+def test_a_topic_that_was_created_again_is_another(opened, log, admin, prefix):
     before = log.describe("t").identity
     assert opened(prefix).describe("t").identity == before
     admin.delete_topics([f"{prefix}.t"])[f"{prefix}.t"].result(30)

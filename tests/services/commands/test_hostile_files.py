@@ -184,7 +184,7 @@ def altered(path: Path, how: str) -> str:
 
 
 @pytest.mark.parametrize("how", FILES)
-def test_a_file_that_somebody_has_made(
+def test_a_file_that_exists_already(
     how: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["verify", altered(tmp_path / "log.db", how)]) in {2, 4}

@@ -110,7 +110,7 @@ def test_tables_of_another_kind_are_refused(
         ({"type": "stream-dp.other"}, "a certificate cannot be read: its type is unknown"),
     ],
 )
-def test_what_is_wrong_is_told_with_the_place_of_the_message(
+def test_what_is_wrong_is_reported_with_the_place_of_the_message(
     head: dict[str, Any],
     message: str,
     in_memory_source: Callable[[list[Record]], str],

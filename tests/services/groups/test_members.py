@@ -113,7 +113,7 @@ def test_ids_are_those_of_reports(tmp_path: Path) -> None:
         assert sorted(roster.persons) == sorted(expected)
 
 
-def test_one_odd_value_of_a_group_leaves_the_others_whole(tmp_path: Path) -> None:
+def test_one_odd_value_of_a_group_leaves_the_others_integers(tmp_path: Path) -> None:
     """Whole numbers beside a fraction were all undeclared."""
     text = STUDY.replace('values = ["north", "south"]', "values = [1, 2]")
     (tmp_path / "numbers.toml").write_text(text)

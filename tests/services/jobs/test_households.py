@@ -224,7 +224,7 @@ def test_a_survey_by_the_command_line(folder: Path, capsys: pytest.CaptureFixtur
         assert abs(row["value"] - wanted[query]) < 8 * row["standard_error"], query
         assert row["standard_error"] < 3
     # And the data set is like it.
-    fitted = made_of("groups", HOMES, groups) | made_of("people", PEOPLE, people)
+    fitted = totals("groups", HOMES, groups) | totals("people", PEOPLE, people)
     for query, count in wanted.items():
         total = len(truth["homes"] if query.startswith("groups") else truth["people"])
         size = len(groups if query.startswith("groups") else people)
@@ -237,5 +237,5 @@ def counts(level: str, names: list[str], rows: dict[str, dict[str, str]]) -> Cou
     return Counter(f"{level}: {name}={value}" for name, value in known)
 
 
-def made_of(level: str, names: list[str], table: Any) -> Counter[str]:
+def totals(level: str, names: list[str], table: Any) -> Counter[str]:
     return Counter(f"{level}: {n}={v}" for n in names for v in table[n].to_pylist())

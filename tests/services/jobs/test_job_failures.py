@@ -78,7 +78,7 @@ def test_a_snapshot_that_is_not_the_journals(
 
 
 @pytest.mark.parametrize("wrong", ["parts", "head", "simulated", "incomplete"])
-def test_a_result_that_is_none_is_not_taken(homes: HouseholdFolder, wrong: str) -> None:
+def test_a_result_that_is_none_is_not_accepted(homes: HouseholdFolder, wrong: str) -> None:
     homes.prepare().run()
     job = next(job for entry in homes.entries() for job in entry.jobs)
     provenance = Provenance("m", {}, simulated=wrong == "simulated")

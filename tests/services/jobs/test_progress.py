@@ -45,7 +45,7 @@ def test_words_leave_out_what_is_not_known() -> None:
     json.dumps(Progress("a", 1, 6, math.nan, math.inf).as_dict(), allow_nan=False)
 
 
-def test_what_is_told_is_no_round(tmp_path: Path) -> None:
+def test_what_is_reported_is_no_round(tmp_path: Path) -> None:
     log = SqliteLog(tmp_path / "log.db")
     log.create(JOB_TOPICS)
     transcript = LogTranscript(log, "a")
@@ -103,7 +103,7 @@ def test_jobs_and_status_say_how_far_a_job_is(
 
         homes.work(at=at)
         assert seen[:2] == [f"running, {n} rounds decided" for n in (1, 2)]
-        assert seen[2].startswith("running, round 1 of 4, error 1, told ")
+        assert seen[2].startswith("running, round 1 of 4, error 1, reported ")
         assert seen[2].endswith("s ago")
         assert main(["jobs", str(homes.file)]) == 0
         assert "running, its result is handed in" in capsys.readouterr().out

@@ -97,9 +97,7 @@ def test_a_worker_that_is_killed(
 
 
 @pytest.mark.parametrize("code", [0, 5])
-def test_a_worker_that_found_nothing_is_started_again_later(
-    homes: HouseholdFolder, code: int
-) -> None:
+def test_a_worker_without_a_job_is_started_again_later(homes: HouseholdFolder, code: int) -> None:
     homes.prepare(1)
     homes.file.write_text(EVERY)
     started: list[str] = []

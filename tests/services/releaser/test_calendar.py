@@ -111,7 +111,7 @@ def test_a_schedule_decides_as_markers_at_the_same_cuts_do(
         assert accountings[0] == accountings[1]
 
 
-def test_it_runs_by_the_clock_through_the_whole_horizon(
+def test_it_runs_by_the_clock_to_the_end_of_the_horizon(
     calendar: StudyFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("stream_dp.services.releaser.releaser._POLL", 0)

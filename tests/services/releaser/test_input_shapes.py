@@ -35,11 +35,11 @@ def shaped(name: str, record: Record) -> Record:
     if record.headers or record.value is None or record.value[:1] != b"{":
         is_tombstone = name.startswith("debezium") and record.value is None and not record.headers
         return replace(record, value=b"x") if is_tombstone else record
-    told = json.loads(record.value)
-    if "values" in told:
-        value, headers = SHAPES[name].pack(told)
+    content = json.loads(record.value)
+    if "values" in content:
+        value, headers = SHAPES[name].pack(content)
         return replace(record, value=value, headers=headers)
-    return replace(record, value=json.dumps(told).encode())
+    return replace(record, value=json.dumps(content).encode())
 
 
 def folder_of(folder, name):
@@ -117,8 +117,8 @@ def test_a_registry_that_is_down_refuses_nothing(folder, capsys):
         text = f"{declaration()}\n[run.input]\n{toml_lines(declared)}\n"
         place = StudyFolder(folder / "shaped", text)
         first = report(0, "a", "2021-01", {"poverty": 1})
-        told = json.loads(first.value)
-        known, unknown = (raw(0, avro_bytes(AVRO_REPORT, told, number)) for number in (7, 8))
+        content = json.loads(first.value)
+        known, unknown = (raw(0, avro_bytes(AVRO_REPORT, content, number)) for number in (7, 8))
         place.send([known, unknown])
         assert cli.main(["close", str(place.file), "2021-01"]) == 0
         server.answers["/schemas/ids/7"] = 503, b""
@@ -141,8 +141,8 @@ def test_a_registry_that_is_down_refuses_nothing(folder, capsys):
 
 def test_dead_letters_of_rows_say_where_their_cells_belong(folder, capsys):
     place = folder_of(folder / "shaped", "flat")
-    told = {"person": "a", "period": "2021-02", "values": {"poverty": 7, "work": "yes"}}
-    place.send([raw(0, json.dumps(row(told)).encode())])
+    content = {"person": "a", "period": "2021-02", "values": {"poverty": 7, "work": "yes"}}
+    place.send([raw(0, json.dumps(row(content)).encode())])
     run(place)
     assert cli.main(["rejected", str(place.file), "--json"]) == 0
     (cell,) = json.loads(capsys.readouterr().out)["cells"]

@@ -196,7 +196,7 @@ def test_a_restart_shows_what_was_published_before(place: StudyFolder) -> None:
     assert seen[0] == seen[1]
 
 
-def test_a_listener_sees_a_whole_publication_or_nothing(facts: Facts) -> None:
+def test_a_listener_sees_all_of_a_publication_or_nothing(facts: Facts) -> None:
     before = facts.published
     facts.publish(2, Fraction(1, 5), 7.0)
     assert (before.index, before.spent, before.scheduled) == (-1, 0, None)

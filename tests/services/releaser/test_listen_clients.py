@@ -169,7 +169,7 @@ def test_a_wrong_address(facts: Facts, address: str, said: str) -> None:
     assert line.startswith(f"listen address '{address}': {said}")
 
 
-def test_an_address_that_is_taken(
+def test_an_address_that_is_in_use(
     place: StudyFolder, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:

@@ -93,7 +93,7 @@ def test_a_new_process_counts_what_comes_after_the_last_cut(place: StudyFolder) 
     assert samples(place)[-1][RECEIVED] == 1
 
 
-def test_no_counter_falls_where_roles_are_taken_again(
+def test_no_counter_falls_where_roles_change_hands(
     place: StudyFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place.send([*reports_of(1), *markers(1), raw(0, b"behind the cut")])

@@ -121,7 +121,7 @@ def test_one_of_both_files_restored(
     assert main(["run", str(original.file), "--until-idle"]) == 0
 
 
-def test_a_public_file_that_is_gone_is_made_again_without_a_word(
+def test_a_public_file_that_is_gone_is_written_again_without_a_word(
     original: StudyFolder, handlers: None
 ) -> None:
     before = original.rows(RELEASES)

@@ -213,7 +213,7 @@ def test_each_file_without_room(disk: Path, capsys: pytest.CaptureFixture[str]) 
     fill(disk)
     db = re.escape(str(disk / "homes" / "homes.db"))
     line = one_line(command("send", homes.file, table), 5)
-    assert re.match(rf"{db}: cannot be (made|written)", line), line
+    assert re.match(rf"{db}: cannot be (created|written)", line), line
     assert not (disk / "homes" / "homes.db").exists()
     new = disk / "new.toml"
     assert one_line(command("new", new), 5) == f"{new}: cannot be written: No space left on device"

@@ -49,7 +49,7 @@ def test_check_prints_the_plan_and_writes_nothing(study, stream_dp, as_json):
         ("size = 60", "size = -1", "study.population"),
     ],
 )
-def test_faults_of_a_study_file_are_told(tmp_path, stream_dp, old, new, message):
+def test_faults_of_a_study_file_are_reported(tmp_path, stream_dp, old, new, message):
     path = write(tmp_path, STUDY.replace(old, new))
     err = stream_dp("check", path, code=2)
     assert message in err
@@ -81,7 +81,7 @@ def test_a_log_of_another_kind_is_refused_by_every_command(tmp_path, stream_dp, 
     assert "secret@" not in message
 
 
-def test_several_faults_are_told_at_once(tmp_path, stream_dp):
+def test_several_faults_are_reported_at_once(tmp_path, stream_dp):
     path = write(tmp_path, STUDY.replace("width = 2", "width = 9").replace("size = 60", ""))
     assert len(stream_dp("check", path, code=2).splitlines()) == 2
 
@@ -104,7 +104,7 @@ def test_several_faults_are_told_at_once(tmp_path, stream_dp):
         (["estimate", "a.toml", "r", "q", "--share", "--count"], "not allowed with"),
     ],
 )
-def test_wrong_words_are_told_with_the_way_to_help(stream_dp, words, message):
+def test_wrong_words_are_refused_with_the_way_to_help(stream_dp, words, message):
     err = stream_dp(*words, code=2)
     assert message in err
     assert "--help" in err
