@@ -25,7 +25,7 @@ def go(source, transcript=None, work=None, plan=PLAN, truth=TRUTH, reports=None)
 
     transcript = MemoryTranscript() if transcript is None else transcript
     work = work or small_groups.workload()
-    method = AdaptiveMethod("t", work, plan, lambda seed: Still(truth, seed))
+    method = AdaptiveMethod.of("t", work, plan.phases(work), lambda seed: Still(truth, seed))
     return fit_adaptively(truth, method, FitContext(source, transcript, progress))
 
 
@@ -130,7 +130,7 @@ def test_a_round_is_recorded_before_the_model_hears_of_it():
             return self, 0.0
 
     work = small_groups.workload()
-    method = AdaptiveMethod("t", work, PLAN, lambda seed: Hearing(TRUTH, seed))
+    method = AdaptiveMethod.of("t", work, PLAN.phases(work), lambda seed: Hearing(TRUTH, seed))
     context = FitContext(
         SeededNoise(1), Noting(), lambda done, rounds, error: order.append(("progress", done))
     )
@@ -151,7 +151,7 @@ def test_progress_may_end_a_fit_and_the_transcript_carries_on():
 
     transcript = MemoryTranscript()
     work = small_groups.workload()
-    method = AdaptiveMethod("t", work, PLAN, lambda seed: Still(TRUTH, seed))
+    method = AdaptiveMethod.of("t", work, PLAN.phases(work), lambda seed: Still(TRUTH, seed))
     with pytest.raises(Enough):
         fit_adaptively(TRUTH, method, FitContext(SeededNoise(1), transcript, stop))
     assert len(transcript.recorded) == 3

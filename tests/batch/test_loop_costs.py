@@ -15,6 +15,7 @@ from kit.small_groups import Still
 from stream_dp.batch.base import FitContext
 from stream_dp.batch.data.domain import Hierarchy
 from stream_dp.batch.loop import AdaptiveMethod, AdaptivePlan, fit_adaptively
+from stream_dp.batch.phases import spent
 from stream_dp.batch.workload.candidates import (
     default_marginals,
     marginal_workload,
@@ -48,13 +49,14 @@ RELATIONS = (
 @settings(max_examples=50)
 def test_a_plan_spends_all_of_rho_and_no_more(rho, rounds, picks, selection, opening, work):
     plan = AdaptivePlan(rho, rounds, picks, selection=selection, opening=opening)
-    budget = plan.budget(work)
+    phases = plan.phases(work)
+    adaptive = phases[-1]
     free = list(range(work.opening, work.candidates))
-    picked = [free[i * budget.picks : (i + 1) * budget.picks] for i in range(budget.rounds)]
+    picked = [free[i * adaptive.picks : (i + 1) * adaptive.picks] for i in range(adaptive.rounds)]
     if work.opening:
         picked = [list(range(work.opening)), *picked]
-    assert all(len(p) == budget.picks for p in picked[1:])
-    assert budget.cost(work, picked) == rho
+    assert all(len(p) == adaptive.picks for p in picked[1:])
+    assert spent(phases, work, picked) == rho
 
 
 def test_what_is_drawn_is_what_is_charged():
@@ -77,7 +79,7 @@ def test_what_is_drawn_is_what_is_charged():
             return super().top(scores, picks, variance)
 
     truth, plan = small_groups.hierarchy(), AdaptivePlan(Fraction(2, 9), 3, 2)
-    method = AdaptiveMethod("t", work, plan, lambda seed: Still(truth, seed))
+    method = AdaptiveMethod.of("t", work, plan.phases(work), lambda seed: Still(truth, seed))
     fit_adaptively(truth, method, FitContext(Counting(1)))
     assert spent == plan.rho
 
@@ -113,9 +115,8 @@ def test_picks_of_neighbours_differ_by_what_is_charged(candidates):
     deviations = [1.5] * work.candidates
 
     def picks(hierarchy):
-        return chances(
-            work.scores(exact_answers(hierarchy, work.queries), model, deviations), variance
-        )
+        true = exact_answers(hierarchy, work.queries)
+        return chances(work.scores(range(work.candidates), true, model, deviations), variance)
 
     p, worst = picks(truth), 0.0
     for other in neighbours(truth):
@@ -140,7 +141,8 @@ def test_no_score_moves_by_more_than_the_sensitivity_with_relations(data):
     model = rng.normal(1, 1, len(queries))
 
     def scores(hierarchy):
-        return work.scores(exact_answers(hierarchy, queries), model, [2.0] * work.candidates)
+        picked = range(work.opening, work.candidates)
+        return work.scores(picked, exact_answers(hierarchy, queries), model, [2.0] * len(picked))
 
     base, others = scores(truth), list(neighbours(truth))
     rng.shuffle(others)

@@ -133,7 +133,7 @@ def test_it_is_what_the_plain_loops_do(candidates):
     work = small_groups.workload(candidates, opening=candidates == "marginals")
     start = mwem.uniform_start(truth, work, passes=2)
     plan = AdaptivePlan(Fraction(1, 5), 3, 1)
-    method = AdaptiveMethod("t", work, plan, start)
+    method = AdaptiveMethod.of("t", work, plan.phases(work), start)
     fitted = fit_adaptively(truth, method, FitContext(SeededNoise(4)))
     np.testing.assert_allclose(fitted.model.weights, plain(truth, fitted, 2), rtol=1e-9)
 

@@ -19,6 +19,7 @@ from stream_dp.batch.hpd.fit import AdamSettings
 from stream_dp.batch.hpd.synthesizer import MixtureSettings
 from stream_dp.batch.loop import SELECTION, AdaptiveFit, AdaptivePlan, NoisyAnswers
 from stream_dp.batch.mwem import mwem
+from stream_dp.batch.phases import spent
 from stream_dp.batch.workload.candidates import default_marginals, marginal_workload
 from stream_dp.batch.workload.counts import exact_answers
 from stream_dp.batch.workload.queries import (
@@ -127,7 +128,7 @@ def test_the_floor_is_the_noise_and_nothing_else() -> None:
     workload = marginal_workload(marginals)
     rows = np.array([2, 3, 0, 1])
     true = exact_answers(truth, workload.queries)[rows]
-    noisy = NoisyAnswers(rows, true + np.array([3, -1, 0, -2]), (Fraction(1),) * 4, (2, 4))
+    noisy = NoisyAnswers((1, 0), rows, true + np.array([3, -1, 0, -2]), (Fraction(1),) * 4, (2, 4))
     fitted: Any = AdaptiveFit("t", workload, ((1,), (0,)), noisy, None, 0.0)  # type: ignore[arg-type]
     groups, people = measurement_errors(truth, fitted, "m", "b")
     assert (groups.answer, groups.number, people.number) == ("measurements", 2, 2)
@@ -295,7 +296,7 @@ def test_people_without_households_cost_rho_exactly() -> None:
     assert len(source.demands) == 4 + 3
     assert picked == SELECTION * Fraction(4, 5) * rho
     workload = synthetic.fitted.workload
-    assert AdaptivePlan(rho, 3).budget(workload).cost(workload, synthetic.fitted.picked) == rho
+    assert spent(AdaptivePlan(rho, 3).phases(workload), workload, synthetic.fitted.picked) == rho
 
 
 def test_nothing_but_what_was_drawn_shapes_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,7 +66,7 @@ class MixtureModel:
 
 def random_start(
     hierarchy: Hierarchy, workload: Workload, settings: MixtureSettings
-) -> Callable[[int], Model]:
+) -> Callable[[int], Model[Hierarchy]]:
     """The function that gives the first model for a seed. Of the hierarchy it uses only G and N."""
     family = HPD(
         domain=workload.domain,
@@ -83,7 +83,9 @@ def random_start(
     return start
 
 
-def fit_mixture(hierarchy: Hierarchy, release: BatchRelease, context: FitContext) -> AdaptiveFit:
+def fit_mixture(
+    hierarchy: Hierarchy, release: BatchRelease, context: FitContext
+) -> AdaptiveFit[Workload, Hierarchy]:
     """See `base.Synthesizer`: kinds 'hpd-fixed' and 'hpd-gen'."""
     settings = SETTINGS[release.kind]
     if release.rows is not None:
@@ -91,5 +93,6 @@ def fit_mixture(hierarchy: Hierarchy, release: BatchRelease, context: FitContext
     workload = declared_workload(hierarchy.domain, release)
     plan = AdaptivePlan(release.rho, release.rounds, release.per_round)
     start = random_start(hierarchy, workload, settings)
-    method = AdaptiveMethod(kind_title(release.kind), workload, plan, start)
+    phases = plan.phases(workload)
+    method = AdaptiveMethod.of(kind_title(release.kind), workload, phases, start)
     return fit_adaptively(hierarchy, method, context)

@@ -191,7 +191,7 @@ def _radix(codes: NDArray[np.integer], shape: tuple[int, ...]) -> Int64Array:
 
 def uniform_start(
     hierarchy: Hierarchy, workload: Workload, passes: int = PASSES
-) -> Callable[[int], Model]:
+) -> Callable[[int], Model[Hierarchy]]:
     """The function that gives the first model, which is the same for every seed.
 
     Of the hierarchy it uses only G and N. Raises UserError where the domain is too large.
@@ -212,11 +212,14 @@ def uniform_start(
     return lambda seed: first
 
 
-def fit_mwem(hierarchy: Hierarchy, release: BatchRelease, context: FitContext) -> AdaptiveFit:
+def fit_mwem(
+    hierarchy: Hierarchy, release: BatchRelease, context: FitContext
+) -> AdaptiveFit[Workload, Hierarchy]:
     """See `base.Synthesizer`."""
     grouptypes.require_few_types(hierarchy.domain)
     workload = declared_workload(hierarchy.domain, release)
     plan = AdaptivePlan(release.rho, release.rounds, release.per_round)
     start = uniform_start(hierarchy, workload)
-    method = AdaptiveMethod(kind_title(release.kind), workload, plan, start)
+    phases = plan.phases(workload)
+    method = AdaptiveMethod.of(kind_title(release.kind), workload, phases, start)
     return fit_adaptively(hierarchy, method, context)

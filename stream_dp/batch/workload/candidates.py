@@ -11,17 +11,20 @@ candidates of different sensitivities can be compared (Liu and Wu 2022 use one s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from math import lcm, pi, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.errors import UserError
+from stream_dp.privacy.zcdp import gaussian_rho
 from stream_dp.study.groups import BatchRelease
 
-from ..data.domain import Domain, Int64Array
+from ..data.domain import Domain, Hierarchy, Int64Array
+from .counts import exact_answers
 from .queries import GROUP, PERSON, SPOUSE, Marginal, Queries, all_marginals
 from .sensitivity import count_sensitivity, error_sensitivity, squared_sensitivity
 
@@ -31,7 +34,9 @@ MOST_QUERIES = 2_000_000  # of a workload
 
 @dataclass(frozen=True, eq=False)
 class Workload:
-    """The queries of a release, by candidate.
+    """The queries of a release, by candidate: see `phases.Ranked`.
+
+    Costs are under `replace_in_place`.
 
     queries: all queries, candidate by candidate.
     starts: candidate i is queries[starts[i] : starts[i + 1]].
@@ -63,26 +68,53 @@ class Workload:
 
     def rows(self, candidates: Sequence[int]) -> Int64Array:
         """The rows of the queries of some candidates, in their order."""
-        parts = [np.arange(self.starts[i], self.starts[i + 1]) for i in candidates]
-        return np.concatenate([np.zeros(0, np.int64), *parts])
+        return candidate_rows(self.starts, candidates)
+
+    def cost(self, candidates: Sequence[int], variances: Sequence[Fraction]) -> Fraction:
+        """The rho of measuring candidates together: the sum of what each costs alone."""
+        costs = (
+            gaussian_rho(self.squared[i], v) for i, v in zip(candidates, variances, strict=True)
+        )
+        return sum(costs, Fraction(0))
+
+    def counter(self, data: Hierarchy) -> Callable[[Sequence[int]], Int64Array]:
+        """The function that gives the exact counts of candidates; all are counted at its start."""
+        true = exact_answers(data, self.queries)
+        return lambda candidates: true[self.rows(candidates)]
+
+    def texts(self, rows: Int64Array) -> tuple[str, ...]:
+        """The queries of these rows in words."""
+        return tuple(self.queries.text(i, self.domain) for i in rows.tolist())
 
     def scores(
-        self, true: Int64Array, model: NDArray[np.float64], deviations: Sequence[float]
+        self,
+        candidates: Sequence[int],
+        true: Int64Array,
+        model: NDArray[np.float64],
+        deviations: Sequence[float],
     ) -> Int64Array:
-        """(candidates,) weighted scores, high where the model answers badly; 0 in the opening.
+        """(candidates,) weighted scores, high where the model answers badly.
 
-        true: exact answers to all queries after those of the opening.
+        true: exact answers to the queries of these candidates.
         model: the model's answers to them.
         deviations: by candidate, the standard deviation of the noise in a measured answer.
         """
-        first = self.starts[self.opening]
+        numbers = np.asarray(candidates, np.int64)
+        sizes = np.diff(self.starts)[numbers]
         errors = np.abs(true - np.rint(model).astype(np.int64))
-        sums = np.add.reduceat(errors, self.starts[self.opening : -1] - first)
+        sums = np.add.reduceat(errors, np.cumsum(sizes) - sizes)
         # The mean absolute value of normal noise is sqrt(2 / pi) of its standard deviation.
-        noise = sqrt(2 / pi) * np.diff(self.starts) * np.array(deviations)
-        scores = np.zeros(self.candidates, np.int64)
-        scores[self.opening :] = sums - np.rint(noise).astype(np.int64)[self.opening :]
-        return scores * self.weights
+        noise = sqrt(2 / pi) * sizes * np.array(deviations)
+        scores: Int64Array = (sums - np.rint(noise).astype(np.int64)) * self.weights[numbers]
+        return scores
+
+
+def candidate_rows(starts: Int64Array, candidates: Sequence[int]) -> Int64Array:
+    """The rows of some candidates, in their order: candidate i has starts[i] to starts[i + 1]."""
+    numbers = np.asarray(candidates, np.int64)
+    sizes = np.diff(starts)[numbers]
+    ends = np.cumsum(sizes)
+    return np.repeat(starts[numbers] - (ends - sizes), sizes) + np.arange(int(sizes.sum()))
 
 
 def marginal_workload(marginals: Sequence[Marginal], opening: Sequence[Marginal] = ()) -> Workload:

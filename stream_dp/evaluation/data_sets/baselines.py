@@ -23,7 +23,7 @@ from stream_dp.batch.base import FitContext, MemoryTranscript, ProgressCallback
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy
 from stream_dp.batch.independent import systematic_draw
 from stream_dp.batch.loop import AdaptiveFit, AdaptiveMethod, AdaptivePlan, fit_adaptively
-from stream_dp.batch.workload.candidates import MOST_CELLS, marginal_workload
+from stream_dp.batch.workload.candidates import MOST_CELLS, Workload, marginal_workload
 from stream_dp.batch.workload.counts import exact_answers
 from stream_dp.batch.workload.queries import PERSON, Marginal, all_marginals
 from stream_dp.batch.workload.sensitivity import squared_sensitivity
@@ -41,7 +41,7 @@ class Flat:
 
     # Of the groups that the rows are put into.
     domain: Domain
-    fitted: AdaptiveFit
+    fitted: AdaptiveFit[Workload, Hierarchy]
 
     def sample(self, seed: int) -> Hierarchy:
         """As many groups as the rows fill; the rows of a kind that are left over are dropped."""
@@ -98,7 +98,7 @@ def without_households(
     opening = all_marginals(flat.domain, 1, [PERSON], names)
     workload = marginal_workload(marginals, opening)
     start = random_start(flat, workload, settings)
-    method = AdaptiveMethod("people without households", workload, plan, start)
+    method = AdaptiveMethod.of("people without households", workload, plan.phases(workload), start)
     context = FitContext(source, MemoryTranscript(), progress)
     return Flat(hierarchy.domain, fit_adaptively(flat, method, context))
 

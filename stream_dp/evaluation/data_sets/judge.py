@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from stream_dp.batch.data.domain import Hierarchy
 from stream_dp.batch.loop import AdaptiveFit
+from stream_dp.batch.workload.candidates import Workload
 from stream_dp.batch.workload.counts import exact_answers
 from stream_dp.batch.workload.queries import GROUP, PERSON, SPOUSE, Queries
 
@@ -39,7 +40,7 @@ class DataSetJudge:
         return self._qualities(shares, method=method, budget=budget, answer=DATA_SET)
 
     def model(
-        self, truth: Hierarchy, fitted: AdaptiveFit, method: str, budget: str
+        self, truth: Hierarchy, fitted: AdaptiveFit[Workload, Hierarchy], method: str, budget: str
     ) -> list[Quality]:
         """The errors of a model's expectations; the workload of the fit must end with the
         queries of this judge."""
@@ -63,7 +64,7 @@ class DataSetJudge:
 
 
 def measurement_errors(
-    truth: Hierarchy, fitted: AdaptiveFit, method: str, budget: str
+    truth: Hierarchy, fitted: AdaptiveFit[Workload, Hierarchy], method: str, budget: str
 ) -> list[Quality]:
     """The noise floor: the errors of what a fit measured, and of nothing else."""
     queries = fitted.workload.queries.take(fitted.answers.rows)
