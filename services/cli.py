@@ -49,7 +49,7 @@ COMMANDS = {
     "demo": "simulate a study, run every period, draw a page",
     "new": "write a commented study file to start from",
     "check": "validate a study file and print the plan",
-    "schema": "write the schemas of a study's reports",
+    "schema": "write the schemas of a study's reports and topics",
     "topics": "make the topics, or check those there are",
     "send": "send tables of reports",
     "rehearse": "run the study on a copy in memory, with simulated noise (confidential)",

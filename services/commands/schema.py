@@ -1,4 +1,4 @@
-"""`stream-dp schema`: the schemas of a study's reports."""
+"""`stream-dp schema`: the schemas of a study's reports, and AsyncAPI of all its topics."""
 
 from __future__ import annotations
 
@@ -9,42 +9,44 @@ from pathlib import Path
 from typing import Any
 
 from stream_dp.errors import write_error
-from stream_dp.study import Study
 
+from ..contract.asyncapi import asyncapi
 from ..contract.reports import report_avro, report_schema
 from ..deployment import Deployment
 from ..options import study_file
 from ..output import Output
 
 # By kind: the end of the file's name, and what makes the schema.
-_KINDS: dict[str, tuple[str, Callable[[Study], dict[str, Any]]]] = {
-    "json": ("report.schema.json", report_schema),
-    "avro": ("report.avsc", report_avro),
+_KINDS: dict[str, tuple[str, Callable[[Deployment], dict[str, Any]]]] = {
+    "json": ("report.schema.json", lambda deployment: report_schema(deployment.study)),
+    "avro": ("report.avsc", lambda deployment: report_avro(deployment.study)),
+    "asyncapi": ("asyncapi.json", lambda deployment: asyncapi(deployment.study, deployment.run)),
 }
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     study_file(parser)
-    words = "JSON Schema of reports (the default), or Avro; several with --out"
+    words = "JSON Schema of reports (the default), Avro of reports, or AsyncAPI of all topics;"
+    words += " several with --out"
     parser.add_argument("--kind", choices=_KINDS, action="append", help=words)
     words = "write STUDY.report.schema.json and so on into this folder; without --kind all of them"
     parser.add_argument("--out", type=Path, metavar="FOLDER", help=words)
 
 
 def run(options: argparse.Namespace) -> Output:
-    study = Deployment.load(options.study).study
+    deployment = Deployment.load(options.study)
     folder: Path | None = options.out
     if folder is None:
         _, make = _KINDS[(options.kind or ["json"])[-1]]
-        schema = make(study)
+        schema = make(deployment)
         return Output(schema, _text(schema))
     files = []
     for kind in dict.fromkeys(options.kind or _KINDS):
         ending, make = _KINDS[kind]
-        path = folder / f"{study.name}.{ending}"
+        path = folder / f"{deployment.study.name}.{ending}"
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            path.write_text(_text(make(study)) + "\n", "utf-8")
+            path.write_text(_text(make(deployment)) + "\n", "utf-8")
         except OSError as error:
             raise write_error(path, error) from None
         files.append(str(path))

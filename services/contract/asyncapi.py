@@ -1,0 +1,82 @@
+"""AsyncAPI 3 of a study's topics: where they are, who writes them, and what lies in them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stream_dp import __version__
+from stream_dp.log import address
+from stream_dp.study import Run, Study
+from stream_dp.topics import (
+    CLOCK,
+    DEAD_LETTERS,
+    GROUPS,
+    JOBS,
+    JOURNAL,
+    RELEASES,
+    REPORTS,
+    RESULTS,
+    TRANSCRIPTS,
+    topics_of,
+)
+
+from .messages import messages, shared_schemas
+
+VERSION = "3.0.0"
+# By topic: whether the system receives what is in it or sends it, and what it is for.
+_TOPICS = {
+    REPORTS: ("receive", "What people say, and the operator's markers. Confidential."),
+    GROUPS: ("receive", "The table of groups and their members. Confidential."),
+    DEAD_LETTERS: ("send", "Rejected records, with the reasons. Confidential."),
+    JOURNAL: ("send", "The releaser's decisions, a chain of messages. Confidential."),
+    CLOCK: ("send", "By which the cluster's time is read. Confidential."),
+    JOBS: ("send", "Data sets that workers are to fit. Confidential."),
+    TRANSCRIPTS: ("send", "The rounds of jobs, each decided once. Confidential."),
+    RESULTS: ("send", "Data sets that workers have fitted. Confidential."),
+    RELEASES: ("send", "What is published, a chain of messages. Public."),
+}
+
+
+def asyncapi(study: Study, run: Run) -> dict[str, Any]:
+    """The AsyncAPI 3 document of all topics that a study has, its reports' schema included.
+
+    A log that is a file has the same topics under their bare names, and no server.
+    """
+    private, public = topics_of(study, run.partitions)
+    contents = messages(study, run.input)
+    servers, channels, operations = {}, {}, {}
+    for server, url, partitions in (("log", run.log, private), ("public", run.public, public)):
+        host, prefix = address(url)
+        if prefix is not None:
+            servers[server] = {"host": host, "protocol": "kafka"}
+        for topic, number in partitions.items():
+            action, words = _TOPICS[topic]
+            name = topic if prefix is None else f"{prefix}.{topic}"
+            channel: dict[str, Any] = {
+                "address": name,
+                "description": words,
+                "messages": contents[topic],
+            }
+            if prefix is not None:
+                channel["servers"] = [{"$ref": f"#/servers/{server}"}]
+                binding = {"topic": name, "partitions": number, "bindingVersion": "0.5.0"}
+                channel["bindings"] = {"kafka": binding}
+            channels[topic] = channel
+            operations[f"{action}-{topic}"] = {
+                "action": action,
+                "channel": {"$ref": f"#/channels/{topic}"},
+            }
+    return {
+        "asyncapi": VERSION,
+        "info": {
+            "title": f"The study {study.name}",
+            "version": __version__,
+            "description": f"Every topic of the study {study.name}. In a log that is a file they"
+            " have the same names without a prefix.",
+        },
+        "defaultContentType": "application/json",
+        **({"servers": servers} if servers else {}),
+        "channels": channels,
+        "operations": operations,
+        "components": {"schemas": shared_schemas()},
+    }

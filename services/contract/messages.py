@@ -1,0 +1,281 @@
+"""The messages of every topic of a study, as AsyncAPI 3 describes them.
+
+The schemas of journal entries, jobs and certificates are those of the types that write them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from pydantic.json_schema import models_json_schema
+
+from stream_dp import topics
+from stream_dp.population.rejected import REASONS
+from stream_dp.release.data_sets import BATCH_TYPE, BatchCertificate
+from stream_dp.release.panels import RELEASE_TYPE, STUDY_TYPE, PanelCertificate
+from stream_dp.study import Study
+from stream_dp.study.intake import Input
+
+from ..jobs.records import Job, JobStudy
+from ..journal_heads import CloseHead, GenesisHead, PlacedHead, ResultHead
+from .reports import report_schema
+
+Schema = dict[str, Any]
+Messages = dict[str, Schema]
+
+_SHARED = "#/components/schemas/"
+_TEXT: Schema = {"type": "string"}
+_COUNT: Schema = {"type": "integer", "minimum": 0}
+_DIGEST: Schema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
+_ARROW = "application/vnd.apache.arrow.stream"
+_JSON, _BYTES = "application/json", "application/octet-stream"
+
+
+def shared_schemas() -> dict[str, Schema]:
+    """The schemas that messages of several topics refer to, by name."""
+    heads = (GenesisHead, CloseHead, ResultHead, PlacedHead, Job, JobStudy)
+    _, private = msgspec.json.schema_components(heads, ref_template=f"{_SHARED}{{name}}")
+    _, public = models_json_schema(
+        [(PanelCertificate, "serialization"), (BatchCertificate, "serialization")],
+        ref_template=f"{_SHARED}{{model}}",
+    )
+    listed = _object({"name": _TEXT, "bytes": _COUNT, "sha256": _DIGEST})
+    manifest = _object(
+        {"index": _COUNT, "previous": _DIGEST, "parts": {"type": "array", "items": listed}}
+    )
+    manifest["description"] = (
+        "What every manifest has: its place in the chain, the SHA-256 of the manifest before it"
+        " (zeros before the first), and the parts that came before it."
+    )
+    return {**private, **public["$defs"], "Manifest": manifest}
+
+
+def messages(study: Study, declared: Input) -> dict[str, Messages]:
+    """By topic, its messages by name. declared: how records become reports."""
+    source = f"stream-dp/{study.name}"
+    private = {
+        topics.REPORTS: {"report": _report(study, declared), "closeMarker": _marker(study)},
+        topics.DEAD_LETTERS: {"deadLetter": _dead_letter()},
+        topics.JOURNAL: {
+            "journalPart": _part("stream-dp.decision", source, "(state .+|public)", _BYTES),
+            **{
+                f"{name}Entry": _manifest("stream-dp.decision", source, [_shared(head)])
+                for name, head in {
+                    "genesis": "GenesisHead",
+                    "close": "CloseHead",
+                    "result": "ResultHead",
+                    "placed": "PlacedHead",
+                }.items()
+            },
+        },
+        topics.CLOCK: {"tick": _message("Its append time is the cluster's time.", _BYTES)},
+    }
+    return {**private, **_job_messages(source), topics.RELEASES: _releases(study, source)}
+
+
+def _report(study: Study, declared: Input) -> Schema:
+    words = f"What one {study.unit} says for one period. Whoever may write here may send it."
+    if declared.plain:
+        words_of_key = "The person's id as text, so that one person's reports stay in order."
+        key = {"type": ["string", "null"], "description": words_of_key}
+        return _message(words, _JSON, payload=report_schema(study), key=key)
+    words += f" A record of the shape that [run.input] declares: {declared.format} with"
+    words += f" {declared.packed} in it; the JSON Schema of reports holds once it is mapped."
+    return _message(words, _BYTES)
+
+
+def _marker(study: Study) -> Schema:
+    headers = _object({"stream-dp-close": {"type": "string", "pattern": "^[0-9]{1,5}$"}})
+    words = "Closes every period up to the number in its header, for its partition. An operator's."
+    return _message(words, _BYTES, payload={"type": "null"}, headers=headers)
+
+
+def _dead_letter() -> Schema:
+    reasons = "|".join(REASONS)
+    headers = _object(
+        {
+            "__connect.errors.topic": _TEXT,
+            "__connect.errors.partition": {"type": "string", "pattern": "^[0-9]+$"},
+            "__connect.errors.offset": {"type": "string", "pattern": "^[0-9]+$"},
+            "__connect.errors.stage": {"const": "VALUE_CONVERTER"},
+            "__connect.errors.exception.message": _TEXT,
+            "stream-dp-cells": {
+                "type": "string",
+                "pattern": f"^({reasons})=[0-9]+(,({reasons})=[0-9]+)*$",
+            },
+        }
+    )
+    headers["properties"]["stream-dp-source"] = {**_TEXT, "maxLength": 255}
+    key = {"type": "string", "pattern": f"^{topics.REPORTS}/[0-9]+/[0-9]+$"}
+    words = "A rejected record's value, with the reasons in headers; none of them quotes it."
+    return _message(words, _BYTES, headers=headers, key=key)
+
+
+def _job_messages(source: str) -> dict[str, Messages]:
+    job, table = {**_TEXT, "minLength": 1}, "stream-dp.groups"
+    number: Schema = {"type": ["number", "null"]}
+    progress = {"job": job, "done": _COUNT, "rounds": _COUNT, "error": number, "left": number}
+    result = {"mechanism": _TEXT, "notes": {"type": "object"}, "simulated": {"type": "boolean"}}
+    listed = _object({"name": _TEXT, "sha256": _DIGEST})
+    result |= {"attempt": _COUNT, "parts": {"type": "array", "items": listed}}
+
+    def handed_in(part: Schema) -> Schema:
+        return _object({"stream-dp-part": part, "stream-dp-writer": _TEXT})
+
+    return {
+        topics.GROUPS: {
+            "groupsPart": _part(table, source, "(groups|members)", _BYTES),
+            "groupsTable": _manifest(table, source, [_typed(table), _object({"hash": _DIGEST})]),
+        },
+        topics.JOBS: {
+            "job": _message(
+                "A data set that a worker is to fit.",
+                _JSON,
+                payload=_all(_typed("job"), _shared("Job"), _shared("JobStudy")),
+                key=job,
+            ),
+            "operatorWord": _message(
+                "An operator has a job retried or abandoned.",
+                _JSON,
+                payload=_object({"type": {"enum": ["retry", "abandon"]}, "id": job}),
+                key=job,
+            ),
+        },
+        topics.TRANSCRIPTS: {
+            "round": _message(
+                "A piece of a round of a job, decided before it is used.",
+                _BYTES,
+                headers=_object({"stream-dp-chunk": {"pattern": "^[0-9a-f]+/[0-9]+/[0-9]+$"}}),
+                key={"type": "string", "pattern": "^.+/[0-9]+$"},
+            ),
+            "progress": _message(
+                "How far a worker is with a job.",
+                _JSON,
+                payload=_object(progress),
+                headers=_object({"stream-dp-progress": {"const": ""}}),
+            ),
+        },
+        topics.RESULTS: {
+            "resultPart": _message(
+                "A part of a fitted data set.",
+                _ARROW,
+                headers=handed_in({"type": "string", "pattern": "/[0-9]+$"}),
+                key=job,
+            ),
+            "result": _message(
+                "The manifest that completes a result.",
+                _JSON,
+                payload=_object(result),
+                headers=handed_in({"const": "manifest"}),
+                key=job,
+            ),
+            "failure": _message(
+                "Why a job failed.",
+                _JSON,
+                payload=_object({"attempt": _COUNT, "reason": {**_TEXT, "maxLength": 300}}),
+                headers=_object({"stream-dp-part": {"const": "failure"}}),
+                key=job,
+            ),
+        },
+    }
+
+
+def _releases(study: Study, source: str) -> Messages:
+    """The public messages: the declaration, and a manifest and parts for each kind of release."""
+    declaration = _all(
+        _typed(STUDY_TYPE),
+        _object({"study": {"type": "object"}, "study_hash": _DIGEST, "code_version": _TEXT}),
+    )
+    public = {"studyDeclaration": _manifest(STUDY_TYPE, source, [declaration], dated=False)}
+    kinds = (
+        ("panel", RELEASE_TYPE, "PanelCertificate", study.releases, "panel|measurements|estimates"),
+        ("dataSet", BATCH_TYPE, "BatchCertificate", study.batches, "groups|people|measurements"),
+    )
+    for name, kind, certificate, releases, tables in kinds:
+        if not releases:
+            continue
+        stated = _object(
+            {
+                "study": {"const": study.name},
+                "release": {"enum": [release.name for release in releases]},
+                "period": {"enum": list(study.periods.labels)},
+                "unit": {"const": study.unit},
+                "neighbours": {"const": study.neighbours},
+            }
+        )
+        dated = study.periods.release_time(1) is not None
+        heads = [_typed(kind), _shared(certificate), stated]
+        public[f"{name}Part"] = _part(kind, source, f"({tables})", _ARROW, dated=dated)
+        public[f"{name}Release"] = _manifest(kind, source, heads, dated=dated)
+    return public
+
+
+def _part(kind: str, source: str, names: str, content: str, *, dated: bool = False) -> Schema:
+    """A part of a message whose manifest follows. names: a pattern of what stands before `/`."""
+    part = {"type": "string", "pattern": f"^{names}/[0-9]+$"}
+    headers = _event_headers(kind, source, content, part, dated)
+    return _message("A part of the message that the next manifest ends.", content, headers=headers)
+
+
+def _manifest(kind: str, source: str, heads: list[Schema], *, dated: bool = False) -> Schema:
+    headers = _event_headers(kind, source, _JSON, {"const": "manifest"}, dated)
+    return _message(
+        "The manifest that ends a message; its SHA-256 is the message's hash.",
+        _JSON,
+        payload=_all(*heads, _shared("Manifest")),
+        headers=headers,
+        key={"type": "string", "pattern": "^[0-9]+(/.+)?$"},
+    )
+
+
+def _event_headers(kind: str, source: str, content: str, part: Schema, dated: bool) -> Schema:
+    """The headers of the CloudEvents binding to Kafka. dated: whether there is a ce_time."""
+    time = {"ce_time": {"type": "string", "format": "date-time"}} if dated else {}
+    return _object(
+        {
+            "ce_specversion": {"const": "1.0"},
+            "ce_type": {"const": kind},
+            "ce_source": {"const": source},
+            "ce_id": {"type": "string", "pattern": "^[0-9]+/"},
+            "content-type": {"const": content},
+            "stream-dp-part": part,
+            **time,
+        }
+    )
+
+
+def _message(
+    summary: str,
+    content: str,
+    *,
+    payload: Schema | None = None,
+    headers: Schema | None = None,
+    key: Schema | None = None,
+) -> Schema:
+    """A message. payload: None for bytes that no schema describes."""
+    fields: Schema = {"summary": summary, "contentType": content}
+    if headers is not None:
+        fields["headers"] = headers
+    if payload is not None:
+        fields["payload"] = payload
+    if key is not None:
+        fields["bindings"] = {"kafka": {"key": key, "bindingVersion": "0.5.0"}}
+    return fields
+
+
+def _object(properties: dict[str, Schema]) -> Schema:
+    """An object that has all these properties."""
+    return {"type": "object", "required": list(properties), "properties": properties}
+
+
+def _typed(kind: str) -> Schema:
+    return _object({"type": {"const": kind}})
+
+
+def _shared(name: str) -> Schema:
+    return {"$ref": f"{_SHARED}{name}"}
+
+
+def _all(*schemas: Schema) -> Schema:
+    return {"allOf": list(schemas)}

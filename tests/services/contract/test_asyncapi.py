@@ -1,0 +1,224 @@
+"""AsyncAPI of all topics: it fits every record of a real run, and one message only."""
+
+import copy
+import json
+import shutil
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft7Validator
+from kit.arrivals import KEY, OPEN, has_integral_float, reports, stored
+from kit.commands import json_output
+from kit.households import HouseholdFolder, roster, use_fit_in_rounds
+from kit.studies import PAIRS, SCHEDULE, small_study, study_toml
+
+from stream_dp.log.base import Record
+from stream_dp.population.reports import Decoder
+from stream_dp.services.contract.asyncapi import asyncapi
+from stream_dp.services.groups.roster import send_roster
+from stream_dp.services.jobs.records import failure_record, operator_word
+from stream_dp.services.markers import close_marker
+from stream_dp.study import Run
+from stream_dp.topics import CLOCK, RELEASES, REPORTS, topics_of
+
+SCHEMA = Path(__file__).parents[3] / ".tools" / "asyncapi" / "3.0.0.json"
+KAFKA = Run(log="kafka://h1:9092,h2:9092/p", public="kafka://h3:9092/q", partitions=3)
+FILES = Run(log="sqlite:a.db", public="sqlite:b.db")
+
+
+class Contract:
+    """What a document says of the records of its topics."""
+
+    def __init__(self, document):
+        self._shared = {"components": document["components"]}
+        self._validators = {}
+        self.messages = {name: c["messages"] for name, c in document["channels"].items()}
+
+    def fits(self, topic, record):
+        """The names of the topic's messages that a record is one of."""
+        return [name for name, m in self.messages[topic].items() if self._is(m, record)]
+
+    def _is(self, message, record):
+        headers = {name: value.decode() for name, value in record.headers}
+        key = message.get("bindings", {}).get("kafka", {}).get("key")
+        if "headers" in message and not self._valid(message["headers"], headers):
+            return False
+        written = None if record.key is None else record.key.decode()
+        if key is not None and not self._valid(key, written):
+            return False
+        if message.get("payload") is None:
+            return record.value is not None
+        try:
+            payload = None if record.value is None else json.loads(record.value)
+        except ValueError:
+            return False
+        return self._valid(message["payload"], payload)
+
+    def _valid(self, schema, value):
+        if id(schema) not in self._validators:
+            self._validators[id(schema)] = Draft7Validator({**self._shared, **schema})
+        return self._validators[id(schema)].is_valid(value)
+
+
+OF_OPEN = Contract(asyncapi(OPEN, FILES))
+
+
+@pytest.fixture(scope="module")
+def lived(tmp_path_factory):
+    """A study of households that has run to its end, with an input of every kind."""
+    folder = tmp_path_factory.mktemp("asyncapi")
+    homes = HouseholdFolder(folder / "homes")
+    with pytest.MonkeyPatch.context() as patch:
+        use_fit_in_rounds(patch)
+        send_roster(homes.setting, roster())
+        content = {"person": "p00", "period": "2021-01", "values": {"work": 7, "rent": 1}}
+        homes.send([Record(REPORTS, json.dumps(content).encode(), b"p00", (), 0)])
+        homes.send([Record(REPORTS, b"\xff{", None, (("stream-dp-source", b"a.csv"),), 0)])
+        homes.prepare()
+        homes.run()
+        with homes.log() as log:
+            name = next(j.id for e in homes.entries() for j in e.jobs)
+            log.append([failure_record(name, 0, "ValueError"), operator_word("retry", name)])
+        homes.work()
+        homes.folder = shutil.copytree(homes.folder, folder / "moved")
+        homes.run(moved=True)
+    return homes
+
+
+def records(homes):
+    """All records of all topics, by topic."""
+    private, public = topics_of(homes.setting.study, 1)
+    read = {}
+    with closing(homes.setting.log()) as log, closing(homes.setting.public()) as published:
+        for topic in [*private, *public]:
+            source = published if topic == RELEASES else log
+            read[topic] = source.read(topic, {0: 0}, 100_000, 0).records
+    return read
+
+
+def test_every_record_of_a_run_is_one_message_of_the_contract(lived):
+    contract = Contract(asyncapi(lived.setting.study, lived.setting.run))
+    counted = Counter()
+    for topic, of_topic in records(lived).items():
+        for record in of_topic:
+            if topic == REPORTS and contract.fits(topic, record) == []:
+                counted["refused"] += 1
+                continue
+            (name,) = contract.fits(topic, record)
+            counted[name] += 1
+    # Two reports are refused: those that are rejected, and have dead letters.
+    assert counted.pop("refused") == counted["deadLetter"] == 2
+    names = {name for of_topic in contract.messages.values() for name in of_topic}
+    assert set(counted) == names
+
+
+def test_a_record_that_was_changed_is_no_message(lived):
+    """Every manifest, job, progress, failure and word: without any one field, it is refused."""
+    contract = Contract(asyncapi(lived.setting.study, lived.setting.run))
+    tried = 0
+    for topic, of_topic in records(lived).items():
+        for record in of_topic[:60]:
+            for names in contract.fits(topic, record)[:1]:
+                message = contract.messages[topic][names]
+                for i, (header, _) in enumerate(record.headers):
+                    if header in message.get("headers", {}).get("required", ()):
+                        kept = record.headers[:i] + record.headers[i + 1 :]
+                        assert contract.fits(topic, record._replace(headers=kept)) == []
+                        tried += 1
+                if "payload" not in message or record.value is None:
+                    continue
+                payload = json.loads(record.value)
+                for field in ("person", "type", "id", "index", "parts", "attempt", "job", "rho"):
+                    if field in payload:
+                        less = {k: v for k, v in payload.items() if k != field}
+                        changed = record._replace(value=json.dumps(less).encode())
+                        assert contract.fits(topic, changed) == [], (names, field)
+                        tried += 1
+    assert tried > 200
+
+
+def test_a_marker_has_its_header_and_no_value():
+    assert OF_OPEN.fits(REPORTS, close_marker(2, 0)) == ["closeMarker"]
+    assert OF_OPEN.fits(REPORTS, Record(REPORTS, None)) == []
+
+
+@settings(max_examples=300)
+@given(reports.filter(lambda r: not has_integral_float(r)), st.sampled_from([None, b"p"]))
+def test_the_contract_accepts_what_the_decoder_accepts(report, key):
+    value = json.dumps(report).encode()
+    _, rejected = Decoder(OPEN, KEY).decode([stored(value)], 0)
+    expected = [] if rejected else ["report"]
+    assert OF_OPEN.fits(REPORTS, Record(REPORTS, value, key)) == expected
+
+
+def documents():
+    scheduled = small_study(periods={"first": "2021-01", "every": "month", "count": 3, **SCHEDULE})
+    other = KAFKA.model_copy(update={"input": KAFKA.input.model_copy(update={"format": "flat"})})
+    return [asyncapi(study, run) for study in (OPEN, scheduled) for run in (KAFKA, FILES, other)]
+
+
+@pytest.mark.skipif(not SCHEMA.exists(), reason="no schema of AsyncAPI: run tests/tools")
+def test_the_document_is_asyncapi_3(lived):
+    valid = Draft7Validator(json.loads(SCHEMA.read_text("utf-8")))
+    for document in [*documents(), asyncapi(lived.setting.study, lived.setting.run)]:
+        valid.validate(document)
+        broken = copy.deepcopy(document)
+        broken["operations"]["receive-reports"]["action"] = "listen"
+        assert not valid.is_valid(broken)
+
+
+def test_every_reference_leads_somewhere_and_every_schema_is_one():
+    for document in documents():
+        references = []
+
+        def walk(value, references=references):
+            if isinstance(value, dict):
+                references += [value["$ref"]] if isinstance(value.get("$ref"), str) else []
+                value = list(value.values())
+            for part in value if isinstance(value, list) else []:
+                walk(part)
+
+        walk(document)
+        for reference in references:
+            place = document
+            for name in reference.removeprefix("#/").split("/"):
+                place = place[name]
+        assert references
+        for schema in document["components"]["schemas"].values():
+            Draft7Validator.check_schema(schema)
+
+
+def test_topics_servers_and_addresses_are_the_studys():
+    document = asyncapi(OPEN, KAFKA)
+    assert {n: c["address"] for n, c in document["channels"].items()} == {
+        "reports": "p.reports",
+        "dead-letters": "p.dead-letters",
+        "journal": "p.journal",
+        "releases": "q.releases",
+    }
+    assert document["servers"] == {
+        "log": {"host": "h1:9092,h2:9092", "protocol": "kafka"},
+        "public": {"host": "h3:9092", "protocol": "kafka"},
+    }
+    assert document["channels"]["reports"]["bindings"]["kafka"]["partitions"] == 3
+    assert "servers" not in asyncapi(OPEN, FILES)
+    scheduled = small_study(periods={"first": "2021-01", "every": "month", "count": 3, **SCHEDULE})
+    assert CLOCK in asyncapi(scheduled, FILES)["channels"]
+    panel = asyncapi(scheduled, FILES)["channels"]["releases"]["messages"]["panelRelease"]
+    assert "ce_time" in panel["headers"]["required"]
+
+
+def test_the_command_writes_it(tmp_path, capsys):
+    file = tmp_path / "study.toml"
+    file.write_text(study_toml(name="asked", releases=PAIRS))
+    printed = json_output(capsys, "schema", file, "--kind", "asyncapi")
+    assert printed["info"]["title"] == "The study asked"
+    (written,) = json_output(
+        *(capsys, "schema", file, "--kind", "asyncapi", "--out", tmp_path / "s")
+    )["files"]
+    assert Path(written).name == "asked.asyncapi.json"
+    assert json.loads(Path(written).read_text("utf-8")) == printed
