@@ -101,6 +101,10 @@ def shapes(columns: Iterable[str]) -> dict[str, Shape]:
             {"format": "connect", **_FLAT},
             lambda r: (_json({"schema": {"type": "struct"}, "payload": row(r)}), ()),
         ),
+        "connect lines": Shape(
+            {"format": "connect", **_FLAT},
+            lambda r: (_json({"schema": {"type": "string"}, "payload": json.dumps(row(r))}), ()),
+        ),
         "connect reports": Shape(
             {"format": "connect", "rows": "report"},
             lambda r: (_json({"schema": None, "payload": r}), ()),

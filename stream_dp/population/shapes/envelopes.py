@@ -26,11 +26,15 @@ def json_value(data: bytes | None) -> Any:
 
 
 def payload(data: bytes | None) -> Any:
-    """The payload of Kafka Connect's JSON with schemas. Raises ValueError."""
+    """The payload of Kafka Connect's JSON with schemas, or what a payload that is text has as JSON.
+
+    A connector that reads lines, such as that of files, has text. Raises ValueError.
+    """
     value = json_value(data)
     if not isinstance(value, dict) or "payload" not in value:
         raise ValueError("no payload")
-    return value["payload"]
+    packed = value["payload"]
+    return json_value(packed.encode()) if isinstance(packed, str) else packed
 
 
 def schema_id(data: bytes | None) -> int:

@@ -100,6 +100,6 @@ def test_the_command_prints_one_or_writes_all(file, tmp_path, capsys):
 
 def test_the_command_refuses_in_one_line(file, tmp_path, capsys):
     assert "xml" in refusal(capsys, 2, "schema", file, "--kind", "xml")
-    (tmp_path / "taken").write_text("")
-    (line,) = refusal(capsys, 2, "schema", file, "--out", tmp_path / "taken").splitlines()
-    assert "taken" in line
+    (tmp_path / "blocked").write_text("")
+    (line,) = refusal(capsys, 2, "schema", file, "--out", tmp_path / "blocked").splitlines()
+    assert "blocked" in line
