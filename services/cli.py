@@ -63,6 +63,7 @@ COMMANDS = {
     "releases": "what has been published",
     "export": "write a synthetic panel, or the tables of groups",
     "estimate": "answer a query, with its standard error",
+    "page": "write one HTML file of what is published, which opens offline",
     "verify": "check hashes, chain, prefixes and budget",
     "evaluate": "repeat the mechanisms on known data: errors against the truth (confidential)",
 }

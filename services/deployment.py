@@ -11,7 +11,7 @@ from stream_dp.errors import UserError
 from stream_dp.log import Log, address, open_log
 from stream_dp.log.base import Missing
 from stream_dp.plan import Plan, plan_study
-from stream_dp.release.published import TableFilter
+from stream_dp.release.published import TableFilter, keep_all
 from stream_dp.study import Run, Study
 from stream_dp.studyfile import load_study
 from stream_dp.topics import CLOCK, REPORTS
@@ -93,11 +93,11 @@ class Deployment:
         return Snapshots(self.run.snapshots or f"{self.study.name}-snapshots", self.base)
 
 
-def open_public(source: str, keep: TableFilter) -> tuple[PublicLog, Deployment | None]:
+def open_public(source: str, keep: TableFilter = keep_all) -> tuple[PublicLog, Deployment | None]:
     """A public log, and its deployment where it is named by a study file.
 
     source: a study file, or a public log such as sqlite:FILE.
-    keep: which tables to read.
+    keep: which tables to read, all of them by default.
 
     Raises UserError.
     """

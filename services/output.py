@@ -25,17 +25,20 @@ class Output:
     code: int = 0
 
 
-def printable(text: str) -> str:
-    """The text with escapes for characters that a terminal may not show as they are.
+def visible(text: str) -> str:
+    """The text with escapes for characters that change how the rest of it is shown.
 
-    These are control characters, ends of lines, marks that change the direction of writing, and
-    letters that the terminal's encoding lacks.
+    These are control characters, ends of lines and marks that change the direction of writing.
     """
-    shown = "".join(
+    return "".join(
         c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
     )
+
+
+def printable(text: str) -> str:
+    """The visible text, with escapes for letters that the terminal's encoding lacks."""
     encoding = sys.stdout.encoding or "utf-8"
-    return shown.encode(encoding, "backslashreplace").decode(encoding)
+    return visible(text).encode(encoding, "backslashreplace").decode(encoding)
 
 
 def say(text: str) -> None:

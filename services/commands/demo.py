@@ -24,6 +24,7 @@ from stream_dp.panel import Symbols
 from stream_dp.population.tables import TableLayout
 from stream_dp.study import Run
 
+from ..demo.page import page
 from ..deployment import Deployment
 from ..files import writing
 from ..markers import send_close_markers
@@ -35,7 +36,6 @@ SEED = 2021  # of the simulated households, never of the noise
 PERSON, ATTRIBUTE = "household", "poverty"
 _QUESTION = "at-least 1 of last 3 poverty=1"
 _RUN = Run(log="sqlite:poverty.db", public="sqlite:poverty-public.db")
-_NO_PAGE = "index.html was not drawn: it needs matplotlib; pip install 'stream-dp[plot]'"
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -52,16 +52,17 @@ def run(options: argparse.Namespace) -> Output:
     _release(deployment, table)
     with closing(deployment.public(readonly=True)) as log:
         public = PublicLog(log)
-    page = _page(public, months, out / "index.html")
+    with writing(out / "index.html") as draft:
+        draft.write_text(page(public, months), encoding="utf-8")
     files = {
         "study": study_file,
         "reports": table,
         "log": out / "poverty.db",
         "public": out / "poverty-public.db",
-        "page": page,
+        "page": out / "index.html",
     }
-    data: dict[str, Any] = {name: str(path) if path else None for name, path in files.items()}
-    return Output({"out": str(out), **data, "head": public.head}, summary(public, out, page))
+    data: dict[str, Any] = {name: str(path) for name, path in files.items()}
+    return Output({"out": str(out), **data, "head": public.head}, summary(public, out))
 
 
 def _begin(out: Path) -> tuple[Deployment, Path]:
@@ -109,32 +110,18 @@ def _release(deployment: Deployment, table: Path) -> None:
             releaser_of(deployment).run(until_idle=True)
 
 
-def _page(public: PublicLog, months: Symbols, path: Path) -> Path | None:
-    """Draw the page; None where matplotlib is not installed."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        return None
-    from ..demo.page import page
-
-    text = page(public, months)
-    with writing(path) as draft:
-        draft.write_text(text, encoding="utf-8")
-    return path
-
-
-def summary(public: PublicLog, out: Path, page: Path | None) -> str:
+def summary(public: PublicLog, out: Path) -> str:
     """Five lines: what happened, and what to try next."""
     study, last = public.study, public.releases[-1].certificate
     source = shlex.quote(f"sqlite:{out / 'poverty-public.db'}")
     panel = shlex.quote(str(out / "panel.csv"))
-    look = f"open {shlex.quote(str(page))} in a browser" if page else _NO_PAGE
+    look = shlex.quote(str(out / "index.html"))
     return "\n".join(
         [
             f"released {study.periods.count} months of {study.size} SIMULATED households in {out}:"
             f" rho {float(last.rho_spent):g}, eps {float(last.epsilon_spent):.3f} at delta"
             f" {float(last.delta):g}".replace("e-0", "e-"),
-            f"look:   {look}",
+            f"look:   open {look} in a browser",
             f"ask:    stream-dp estimate {source} quarters '{_QUESTION}'",
             f"check:  stream-dp verify {shlex.quote(str(out / 'poverty.toml'))}",
             f"keep:   stream-dp export {source} quarters {panel}",

@@ -27,6 +27,7 @@ def commands(source: str, out: Path) -> Iterator[list[str]]:
         yield ["export", source, name, str(out / "panel.csv")]
     yield ["export", source, "pairs", str(out / "panel.parquet"), "--period", "2021-02"]
     yield ["export", source, "homes", str(out / "homes")]
+    yield ["page", source, str(out / "page.html")]
 
 
 def judged(words: list[str], capsys: pytest.CaptureFixture[str]) -> int:

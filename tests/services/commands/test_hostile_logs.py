@@ -18,6 +18,7 @@ from kit.public_logs import TopicInMemory
 
 from stream_dp.log.base import Record
 from stream_dp.services.cli import main
+from stream_dp.services.pages.render import render
 
 SENT = sound()
 
@@ -161,10 +162,8 @@ def test_nothing_that_is_declared_reaches_the_terminal_as_it_is(
 
 
 def test_nothing_that_is_declared_reaches_a_page_as_it_is() -> None:
-    pytest.importorskip("matplotlib")
-    from stream_dp.services.demo.page import _escaped
-
-    assert _escaped("<b>\x9b31m\u202e") == "&lt;b&gt;\\x9b31m\\u202e"
+    text = render("error.html", style="", title="t", lines=["<b>\x9b31m\u202e"])
+    assert "&lt;b&gt;\\x9b31m\\u202e" in text
 
 
 @pytest.mark.parametrize("value", [0.0, 1e-300, 1e-9, 1e6, 9e14])

@@ -1,0 +1,31 @@
+"""`stream-dp page`: one HTML file of what a public log holds, which opens offline."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from stream_dp.errors import UserError
+
+from ..deployment import open_public
+from ..files import writing
+from ..options import public_source
+from ..output import Output
+from ..pages.study_page import study_page
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    public_source(parser)
+    parser.add_argument("out", type=Path, metavar="OUT", help="a file .html")
+
+
+def run(options: argparse.Namespace) -> Output:
+    out: Path = options.out
+    if out.suffix not in {".html", ".htm"}:
+        raise UserError(f"{out}: write it as .html")
+    public, _ = open_public(options.source)
+    text = study_page(public)
+    with writing(out) as draft:
+        draft.write_text(text, encoding="utf-8")
+    data = {"out": str(out), "releases": len(public.published), "head": public.head}
+    return Output(data, f"{out}: {len(public.published)} releases of study {public.study.name}")

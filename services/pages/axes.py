@@ -1,0 +1,89 @@
+"""Axes of charts: round ticks of numbers, and the periods that are named below a chart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_MONTH_STEPS = (1, 2, 3, 6, 12, 24, 60, 120)
+_LETTER = 6.4  # pixels of a letter, on average
+
+
+@dataclass(frozen=True)
+class NumberAxis:
+    """The vertical axis from `low` to `high`, with ticks at round numbers."""
+
+    low: float
+    high: float
+    ticks: tuple[float, ...]
+
+
+def number_axis(low: float, high: float, about: int = 5) -> NumberAxis:
+    """The axis that has all numbers from `low` to `high`, with about so many ticks.
+
+    >>> number_axis(0.0, 10.0).ticks
+    (0.0, 2.0, 4.0, 6.0, 8.0, 10.0)
+    >>> number_axis(9.2, 13.9).ticks
+    (9.0, 10.0, 11.0, 12.0, 13.0, 14.0)
+    """
+    if not high - low > 1e-9 * max(abs(low), abs(high), 1.0):
+        room = max(abs(low) / 2, 1.0)
+        low, high = low - room, high + room
+    rough = (high - low) / about
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = power * min((1, 2, 5, 10), key=lambda s: abs(math.log(s * power / rough)))
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    ticks = tuple(round(i * step, 12) + 0.0 for i in range(first, last + 1))
+    return NumberAxis(ticks[0], ticks[-1], ticks)
+
+
+def number_text(value: float, ticks: Sequence[float] = ()) -> str:
+    """A number as an axis shows it: with the decimals of the ticks and a true minus sign.
+
+    >>> number_text(1500.0), number_text(-0.5, (-0.5, 0.0, 0.5))
+    ('1,500', '−0.5')
+    """
+    step = min((b - a for a, b in pairwise(ticks)), default=1.0)
+    decimals = min(9, max(0, -math.floor(math.log10(step) + 1e-9))) if step > 0 else 0
+    if max(map(abs, ticks), default=abs(value)) >= 1e9:
+        return f"{value:.3g}".replace("-", "−")
+    return f"{value:,.{decimals}f}".replace("-", "−")
+
+
+def period_ticks(labels: Sequence[str], width: float) -> list[tuple[int, str]]:
+    """The periods that are named on an axis of `width` pixels: their places and names.
+
+    Months are named by their letters, with the year where it changes.
+
+    >>> period_ticks([f"2021-{m:02}" for m in range(1, 13)], 300)
+    [(2, 'Mar 2021'), (5, 'Jun'), (8, 'Sep'), (11, 'Dec')]
+    >>> period_ticks(["1", "2", "3"], 300)
+    [(0, '1'), (1, '2'), (2, '3')]
+    """
+    count = max(1, len(labels))
+    each = width / count
+    if all(_is_month(label) for label in labels):
+        wide = 54.0  # a month with its year, now and then
+        step = next((s for s in _MONTH_STEPS if s * each >= wide), 240)
+        return _months(labels, step)
+    wide = _LETTER * max(map(len, labels), default=1) + 12
+    step = math.ceil(wide / each)
+    return [(i, labels[i]) for i in range(step - 1 if step <= count else 0, count, step)]
+
+
+def _is_month(label: str) -> bool:
+    year, dash, month = label.partition("-")
+    return year.isdecimal() and dash == "-" and len(month) == 2 and month.isdecimal()
+
+
+def _months(labels: Sequence[str], step: int) -> list[tuple[int, str]]:
+    names, year = [], ""
+    for i in range(min(step, len(labels)) - 1, len(labels), step):
+        label = labels[i]
+        month = _MONTHS[(int(label[-2:]) - 1) % 12]
+        names.append((i, month if label[:-3] == year else f"{month} {label[:-3]}"))
+        year = label[:-3]
+    return names

@@ -1,0 +1,157 @@
+"""Figures of a data set of groups and their members: marginals, and two-way tables on request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import pyarrow as pa
+
+from stream_dp.client import PublicLog
+from stream_dp.errors import UserError
+from stream_dp.release.data_sets import DataSet
+from stream_dp.study.groups import KEY_COLUMN
+
+from .charts import Bar, Chart, bars
+
+_MOST_BARS = 12  # of one column; the rest is one bar
+_MOST_CELLS = 400  # of a two-way table
+
+
+@dataclass(frozen=True)
+class Marginal:
+    """The values of a column with their shares of the rows of its table."""
+
+    table: str
+    column: str
+    chart: Chart
+    rows: tuple[tuple[str, str, str], ...]
+
+
+@dataclass(frozen=True)
+class TwoWay:
+    """The rows of a table by two of its columns, as shares with a shade from 0 to 4."""
+
+    table: str
+    across: str
+    down: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[tuple[str, int], ...]], ...]
+
+
+@dataclass(frozen=True)
+class DataSetFigures:
+    """A data set as a page shows it.
+
+    measured: the noisy answers that it was fitted to: query, value, 95 % interval, as texts.
+    pairs: the two-way tables that can be asked for, as `table:column:column`.
+    """
+
+    name: str
+    period: str
+    periods: tuple[str, ...]
+    groups: int
+    people: int
+    group: str
+    mechanism: str
+    marginals: tuple[Marginal, ...]
+    measured: tuple[tuple[str, str, str], ...]
+    measured_count: int
+    pairs: tuple[str, ...]
+
+
+def data_set_figures(public: PublicLog, name: str, period: str | None) -> DataSetFigures:
+    """The figures of a data set. Raises UserError where there is none."""
+    data_set = public.data_set(name, period)
+    certificate = data_set.certificate
+    tables = dict(zip(("groups", "people"), data_set.check(), strict=True))
+    marginals, pairs = [], []
+    for which, columns in certificate.columns.items():
+        names = [c for c in tables[which].column_names if c in columns]
+        for column in names:
+            marginals.append(_marginal(which, column, columns[column], tables[which][column]))
+        pairs += [f"{which}:{a}:{b}" for a, b in combinations(names, 2)]
+    unit = public.study.groups.unit if public.study.groups is not None else "group"
+    periods = [
+        r.certificate.period
+        for r in public.published
+        if isinstance(r, DataSet) and r.certificate.release == name
+    ]
+    return DataSetFigures(
+        name=name,
+        period=certificate.period,
+        periods=tuple(periods),
+        groups=certificate.groups,
+        people=certificate.people,
+        group=unit,
+        mechanism=certificate.mechanism,
+        marginals=tuple(marginals),
+        measured=_measured(data_set.measurements.slice(0, 200)),
+        measured_count=certificate.measured,
+        pairs=tuple(pairs),
+    )
+
+
+def _marginal(which: str, column: str, values: Sequence[int | str], codes: pa.Array) -> Marginal:
+    counts = np.bincount(codes.to_numpy(), minlength=len(values))
+    whole = max(1, int(counts.sum()))
+    rows = tuple(
+        (str(value), f"{int(count):,}", f"{count / whole:.2%}")
+        for value, count in zip(values, counts, strict=True)
+    )
+    shown = [Bar(str(v), float(c) / whole) for v, c in zip(values, counts, strict=True)]
+    if len(shown) > _MOST_BARS:
+        rest = sum(bar.share for bar in shown[_MOST_BARS - 1 :])
+        shown = [*shown[: _MOST_BARS - 1], Bar("all others", rest)]
+    words = ", ".join(f"{bar.name} {bar.share:.1%}" for bar in shown)
+    chart = bars(
+        shown, f"% of the synthetic {which}", f"{column} of the synthetic {which}: {words}."
+    )
+    return Marginal(which, column, chart, rows)
+
+
+def _measured(table: pa.Table) -> tuple[tuple[str, str, str], ...]:
+    return tuple(
+        (
+            row["query"],
+            f"{row['value']:,.0f}",
+            f"{row['value'] - 1.96 * row['standard_error']:,.0f} to"
+            f" {row['value'] + 1.96 * row['standard_error']:,.0f}",
+        )
+        for row in table.to_pylist()
+    )
+
+
+def two_way(public: PublicLog, name: str, period: str | None, pair: str) -> TwoWay:
+    """The two-way table of `table:column:column`. Raises UserError where there is no such one."""
+    data_set = public.data_set(name, period)
+    tables = dict(zip(("groups", "people"), data_set.check(), strict=True))
+    which, _, columns = pair.partition(":")
+    known = data_set.certificate.columns.get(which, {})
+    for down in known:
+        for across in known:
+            if columns == f"{down}:{across}" and down != across and KEY_COLUMN not in known:
+                return _crossed(tables[which], which, (down, across), (known[down], known[across]))
+    raise UserError(f"release '{name}': has no two columns '{pair}' in one table")
+
+
+def _crossed(
+    table: pa.Table,
+    which: str,
+    names: tuple[str, str],
+    values: tuple[Sequence[int | str], Sequence[int | str]],
+) -> TwoWay:
+    down, across = values
+    if len(down) * len(across) > _MOST_CELLS:
+        raise UserError(f"{names[0]} by {names[1]}: has too many cells for a page; download it")
+    codes = [table[name].to_numpy().astype(np.int64) for name in names]
+    counts = np.bincount(codes[0] * len(across) + codes[1], minlength=len(down) * len(across))
+    shares = counts.reshape(len(down), len(across)) / max(1, int(counts.sum()))
+    most = max(float(shares.max(initial=0.0)), 1e-12)
+    rows = tuple(
+        (str(value), tuple((f"{share:.2%}", round(4 * share / most)) for share in row))
+        for value, row in zip(down, shares, strict=True)
+    )
+    return TwoWay(which, names[1], names[0], tuple(map(str, across)), rows)

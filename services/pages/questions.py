@@ -1,0 +1,95 @@
+"""The questions that a page answers of each release when nobody has asked."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+
+from stream_dp.study import CumulativeRelease, Release, Study, WindowRelease
+from stream_dp.study.alphabet import ABSENT
+
+_MOST_VALUES = 6  # of an attribute, that get a chart each
+_TIMES = (1, 3, 6, 12, 24, 60)
+_MOST_TIMES = 4
+
+
+@dataclass(frozen=True)
+class Question:
+    """A query with a title for people. count: whether its natural answer is a number of people."""
+
+    title: str
+    query: str
+    count: bool = False
+
+
+def questions(study: Study, declared: Release) -> list[Question]:
+    """A few questions that show what a release is about, those on the present first."""
+    asked = []
+    if not isinstance(declared, CumulativeRelease):
+        asked += _windows(study, declared)
+    if not isinstance(declared, WindowRelease):
+        asked += totals(study, declared)
+    return asked
+
+
+def known_values(study: Study, declared: Release) -> list[str]:
+    """The values of a release's attribute that people report, those of absence left out."""
+    values = [str(value) for value in study.alphabet(declared).values]
+    return [v for v in values if ABSENT not in v.replace("=", "&").split("&")]
+
+
+def span_word(study: Study, count: int) -> str:
+    """So many periods in words: '3 months'."""
+    every = study.periods.every
+    return f"{count} {every}" + ("" if count == 1 else "s")
+
+
+def _windows(study: Study, declared: Release) -> list[Question]:
+    assert not isinstance(declared, CumulativeRelease)
+    values, width = known_values(study, declared), declared.width
+    alphabet = study.alphabet(declared)
+    single = len(alphabet.parts) == 1
+
+    def named(value: str) -> str:
+        return f"{alphabet.name}={value}" if single else value
+
+    shown = values[-1:] if len(values) == 2 else values[:_MOST_VALUES]
+    asked = [
+        Question(f"{named(v)} in the {study.periods.every}", f"pattern {shlex.quote(v)}")
+        for v in shown
+    ]
+    value = values[-1]
+    event, last = shlex.quote(named(value)), span_word(study, width)
+    for need in dict.fromkeys((1, min(2, width), width)):
+        if width > 1:
+            every = "all of the" if need == width else f"at least {need} of the"
+            title = f"{named(value)} in {every} last {last}"
+            asked.append(Question(title, f"at-least {need} of last {width} {event}"))
+    if width > 2:
+        title = f"{named(value)} at least twice in a row in the last {last}"
+        asked.append(Question(title, f"consecutive 2 of last {width} {event}"))
+    return asked
+
+
+def totals(study: Study, declared: Release) -> list[Question]:
+    """How many people have had the event so often so far."""
+    first, last = study.span(declared)
+    most = last - first + 1
+    times = [*[b for b in _TIMES if b < most][: _MOST_TIMES - 1], most]
+    every = study.periods.every
+    return [
+        Question(
+            f"at least {b} {every}{'' if b == 1 else 's'}" if b < most else f"all {b} {every}s",
+            f"total at-least {b}",
+            count=True,
+        )
+        for b in dict.fromkeys(times)
+    ]
+
+
+def event_words(study: Study, declared: Release) -> str:
+    """The event that a release counts: 'poverty=1'."""
+    event = getattr(declared, "event", ())
+    name = study.alphabet(declared).name
+    single = len(declared.attributes) == 1
+    return " or ".join(f"{name}={value}" if single else str(value) for value in event)

@@ -1,0 +1,60 @@
+"""Templates to HTML: every value is escaped, and marks that change how texts read are spelt out."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+from ..output import visible
+
+
+def render(template: str, **values: Any) -> str:
+    """The text of a file in `templates/`, filled with values."""
+    return _environment().get_template(template).render(values)
+
+
+def resource(name: str) -> str:
+    """The text of a file beside the templates, such as the style sheet."""
+    return resources.files("stream_dp.services.pages").joinpath(name).read_text("utf-8")
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        loader=FunctionLoader(lambda name: resource(f"templates/{name}")),
+        finalize=_shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["power"] = power
+    environment.filters["rho"] = lambda value: f"{float(value):.6g}"
+    environment.filters["commas"] = lambda value: f"{value:,}"
+    return environment
+
+
+def _shown(value: Any) -> Any:
+    """Texts on one line, with escapes for marks that could change how the rest is read.
+
+    What templates have made themselves is a subclass of str and stays as it is.
+    """
+    return visible(value) if type(value) is str else value
+
+
+def power(value: Any) -> str:
+    """A power of ten with a superscript, 10⁻⁶; any other number in decimals.
+
+    >>> power(1e-6), power(0.25)
+    ('10⁻⁶', '0.25')
+    """
+    number = float(value)
+    exponent = round(math.log10(number))
+    if not math.isclose(number, 10.0**exponent):
+        return f"{number:g}"
+    return "10" + str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
