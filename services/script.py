@@ -90,7 +90,11 @@ def run_study(
     with TemporaryDirectory(prefix="stream-dp-") as name:
         folder = Path(name)
         if study.groups is not None:
-            commit_roster(log, study, _roster(study, groups, members, group_key, folder))
+            commit_roster(
+                log,
+                study,
+                _roster(study=study, groups=groups, members=members, key=group_key, folder=folder),
+            )
         elif groups is not None or members is not None:
             raise UserError("run_study: the study declares no groups; leave groups and members out")
         table = folder / "reports.parquet"

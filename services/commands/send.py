@@ -62,7 +62,13 @@ def run(options: argparse.Namespace) -> Output:
     text = [f"{path}: {count} reports sent" for path, count in sent.items()]
     data: dict[str, Any] = {"sent": sent, "left_out": left_out, **compared}
     if earlier is not None:
-        count = withdraw_cells(deployment, earlier, files[0], columns, known.closed)
+        count = withdraw_cells(
+            deployment=deployment,
+            earlier=earlier,
+            path=files[0],
+            layout=columns,
+            closed=known.closed,
+        )
         data["withdrawn"] = count
         text.append(f"{earlier}: {count} reports withdrawn")
     return Output(data, "\n".join([*text, *notices]))

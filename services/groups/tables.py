@@ -67,7 +67,9 @@ def roster_from_files(study: Study, files: RosterFiles) -> Roster:
     )
     persons = np.array(ids.to_pylist(), object)
     sizes = np.bincount(group_of[group_of >= 0], minlength=len(keys))
-    faults += _size_faults(files, study, group_of, sizes[np.argsort(order)], normal_ids)
+    faults += _size_faults(
+        files=files, study=study, group_of=group_of, sizes=sizes[np.argsort(order)], ids=normal_ids
+    )
     attributes = {}
     for name, attribute in declared.attributes.items():
         column = _column(files.groups, text_column, groups, name)

@@ -49,7 +49,10 @@ def decoded(path, study, layout, closed):
     """How many cells the decoder accepts, and the rejected ones by reason."""
     accepted, rejected = 0, Counter()
     for batch in encoded_reports(path, study, layout, quiet=True):
-        records = [Stored(0, i, 0, None, value, ()) for i, (_, value) in enumerate(batch)]
+        records = [
+            Stored(partition=0, offset=i, time=0, key=None, value=value, headers=())
+            for i, (_, value) in enumerate(batch)
+        ]
         cells, refused = Decoder(study, bytes(32)).decode(records, closed)
         accepted += len(cells)
         for record in refused:

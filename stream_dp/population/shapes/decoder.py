@@ -99,7 +99,14 @@ class ShapedDecoder(Decoder):
         for place, record in enumerate(records):
             for value in self._shape.reports(record):
                 reports.append(
-                    Stored(record.partition, record.offset, record.time, None, value, ())
+                    Stored(
+                        partition=record.partition,
+                        offset=record.offset,
+                        time=record.time,
+                        key=None,
+                        value=value,
+                        headers=(),
+                    )
                 )
                 places.append(place)
         cells, rejected = super().decode(reports, closed)
