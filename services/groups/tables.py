@@ -182,7 +182,7 @@ def _first(wrong: Any) -> str:
 
 
 def _repeated(column: pa.Array) -> NDArray[np.bool_]:
-    """Which values stand in a row further above too."""
+    """A mask of the values that an earlier row has too."""
     codes = column.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
     first = np.zeros(len(codes), bool)
     first[np.unique(codes, return_index=True)[1]] = True

@@ -1,4 +1,4 @@
-"""The decoder of records of another shape: plain reports first, and then as every other."""
+"""Decodes records of another shape: as plain reports, which are then decoded like any other."""
 
 from __future__ import annotations
 
