@@ -1,8 +1,10 @@
 """Exact noise and exact private choices; the only module that reads the system's entropy.
 
-The sampler of the discrete Gaussian is OpenDP's (Canonne, Kamath, Steinke 2020, Algorithm 3),
-which computes with exact rationals. Its scale is a float, so the scale is rounded up until its
-exact square is at least the variance that the ledger charges for.
+Two samplers draw the discrete Gaussian, both exactly. OpenDP's (Canonne, Kamath, Steinke 2020,
+Algorithm 3) computes with exact rationals. Its scale is a float, so the scale is rounded up until
+its exact square is at least the variance that the ledger charges for. Large draws compare one word
+of 64 random bits with a table of correctly rounded cumulative probabilities (`exact_tables`), and
+draw more bits where the word does not decide: a hundred times as fast.
 """
 
 from __future__ import annotations
@@ -19,12 +21,20 @@ import numpy as np
 import opendp.prelude as dp
 from numpy.typing import NDArray
 
+from .exact_tables import Law, decided, table
+
 dp.enable_features("contrib")
 
 # The variance of a discrete Gaussian is about s2 (1 - 4 pi^2 s2 exp(-2 pi^2 s2)) for the parameter
 # s2: above _SMOOTH the two are equal in floats.
 _SMOOTH = 16
 _WIDE = 10**8  # above this variance a simulation rounds normal numbers: a table would be too long
+_BITS = 64  # of a word that is compared with a table
+_GUIDED = 16  # the leading bits of a word that mostly decide
+_CHUNK = 1 << 19  # words that are drawn at once
+_TABLE_FROM = 1 << 15  # draws that are worth a table
+_TABLE_TO = 1 << 24  # the largest variance of a table
+_LEAST_DECAY = Fraction(1, 1 << 12)  # of double-geometric noise: its table has 2^18 entries
 
 
 @dataclass(frozen=True)
@@ -46,18 +56,24 @@ class NoiseSource(Protocol):
 
     def draw(self, demand: Sequence[tuple[Fraction, int]]) -> Draw: ...
 
+    def geometric(self, decay: Fraction, size: int) -> NDArray[np.int64]:
+        """See `double_geometric`."""
+
     def top(self, scores: NDArray[np.int64], picks: int, variance: Fraction) -> NDArray[np.int64]:
         """See `noisy_top`."""
 
 
 class SystemNoise:
-    """Privacy noise: OpenDP's sampler on the operating system's entropy."""
+    """Privacy noise: exact samplers on the operating system's entropy."""
 
     simulated = False
 
     def draw(self, demand: Sequence[tuple[Fraction, int]]) -> Draw:
         coins = np.random.Generator(np.random.PCG64DXSM(int.from_bytes(system_entropy(32), "big")))
         return Draw(tuple(discrete_gaussian(variance, size) for variance, size in demand), coins)
+
+    def geometric(self, decay: Fraction, size: int) -> NDArray[np.int64]:
+        return double_geometric(decay, size)
 
     def top(self, scores: NDArray[np.int64], picks: int, variance: Fraction) -> NDArray[np.int64]:
         return noisy_top(scores, picks, variance)
@@ -81,6 +97,10 @@ class SeededNoise:
             support, cumulative = _table(variance)
             drawn.append(support[np.searchsorted(cumulative, self._rng.random(size))])
         return Draw(tuple(drawn), self._rng)
+
+    def geometric(self, decay: Fraction, size: int) -> NDArray[np.int64]:
+        stop = -math.expm1(-float(decay))
+        return self._rng.geometric(stop, size) - self._rng.geometric(stop, size)
 
     def top(self, scores: NDArray[np.int64], picks: int, variance: Fraction) -> NDArray[np.int64]:
         noisy = scores / math.sqrt(variance) + self._rng.gumbel(size=len(scores))
@@ -112,8 +132,22 @@ def discrete_gaussian(variance: Fraction, shape: int | tuple[int, ...]) -> NDArr
     size = math.prod(shape) if isinstance(shape, tuple) else shape
     if size == 0:
         return np.zeros(shape, np.int64)
+    if size >= _TABLE_FROM and variance <= _TABLE_TO:
+        return _from_table(Law.gaussian(variance), size).reshape(shape)
     measure = _measurement(scale_above(variance))
     return np.array(measure([0] * size), dtype=np.int64).reshape(shape)
+
+
+def double_geometric(decay: Fraction, size: int) -> NDArray[np.int64]:
+    """Independent integers k with probability in proportion to exp(-decay |k|), int64 (size,).
+
+    A vector of counts that one person changes by at most D in sum is (D decay)-differentially
+    private with it (Ghosh, Roughgarden, Sundararajan 2012). Raises ValueError for a decay below
+    2^-12.
+    """
+    if decay < _LEAST_DECAY:
+        raise ValueError("double-geometric noise decays by at least 2^-12")
+    return _from_table(Law.geometric(decay), size)
 
 
 def noisy_top(scores: NDArray[np.int64], picks: int, variance: Fraction) -> NDArray[np.int64]:
@@ -144,6 +178,42 @@ def exact_variance(variance: Fraction) -> float:
     support, _ = _table(variance)
     weight = np.exp(-(support.astype(float) ** 2) / (2 * float(variance)))
     return float((weight * support.astype(float) ** 2).sum() / weight.sum())
+
+
+def _from_table(law: Law, size: int) -> NDArray[np.int64]:
+    """Independent integers of a law, by words of the system's entropy."""
+    drawn = np.empty(size, np.int64)
+    for start in range(0, size, _CHUNK):
+        part = drawn[start : start + _CHUNK]
+        part[:] = _values(law, np.frombuffer(system_entropy(8 * len(part)), "<u8"))
+    return drawn
+
+
+def _values(law: Law, words: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """The value of each word; those that are entries of the table draw more bits."""
+    first, floors, guide = _guided_table(law)
+    lead = (words >> np.uint64(_BITS - _GUIDED)).astype(np.intp)
+    place = guide[lead]
+    # No entry lies between the least and the largest word of such a lead.
+    open_ = np.flatnonzero(place != guide[lead + 1])
+    place[open_] = np.searchsorted(floors, words[open_])
+    values = place + first
+    for i in open_[floors[place[open_]] == words[open_]].tolist():
+        values[i] = decided(
+            law, int(words[i]), _BITS, lambda: int.from_bytes(system_entropy(_BITS // 8), "big")
+        )
+    return values
+
+
+@lru_cache(maxsize=16)
+def _guided_table(law: Law) -> tuple[int, NDArray[np.uint64], NDArray[np.int64]]:
+    """The table of a law, and for each lead of a word the first entry that is not below it."""
+    entries = table(law, _BITS)
+    floors = np.array(entries.floors, np.uint64)
+    leads = np.arange(1 << _GUIDED, dtype=np.uint64) << np.uint64(_BITS - _GUIDED)
+    # The last entry is the last word: the length keeps the last lead open.
+    guide = np.append(np.searchsorted(floors, leads), len(floors))
+    return entries.first, floors, guide.astype(np.int64)
 
 
 @lru_cache(maxsize=64)
