@@ -80,8 +80,7 @@ class Publisher:
         if (job := entry.result_of) is not None:
             (charge,) = certified_charges(entry, self.study)
             words = f"published the result of job {job}"
-            event = Event("job-published", words, label, release=charge.release, job=job)
-            self.tell(event)
+            self.tell(Event("job-published", words, label, charge.release, job))
         elif entry.number:
             self.tell(Event("period-published", f"published {label}", label))
         return True

@@ -65,11 +65,11 @@ class FittedTargets:
         design, target = self.design, wanted + _PART * carry
         seen = self._seen(target, totals, coins)
         fitted = nearest_panel(
-            target=target,
-            sums=totals.astype(np.float64),
-            q=design.q,
-            ahead=min(design.width - 1, design.horizon - t),
-            exponent=design.form.exponent or Fraction(1),
+            target,
+            totals.astype(np.float64),
+            design.q,
+            min(design.width - 1, design.horizon - t),
+            design.form.exponent or Fraction(1),
             unseen=design.absent_pattern,
             seen=seen,
         )

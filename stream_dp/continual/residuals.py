@@ -88,13 +88,7 @@ class Residuals:
 
     @cached_property
     def costs(self) -> ResidualCosts:
-        return ResidualCosts(
-            q=self.q,
-            width=self.width,
-            horizon=self.horizon,
-            exponent=self.exponent,
-            total=self.total,
-        )
+        return ResidualCosts(self.q, self.width, self.horizon, self.exponent, self.total)
 
     @property
     def _forward(self) -> NDArray[np.int64]:

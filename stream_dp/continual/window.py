@@ -333,7 +333,7 @@ class FixedWindow:
             wanted = self.fit.wanted(observation.histogram)
             size = self.fit.size(observation.histogram) if first else 0
             totals = np.array([size]) if first else self._overlap_sizes(state)
-            return self.fit.rows_of(t, wanted=wanted, carry=state.carry, totals=totals, coins=coins)
+            return self.fit.rows_of(t, wanted, state.carry, totals, coins)
         unrepaired, targets = (
             self.targets.first(observation.answers, coins)
             if first

@@ -81,7 +81,7 @@ class StreamMeasurements:
 
     @cached_property
     def system(self) -> LeastSquares | None:
-        """The least-squares system of all measurements; None where there are too many unknowns."""
+        """None where there are too many unknowns."""
         unknowns = self.unknowns
         if unknowns.count > MOST_UNKNOWNS:
             return None

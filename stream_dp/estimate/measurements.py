@@ -149,7 +149,7 @@ class ReleaseMeasurements:
         for message in self.messages:
             start = end
             for b, time, count in self._sizes(message.number):
-                slices.append(Slice(number=message.number, b=b, time=time, at=end, count=count))
+                slices.append(Slice(message.number, b, time, end, count))
                 end += count
             if end - start != message.values.shape[0]:
                 where = f"{self.declared.name} at {self.study.periods.labels[message.number - 1]}"
@@ -176,12 +176,12 @@ class ReleaseMeasurements:
                 for t, matrix in self.window.design.matrix(place.time):
                     part = matrix.tocoo()
                     yield DesignRows(
-                        place=place,
-                        number=place.number + t - place.time,
-                        cells=matrix.shape[1],
-                        row=part.row,
-                        cell=part.col,
-                        value=part.data.astype(float),
+                        place,
+                        place.number + t - place.time,
+                        matrix.shape[1],
+                        part.row,
+                        part.col,
+                        part.data.astype(float),
                     )
                 continue
             placed = self.placed_counter(place.b)
@@ -192,9 +192,7 @@ class ReleaseMeasurements:
             ]
             row, cell = np.nonzero(encoded)
             value = encoded[row, cell].astype(float)
-            yield DesignRows(
-                place=place, number=place.number, cells=cells, row=row, cell=cell, value=value
-            )
+            yield DesignRows(place, place.number, cells, row, cell, value)
 
 
 def _only(release_mechanism: AnyMechanism, kind: type[M]) -> M | None:

@@ -68,14 +68,7 @@ def build_message(
     ]
     manifest = canonical({**head, "index": index, "previous": previous, "parts": listed})
     digest = hashlib.sha256(manifest).hexdigest()
-    return Message(
-        index=index,
-        head=head,
-        parts=tuple(parts),
-        previous=previous,
-        hash=digest,
-        manifest=manifest,
-    )
+    return Message(index, head, tuple(parts), previous, digest, manifest)
 
 
 def message_records(
@@ -102,14 +95,7 @@ def message_records(
             ("content-type", media.encode()),
             (_PART, name.encode()),
         )
-        return Record(
-            topic=topic,
-            value=data,
-            key=str(sent.index).encode(),
-            headers=headers,
-            partition=0,
-            time=stamp,
-        )
+        return Record(topic, data, str(sent.index).encode(), headers, 0, stamp)
 
     records = [record(name, data, content) for name, data in sent.parts]
     return [*records, record("manifest", sent.manifest, "application/json")]
@@ -148,13 +134,7 @@ def read_messages(log: Log, topic: str, what: str) -> Iterator[Message]:
             if name != "manifest":
                 parts.append((name, record.value or b""))
                 continue
-            message = _parse_message(
-                manifest=record.value or b"",
-                parts=tuple(parts),
-                index=index,
-                previous=previous,
-                what=what,
-            )
+            message = _parse_message(record.value or b"", tuple(parts), index, previous, what)
             index, previous, parts = index + 1, message.hash, []
             yield message
         position = batch.next[0]
@@ -185,9 +165,7 @@ def _parse_message(
     if actual != listed:
         raise Inconsistent(f"{what}: message {index} does not have the bytes of its manifest")
     digest = hashlib.sha256(manifest).hexdigest()
-    return Message(
-        index=index, head=head, parts=parts, previous=previous, hash=digest, manifest=manifest
-    )
+    return Message(index, head, parts, previous, digest, manifest)
 
 
 def _finite(text: str) -> float:

@@ -46,7 +46,7 @@ def test_the_fit_is_the_best_possible_panel(shape, first, exponent, data, seed):
     blocks = 1 if first else q ** (width - 1)
     target = rng.normal(3, 10, q**width)
     sums = np.maximum(target.reshape(blocks, -1).sum(axis=1) + rng.normal(size=blocks), 1.0)
-    fitted = nearest_panel(target=target, sums=sums, q=q, ahead=ahead, exponent=Fraction(exponent))
+    fitted = nearest_panel(target, sums, q, ahead, Fraction(exponent))
     assert fitted.min() >= 0
     assert np.allclose(fitted.reshape(blocks, -1).sum(axis=1), sums)
     dense = metric(q, width, ahead, exponent)
@@ -71,7 +71,7 @@ def test_the_fit_is_the_best_possible_panel(shape, first, exponent, data, seed):
 def test_what_needs_no_repair_stays_but_for_its_sums(q, width, ahead):
     target = np.random.default_rng(1).uniform(50, 90, q**width)
     sums = target.reshape(q ** (width - 1), q).sum(axis=1) + 1
-    fitted = nearest_panel(target=target, sums=sums, q=q, ahead=ahead, exponent=Fraction(1))
+    fitted = nearest_panel(target, sums, q, ahead, Fraction(1))
     assert np.allclose(fitted, target + 1 / q)
 
 
@@ -79,14 +79,7 @@ def test_what_needs_no_repair_stays_but_for_its_sums(q, width, ahead):
 @pytest.mark.parametrize(("q", "width", "horizon"), [(2, 3, 12), (3, 2, 9), (2, 4, 6)])
 def test_the_metric_is_the_inverse_covariance_of_what_is_new(q, width, horizon, exponent):
     """Of the estimates inside each overlap, given the overlaps' own, but for 12 binary digits."""
-    design = Residuals(
-        q=q,
-        width=width,
-        horizon=horizon,
-        exponent=Fraction(exponent),
-        total=False,
-        scale=Fraction(100),
-    )
+    design = Residuals(q, width, horizon, Fraction(exponent), False, Fraction(100))
     eye = np.eye(design.bins)
     inside = eye - np.kron(np.eye(q ** (width - 1)), np.full((q, q), 1 / q))
     for t in range(width + 1, horizon + 1):
@@ -104,7 +97,7 @@ def test_twenty_iterations_are_as_good_as_many(monkeypatch):
     sums = np.maximum(target.reshape(-1, q).sum(axis=1), 0.0)
 
     def objective():
-        fitted = nearest_panel(target=target, sums=sums, q=q, ahead=3, exponent=exponent)
+        fitted = nearest_panel(target, sums, q, 3, exponent)
         return (fitted - target) @ dense @ (fitted - target)
 
     ours = objective()

@@ -233,11 +233,7 @@ def test_equalities_may_repeat_and_unknowns_may_be_measured_by_nothing():
     equal = np.array([[1, 1, 0, 0, 0, 0], [2, 2, 0, 0, 0, 0], [0, 0, 1, -1, 0, 0]], float)
     variances = rng.uniform(1, 1e4, 7)
     system = LeastSquares(
-        design=csr_array(design),
-        values=design @ known,
-        variances=variances,
-        equalities=csr_array(equal),
-        right_side=equal @ known,
+        csr_array(design), design @ known, variances, csr_array(equal), equal @ known
     )
     for i in range(5):
         answer = system.answer(np.eye(6)[i])

@@ -87,13 +87,7 @@ class Matrix:
         finally:
             self.nursery.close()
             seen, decided = public.stop(), private.stop()
-        judge(
-            self.report,
-            interrupted=self.days,
-            calm=self.calm,
-            seen=seen,
-            tried=decided,
-        )
+        judge(self.report, self.days, self.calm, seen, decided)
         self.report.lives = self.nursery.lives
         self.report.codes = Counter(self.nursery.codes.values())
         self.report.seconds = time.monotonic() - start

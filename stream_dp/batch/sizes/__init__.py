@@ -1,0 +1,1 @@
+"""How many groups have each size, for every region of a tree."""

@@ -1,0 +1,116 @@
+"""How many groups of a region have each size, as runs of groups of equal size.
+
+Three representations of the same numbers, by Kuo et al. 2018 (VLDB 11), section 4: the histogram H
+(the number of groups of each size), the cumulative counts Hc (the number of groups of at most each
+size) and the sorted sizes Hg (the size of every group, in increasing order).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Int64Array = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The sizes of a region's groups.
+
+    size: int64 (d,), the sizes that occur, increasing and none negative.
+    groups: int64 (d,), how many groups have each of them, none zero.
+    """
+
+    size: Int64Array
+    groups: Int64Array
+
+    @classmethod
+    def of(cls, size: Int64Array, groups: Int64Array | None = None) -> Sizes:
+        """The sizes of groups in any order; `groups` says how many each entry stands for."""
+        if groups is None:
+            return cls(*np.unique(np.asarray(size, np.int64), return_counts=True))
+        size, place = np.unique(np.asarray(size, np.int64), return_inverse=True)
+        total = np.zeros(len(size), np.int64)
+        np.add.at(total, place, groups)
+        return cls(size[total > 0], total[total > 0])
+
+    @classmethod
+    def of_histogram(cls, histogram: Int64Array) -> Sizes:
+        """From H: entry s is the number of groups of size s."""
+        size = np.flatnonzero(histogram)
+        return cls(size, histogram[size].astype(np.int64))
+
+    @classmethod
+    def together(cls, regions: Sequence[Sizes]) -> Sizes:
+        """The sizes of all groups of several regions."""
+        return cls.of(
+            np.concatenate([region.size for region in regions]),
+            np.concatenate([region.groups for region in regions]),
+        )
+
+    @property
+    def total(self) -> int:
+        """The number of groups."""
+        return int(self.groups.sum())
+
+    @property
+    def members(self) -> int:
+        """The number of members of all groups."""
+        return int(self.size @ self.groups)
+
+    def capped(self, largest: int) -> Sizes:
+        """The same groups, where a size above `largest` counts as `largest`."""
+        return Sizes.of(np.minimum(self.size, largest), self.groups)
+
+    def histogram(self, largest: int) -> Int64Array:
+        """H, int64 (largest + 1,). No size may be above `largest`."""
+        counts = np.zeros(largest + 1, np.int64)
+        counts[self.size] = self.groups
+        return counts
+
+    def cumulative(self, largest: int) -> Int64Array:
+        """Hc without its last entry, which is the public number of groups: int64 (largest,)."""
+        return np.cumsum(self.histogram(largest))[:-1]
+
+    def sorted(self) -> Int64Array:
+        """Hg, int64 (groups,): the size of every group, in increasing order."""
+        return np.repeat(self.size, self.groups)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Estimated sizes of a region's groups, not yet rounded.
+
+    value: float64 (d,), increasing and none negative.
+    groups: int64 (d,), how many groups have each of them.
+    """
+
+    value: NDArray[np.float64]
+    groups: Int64Array
+
+    @classmethod
+    def of(cls, sizes: Sizes) -> Estimate:
+        """An estimate in whole numbers."""
+        return cls(sizes.size.astype(np.float64), sizes.groups)
+
+    @property
+    def sizes(self) -> Sizes:
+        """The sizes, rounded."""
+        return Sizes.of(np.rint(self.value).astype(np.int64), self.groups)
+
+
+def earth_movers_distance(first: Sizes, second: Sizes) -> int:
+    """How many members must be added or removed to turn one region's sizes into the other's.
+
+    The sum of |Hc - Hc'|, and of |Hg - Hg'|, which are equal. Both must have as many groups. A
+    person who joins or leaves a group changes it by at most 1, one who moves by at most 2.
+    """
+    size = np.concatenate([first.size, second.size])
+    order = np.argsort(size, kind="stable")
+    difference = np.cumsum(np.concatenate([first.groups, -second.groups])[order])
+    if difference.size and difference[-1]:
+        raise ValueError("the two have different numbers of groups")
+    return int(np.abs(difference[:-1]) @ np.diff(size[order]))

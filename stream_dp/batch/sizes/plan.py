@@ -1,0 +1,126 @@
+"""How the budget of a release of sizes is spent: by level, on a choice and on measurements.
+
+Every level has a part of rho. Where several methods are declared for it, a share of the part is
+for the choice: half of the share measures the level by each of them, half pays for the exponential
+mechanism on the sum of the earth mover's distances between these estimates and the truth. The
+distance changes by at most 1 where a person comes or goes and by at most 2 where one is replaced,
+whatever the estimates are. The method that was chosen measures the level with the rest.
+
+With noise of pure differential privacy eps a level costs eps^2 / 2 (Bun and Steinke 2016,
+Proposition 1.4).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from stream_dp.privacy.noise import exact_variance
+from stream_dp.privacy.zcdp import selection_rho
+
+from .merging import Merge
+from .methods import METHODS
+from .regions import Regions
+
+DISTANCE_CHANGE = {"add_remove": 1, "replace_one": 2}
+RELATIONS = tuple(DISTANCE_CHANGE)
+DEFAULT_CHOICE = Fraction(1, 5)
+
+
+@dataclass(frozen=True)
+class LevelPlan:
+    """What is done at one level.
+
+    relation: the study's neighbouring relation, one of `RELATIONS`.
+    methods: the names of the methods to choose from, or of the only one.
+    budget: its rho; with pure noise its eps.
+    pure: whether the noise is double-geometric.
+    choice: the part of the budget that a choice costs, where there is one.
+    """
+
+    relation: str
+    methods: tuple[str, ...]
+    budget: Fraction
+    pure: bool = False
+    choice: Fraction = DEFAULT_CHOICE
+
+    @property
+    def rho(self) -> Fraction:
+        """What the level costs."""
+        if self.pure:
+            return self.budget**2 / 2
+        cost = self._measured(len(self.methods) > 1)
+        if len(self.methods) > 1:
+            cost += len(self.methods) * self._tried
+            cost += selection_rho(DISTANCE_CHANGE[self.relation], self.choice_variance)
+        return cost
+
+    def _measured(self, chosen: bool) -> Fraction:
+        return self.budget * (1 - self.choice) if chosen else self.budget
+
+    @property
+    def _tried(self) -> Fraction:
+        return self.budget * self.choice / (2 * len(self.methods))
+
+    @property
+    def choice_variance(self) -> Fraction:
+        """The squared scale of the choice (`noise.noisy_top`)."""
+        return DISTANCE_CHANGE[self.relation] ** 2 / (self.budget * self.choice)
+
+    def parameter(self, method: str, *, tried: bool = False) -> Fraction:
+        """The noise of a method: the variance of a discrete Gaussian, or the decay of pure noise.
+
+        tried: for the choice, and not for the result.
+        """
+        if self.pure:
+            return self.budget / METHODS[method].absolute[self.relation]
+        budget = self._tried if tried else self._measured(len(self.methods) > 1)
+        return METHODS[method].squared[self.relation] / (2 * budget)
+
+    def variance(self, method: str) -> float:
+        """The variance of the noise in each entry of the result."""
+        if not self.pure:
+            return exact_variance(self.parameter(method))
+        half = float(self.parameter(method)) / 2
+        return float(1 / (2 * np.sinh(half) ** 2))
+
+
+@dataclass(frozen=True)
+class SizesPlan:
+    """A release of sizes.
+
+    regions: the tree, with the public number of groups of each region.
+    largest: a public cap: larger groups count as groups of this size.
+    levels: from the root down.
+    merge: how levels become consistent.
+    """
+
+    regions: Regions
+    largest: int
+    levels: tuple[LevelPlan, ...]
+    merge: Merge = "spread"
+
+    @property
+    def rho(self) -> Fraction:
+        return sum((level.rho for level in self.levels), Fraction(0))
+
+    def entries(self, depth: int, method: str) -> int:
+        """How many values a method measures at a level."""
+        count = METHODS[method].entries
+        return sum(count(int(g), self.largest) for g in self.regions.counts[depth] if g)
+
+
+def default_methods(depth: int) -> tuple[tuple[str, ...], ...]:
+    """For each of so many levels a method: sorted sizes of the smallest regions, counts above."""
+    return (*[("cumulative-squares",)] * (depth - 1), ("sorted",))
+
+
+def omniscient_error(distinct: int, deviation: float) -> float:
+    """The earth mover's distance of an estimate that knows beforehand which sizes occur.
+
+    A yardstick (Kuo et al. 2018, section 6): each of the `distinct` sizes that occur is measured
+    with noise of this deviation, and nothing else.
+    """
+    return distinct * deviation

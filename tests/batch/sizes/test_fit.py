@@ -1,0 +1,182 @@
+"""Fits: what is always true of them, what they repeat, and how near they come."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kit.region_trees import BLOCKS, hawaii, tree, trees
+
+from stream_dp.batch.base import FitContext, MemoryTranscript
+from stream_dp.batch.sizes import fit as fit_module
+from stream_dp.batch.sizes.fit import fit_sizes
+from stream_dp.batch.sizes.histogram import Sizes, earth_movers_distance
+from stream_dp.batch.sizes.methods import METHODS
+from stream_dp.batch.sizes.plan import (
+    LevelPlan,
+    SizesPlan,
+    default_methods,
+    omniscient_error,
+)
+from stream_dp.errors import UserError
+from stream_dp.privacy.noise import SeededNoise, SystemNoise
+
+REGIONS, LEAVES = tree(
+    {
+        ("n", "1"): [0, 0, 1, 1, 2, 5],
+        ("n", "2"): [3],
+        ("s", "1"): [1] * 40 + [7, 9, 30],
+        ("s", "2"): [],
+    }
+)
+
+
+def plan_of(regions, *, budget=Fraction(1, 2), methods=None, largest=20, **more):
+    methods = methods or default_methods(regions.depth)
+    merge = more.pop("merge", "spread")
+    levels = tuple(LevelPlan("add_remove", m, budget, **more) for m in methods)
+    return SizesPlan(regions, largest, levels, merge)
+
+
+def fitted(regions, leaves, plan, seed=1, transcript=None):
+    return fit_sizes(leaves, plan, FitContext(SeededNoise(seed), transcript or MemoryTranscript()))
+
+
+methods = st.sampled_from(
+    [("histogram",), ("sorted",), ("cumulative",), ("cumulative-squares",), tuple(METHODS)]
+)
+
+
+@given(trees(), st.data())
+@settings(max_examples=120, deadline=None)
+def test_what_is_always_true_of_a_result(example, data):
+    regions, leaves = example
+    pure = data.draw(st.booleans())
+    chosen = [data.draw(methods) for _ in range(regions.depth)]
+    plan = plan_of(
+        regions,
+        methods=[m[:1] if pure else m for m in chosen],
+        budget=data.draw(st.fractions(Fraction(1, 500), 5)),
+        largest=data.draw(st.integers(1, 15)),
+        merge=data.draw(st.sampled_from(["spread", "weighted", "plain"])),
+        pure=pure,
+    )
+    sizes = fitted(regions, leaves, plan).sizes
+    assert len(sizes) == regions.depth
+    for depth, level in enumerate(sizes):
+        assert [s.total for s in level] == regions.counts[depth].tolist()
+        for region in level:
+            assert region.size.dtype == region.groups.dtype == np.int64
+            assert (region.size >= 0).all()
+            assert (region.size <= plan.largest).all()
+            assert (np.diff(region.size) > 0).all()
+            assert (region.groups > 0).all()
+    for depth in range(1, regions.depth):
+        for parent, family in zip(
+            sizes[depth - 1], regions.children(sizes[depth], depth), strict=True
+        ):
+            together = np.sum([child.histogram(plan.largest) for child in family], axis=0)
+            assert parent.histogram(plan.largest).tolist() == together.tolist()
+
+
+def text(sizes):
+    return [[(s.size.tolist(), s.groups.tolist()) for s in level] for level in sizes]
+
+
+@pytest.mark.parametrize("published", [1 << 20, 0])
+def test_a_fit_continues_from_its_transcript_and_never_draws_a_level_again(published, monkeypatch):
+    monkeypatch.setattr(fit_module, "MOST_PUBLISHED", published)
+    plan = plan_of(REGIONS, methods=[tuple(METHODS), ("cumulative",), ("sorted",)])
+    transcript = MemoryTranscript()
+    first = fitted(REGIONS, LEAVES, plan, seed=1, transcript=transcript)
+    assert (first.levels[0].values is None) == (published == 0)
+    for kept in range(4):
+        part = MemoryTranscript(transcript.recorded[:kept])
+        again = fitted(REGIONS, LEAVES, plan, seed=2, transcript=part)
+        assert part.recorded[:kept] == transcript.recorded[:kept]
+        assert [level.method for level in again.levels[:kept]] == [
+            level.method for level in first.levels[:kept]
+        ]
+    assert text(again.sizes) == text(first.sizes)
+
+
+def test_a_recorded_round_counts_and_not_the_own_draw():
+    class Twin(MemoryTranscript):
+        """Another worker recorded every round first."""
+
+        def record(self, number, data):
+            return super().record(number, other.recorded[number])
+
+    plan, other = plan_of(REGIONS), MemoryTranscript()
+    first = fitted(REGIONS, LEAVES, plan, seed=1, transcript=other)
+    second = fitted(REGIONS, LEAVES, plan, seed=2, transcript=Twin())
+    assert text(first.sizes) == text(second.sizes)
+
+
+def test_a_transcript_of_something_else_is_refused():
+    transcript = MemoryTranscript()
+    fitted(REGIONS, LEAVES, plan_of(REGIONS), transcript=transcript)
+    for wrong in (b"", b"\xc0", transcript.recorded[1], transcript.recorded[0][:-1]):
+        with pytest.raises(UserError, match="transcript"):
+            fitted(REGIONS, LEAVES, plan_of(REGIONS), transcript=MemoryTranscript([wrong]))
+
+
+@pytest.mark.parametrize("scale", [0.95, 1, 1.05])
+@pytest.mark.parametrize("pure", [False, True])
+def test_noisy_values_have_the_variance_of_the_plan(pure, scale):
+    regions, leaves = tree({("a",): [3] * 1500, ("b",): [1] * 1500})
+    plan = plan_of(regions, budget=Fraction(1, 5), largest=3000, pure=pure)
+    level = fitted(regions, leaves, plan).levels[1]
+    errors = np.concatenate(level.values) - np.concatenate([leaf.sorted() for leaf in leaves])
+    squares = (errors * scale) ** 2 / plan.levels[1].variance("sorted")
+    near = abs(squares.mean() - 1) < 4 * squares.std() / len(squares) ** 0.5
+    assert near or scale != 1
+    many = fitted(regions, leaves, replace(plan, largest=60_000), seed=3).levels[0]
+    errors = many.values[0] - Sizes.together(leaves).cumulative(60_000)
+    squares = (errors * scale) ** 2 / plan.levels[0].variance("cumulative-squares")
+    assert (abs(squares.mean() - 1) < 6 * squares.std() / len(squares) ** 0.5) == (scale == 1)
+
+
+def test_the_better_method_is_chosen():
+    regions, leaves = tree({("a",): [1] * 300 + [2] * 300})
+    plan = plan_of(regions, methods=[("histogram", "cumulative")] * 2, largest=2000)
+    levels = fit_sizes(leaves, plan, FitContext(SystemNoise())).levels
+    assert [level.method for level in levels] == ["cumulative", "cumulative"]
+
+
+def errors(regions, leaves, plan, runs):
+    """Mean earth mover's distances by level: of the estimates, and of the consistent sizes."""
+    true = regions.sums(leaves)
+    before, after = [], []
+    for seed in range(runs):
+        result = fitted(regions, leaves, plan, seed=seed)
+        for each, levels in (
+            (before, [[e.sizes for e in level.estimates] for level in result.levels]),
+            (after, result.sizes),
+        ):
+            each.append(
+                [
+                    sum(map(earth_movers_distance, level, truth))
+                    for level, truth in zip(levels, true, strict=True)
+                ]
+            )
+    return np.mean(before, axis=0), np.mean(after, axis=0)
+
+
+@pytest.mark.skipif(not BLOCKS.exists(), reason="needs the census blocks")
+@pytest.mark.parametrize("eps", [Fraction(1, 10), Fraction(1)])
+def test_merging_census_blocks_loses_at_no_level_and_stays_within_the_yardstick(eps):
+    regions, leaves = hawaii("pop_nhpi")
+    plan = plan_of(regions, budget=eps**2 / 2, largest=2000)
+    before, after = errors(regions, leaves, plan, 3)
+    assert (after <= before).all()
+    for level, truth, method, error in zip(
+        plan.levels, regions.sums(leaves), default_methods(3), after, strict=True
+    ):
+        distinct = sum(len(sizes.size) for sizes in truth)
+        assert error <= 1.5 * omniscient_error(distinct, level.variance(*method) ** 0.5)
+    paper = errors(regions, leaves, replace(plan, merge="weighted"), 3)[1]
+    plain = errors(regions, leaves, replace(plan, merge="plain"), 3)[1]
+    assert after[0] < paper[0] < plain[0]
