@@ -172,7 +172,7 @@ def recovered_inputs(
         ) from None
     facts.answer()
     accounting = population.accounting.counts
-    if last.number and accounting != last.accounting:
+    if last.accounting is not None and not accounting.agrees(last.accounting):
         raise Inconsistent(
             "reports: what is below the last cut is not what the journal counted; the topic"
             " was changed"

@@ -15,8 +15,9 @@ class CellCounts:
     """Counts of cells: received = accepted + superseded + rejected + pending.
 
     accepted: those that closed periods hold.
-    superseded: those that a later one of the same person, period and attribute replaced.
-    pending: those that wait for their period's close.
+    superseded: those of closed periods that a later one of the same person, period and attribute
+        replaced.
+    pending: those that wait for their period's close, whichever of them will count then.
     rejected: by reason.
     """
 
@@ -25,6 +26,18 @@ class CellCounts:
     superseded: int = 0
     pending: int = 0
     rejected: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(REASONS, 0))
+
+    def agrees(self, other: CellCounts) -> bool:
+        """Whether both are of one input, perhaps counted by different versions.
+
+        Older versions booked some cells as superseded before their period was closed; so superseded
+        and pending cells are compared as one sum.
+        """
+        return (
+            self.accepted == other.accepted
+            and self.rejected == other.rejected
+            and self.received == other.received
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON; the rejected cells in the order of their reasons."""

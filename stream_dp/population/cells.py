@@ -102,26 +102,19 @@ class WaitingCells:
         """Every waiting cell, by partition and offset."""
         return Cells.joined([part for key in sorted(self._parts) for part in self._parts[key]])
 
-    def count(self, period: int) -> int:
-        """How many cells wait for a period, repeated ones that are not merged yet among them."""
-        parts = (part for parts in self._parts.values() for part in parts)
-        return sum(int(np.count_nonzero(part.period == period)) for part in parts)
-
-    def add(self, cells: Cells) -> int:
-        """Add cells. Returns how many waiting cells were merged into later ones."""
+    def add(self, cells: Cells) -> None:
+        """Add cells, and merge repeated ones where a partition has many."""
         partitions = np.unique(cells.partition).tolist()
-        superseded = 0
         for partition in partitions:
             part = cells if len(partitions) == 1 else cells.take(cells.partition == partition)
             # The decoder puts irregular reports last in a batch: restore the order of offsets.
             if (np.diff(part.offset) < 0).any():
                 part = part.take(np.argsort(part.offset, kind="stable"))
-            superseded += self._add(partition, part)
-        return superseded
+            self._add(partition, part)
 
-    def _add(self, partition: int, cells: Cells) -> int:
+    def _add(self, partition: int, cells: Cells) -> None:
         """Add cells of one partition, merging wherever its limit is reached."""
-        parts, superseded = self._parts.setdefault(partition, []), 0
+        parts = self._parts.setdefault(partition, [])
         while len(cells):
             limit = 2 * self._merged.get(partition, 0) + _COMPACT
             room = limit - self._counts.get(partition, 0)
@@ -134,10 +127,8 @@ class WaitingCells:
                 break
             rows = np.arange(len(cells))
             merged = latest_cells(Cells.joined([*parts, cells.take(rows[:room])]))
-            superseded += limit - len(merged)
             self._set(partition, [merged], len(merged))
             parts, cells = self._parts[partition], cells.take(rows[room:])
-        return superseded
 
     def pop(self, period: int) -> Cells:
         """Remove the cells of a period; returns them by partition and offset."""

@@ -31,7 +31,8 @@ from .accounting import Accounting
 from .cells import CLEARED, Cells, WaitingCells, latest_cells
 from .rejected import Reason, RejectedRecord
 
-_VERSION = 3
+_VERSION = 4
+_UNCOUNTED = 3  # the version in which repeated cells counted as superseded once they were merged
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,7 @@ class Population:
         self._lo = np.zeros(0, np.uint64)
         self._slot = np.zeros(0, np.int32)
         self._waiting = WaitingCells()
+        self._pending: Tally[int] = Tally()  # by open period, its cells, replaced ones among them
         size = study.size or 0
         self._alphabets = {r.stream: study.alphabet(r) for r in study.releases}
         self._wheres = {r.stream: r.where for r in study.releases}
@@ -119,8 +121,8 @@ class Population:
 
     @property
     def open_cells(self) -> int:
-        """How many cells wait for the period that is open, repeated ones perhaps among them."""
-        return self._waiting.count(self.period + 1)
+        """How many cells wait for the period that is open, repeated ones among them."""
+        return self._pending[self.period + 1]
 
     def enrol(self, hi: NDArray[np.uint64], lo: NDArray[np.uint64]) -> None:
         """Admit the members of groups before the first period, whether they report or not.
@@ -142,11 +144,8 @@ class Population:
             self.accounting.rejected.update(record.cells)
         self.accounting.received += len(cells) + sum(sum(r.cells.values()) for r in rejected)
         self.accounting.pending += len(cells)
-        self._supersede(self._waiting.add(cells))
-
-    def _supersede(self, count: int) -> None:
-        self.accounting.superseded += count
-        self.accounting.pending -= count
+        self._pending.update(_by_period(cells))
+        self._waiting.add(cells)
 
     def answering(self) -> int:
         """How many people have an answer for the next period, admitted or not."""
@@ -159,9 +158,7 @@ class Population:
     def close(self) -> ClosedPeriod:
         """Close the next period: merge its cells, admit newcomers, update everybody's symbols."""
         period = self.period + 1
-        due = self._waiting.pop(period)
-        final = latest_cells(due)
-        self._supersede(len(due) - len(final))
+        final = latest_cells(self._waiting.pop(period))
         slots = self._find(final.hi, final.lo)
         unknown = (slots < 0) & (final.code != CLEARED)
         self._admit(final.hi[unknown], final.lo[unknown])
@@ -176,7 +173,9 @@ class Population:
             if len(cells):
                 self.accounting.rejected[reason] += len(cells)
         self.accounting.accepted += len(final) - sum(map(len, refused.values()))
-        self.accounting.pending -= len(final)
+        pending = self._pending.pop(period, 0)
+        self.accounting.superseded += pending - len(final)
+        self.accounting.pending -= pending
         symbols = {}
         for index, name in enumerate(self._study.attributes):
             own = coded & (final.attribute == index)
@@ -343,6 +342,7 @@ class Population:
             "study": self._study.hash,
             "period": self.period,
             "accounting": self.accounting.as_dict(),
+            "pending": self._pending,
         }
         packed = np.frombuffer(msgspec.json.encode(head), np.uint8)
         np.savez(file, head=packed, **arrays)  # type: ignore[arg-type]
@@ -355,7 +355,7 @@ class Population:
             head = msgspec.json.decode(arrays["head"].tobytes())
         except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, msgspec.DecodeError):
             raise Inconsistent("snapshot: cannot be read; remove it to replay the input") from None
-        if head.get("version") != _VERSION or head["study"] != study.hash:
+        if head.get("version") not in {_UNCOUNTED, _VERSION} or head["study"] != study.hash:
             raise Inconsistent("snapshot: of another version or study; remove it to replay")
         self = cls(study)
         self.period = head["period"]
@@ -363,6 +363,12 @@ class Population:
         self.accounting = Accounting(**{**numbers, "rejected": Tally(numbers["rejected"])})
         self._hi, self._lo, self._slot = arrays["hi"], arrays["lo"], arrays["slot"]
         self._waiting = WaitingCells.of(Cells(*(arrays[f"waiting {i}"] for i in range(7))))
+        pending = head.get("pending")
+        self._pending = (
+            Tally(_by_period(self._waiting.all()))
+            if pending is None
+            else Tally({int(number): count for number, count in pending.items()})
+        )
         self._last = {name: arrays[f"last {name}"] for name in self._last}
         self._recent = {name: arrays[f"recent {name}"] for name in self._recent}
         self._present = {(k, s): arrays[f"present {s} {k}"] for k, s in self._present}
@@ -374,3 +380,9 @@ class Population:
 def _width(release: Release) -> int:
     """How many periods of a person's history the release needs."""
     return 1 if isinstance(release, CumulativeRelease) else release.width
+
+
+def _by_period(cells: Cells) -> dict[int, int]:
+    """How many of the cells are of each period."""
+    counts = np.bincount(cells.period)
+    return {number: int(counts[number]) for number in np.flatnonzero(counts).tolist()}

@@ -205,3 +205,25 @@ def test_snapshots_of_another_study_or_version_are_refused():
     np.savez(file, **arrays)
     with pytest.raises(Inconsistent, match="of another version or study"):
         Population.load(study, file.getvalue())
+
+
+def test_a_snapshot_of_the_version_before_is_read():
+    """It does not say how many cells wait for each period; those that it has are counted."""
+    study, population = make(), Population(make())
+    for period in (1, 1, 2):
+        population.fold(cells(np.arange(20), period, np.ones(20)), [])
+    file = io.BytesIO()
+    population.save(file)
+    arrays = dict(np.load(file))
+    head = json.loads(arrays["head"].tobytes())
+    assert head.pop("pending") == {"1": 40, "2": 20}
+    assert head.pop("version") == 4
+    old = io.BytesIO()
+    packed = np.frombuffer(json.dumps({**head, "version": 3}).encode(), np.uint8)
+    np.savez(old, **{**arrays, "head": packed})
+    loaded = Population.load(study, old.getvalue())
+    for closing in (population, loaded):
+        closing.close()
+        closing.close()
+    assert loaded.accounting.as_dict() == population.accounting.as_dict()
+    assert loaded.accounting.superseded == 20
