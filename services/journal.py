@@ -8,10 +8,10 @@ once or after a crash, only copies them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import msgspec
@@ -19,6 +19,7 @@ import msgspec
 from stream_dp import __version__
 from stream_dp.errors import Inconsistent
 from stream_dp.log.base import Log, Positions, Record, TopicInfo
+from stream_dp.log.chain import read_chain, read_parts
 from stream_dp.log.message import (
     START,
     Message,
@@ -50,9 +51,14 @@ from .journal_heads import (
 
 @dataclass(frozen=True)
 class Entry:
-    """A journal entry: the typed head of its message, and the contents of its parts."""
+    """A journal entry: the typed head of its message, and the contents of its parts.
+
+    message: it lacks its parts where `complete` is given.
+    complete: reads the message with its parts, which takes memory only while they are used.
+    """
 
     message: Message
+    complete: Callable[[], Message] | None = field(default=None, compare=False)
 
     @cached_property
     def head(self) -> Head:
@@ -153,14 +159,18 @@ class Entry:
         assert isinstance(self.head, GenesisHead | CloseHead)
         return self.head
 
+    def read(self) -> Message:
+        """The message with its parts. Raises Inconsistent unless they are as its manifest says."""
+        return self.message if self.complete is None else self.complete()
+
     def state(self, release: str) -> bytes:
-        return self.message.part(f"state {release}")
+        return self.read().part(f"state {release}")
 
     def public_records(self) -> list[Record]:
         """The records to be published, as they were decided."""
         return [
             msgspec.msgpack.decode(data, type=Record)
-            for name, data in self.message.parts
+            for name, data in self.read().parts
             if name.startswith("public/")
         ]
 
@@ -319,7 +329,24 @@ def journal_records(entry: Message, study: Study) -> list[Record]:
 
 def read(log: Log) -> list[Entry]:
     """All entries. Raises Inconsistent for a gap, damage or a broken chain."""
-    entries = [Entry(decision) for decision in read_messages(log, JOURNAL, "journal")]
+    return _in_order([Entry(decision) for decision in read_messages(log, JOURNAL, "journal")])
+
+
+def read_heads(log: Log) -> list[Entry]:
+    """All entries; their parts are read from the log, and checked, when they are asked for.
+
+    Raises Inconsistent for a gap, a damaged head or a broken chain.
+    """
+    return _in_order(
+        [
+            Entry(link, partial(read_parts, log, JOURNAL, link, "journal"))
+            for link in read_chain(log, JOURNAL, "journal")
+        ]
+    )
+
+
+def _in_order(entries: list[Entry]) -> list[Entry]:
+    """The entries. Raises Inconsistent unless each closes the next period or ends a job."""
     begun: set[str] = set()
     closed = -1
     for index, entry in enumerate(entries):

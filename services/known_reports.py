@@ -46,7 +46,7 @@ def known_reports(deployment: Deployment) -> KnownReports:
             shapes = IdShapes.of(_ids(log, study))
             entries: list[journal.Entry] = []
             with suppress(Missing):
-                entries = journal.read(log)
+                entries = journal.read_heads(log)
             closes = journal.closes(entries) if entries else []
             closed = closes[-1].number if closes else 0
             if study.periods.close == "marker" and has_close_markers(log, entries, _LOOK):

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO
@@ -91,21 +92,26 @@ class Snapshots:
             self._fs.put_file(str(temporary), f"{self._root}/{name}")
         return name, digest
 
-    def read(self, name: str, digest: str) -> bytes | None:
-        """The bytes of a snapshot; None where it is gone. Raises Inconsistent for other bytes."""
-        try:
-            if self._fs is None:
-                data = (Path(self._root) / name).read_bytes()
-            else:
-                data = self._fs.cat_file(f"{self._root}/{name}")
-        except FileNotFoundError:
-            return None
-        if hashlib.sha256(data).hexdigest() != digest:
-            raise Inconsistent(
-                f"snapshot {name}: not the bytes that the journal names; remove it, and the input"
-                " is replayed instead"
-            )
-        return data
+    @contextmanager
+    def opened(self, name: str, digest: str) -> Iterator[BinaryIO | None]:
+        """A snapshot to be read; None where it is gone. Raises Inconsistent for other bytes."""
+        with ExitStack() as stack:
+            try:
+                path = Path(self._root) / name
+                if self._fs is not None:
+                    path = Path(stack.enter_context(TemporaryDirectory())) / name
+                    self._fs.get_file(f"{self._root}/{name}", str(path))
+                file = stack.enter_context(path.open("rb"))
+            except FileNotFoundError:
+                file = None
+            if file is not None:
+                if hashlib.file_digest(file, "sha256").hexdigest() != digest:
+                    raise Inconsistent(
+                        f"snapshot {name}: not the bytes that the journal names; remove it, and"
+                        " the input is replayed instead"
+                    )
+                file.seek(0)
+            yield file
 
     def keep(self, names: set[str], what: str = "period") -> None:
         """Removes all snapshots of this journal and kind but those with the names.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +12,17 @@ from numpy.typing import NDArray
 
 Symbols = NDArray[np.uint8]
 _CELLS = 1 << 20  # of one part of an exported table
+
+
+class Columns(Protocol):
+    """A panel whose columns may be read one at a time."""
+
+    @property
+    def rows(self) -> int: ...
+    @property
+    def periods(self) -> tuple[str, ...]: ...
+    def column(self, place: int) -> Symbols:
+        """The codes of a column, (rows,)."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +51,10 @@ class Panel:
     def rows(self) -> int:
         return int(self.symbols.shape[0])
 
+    def column(self, place: int) -> Symbols:
+        """The codes of a column, (rows,)."""
+        return self.symbols[:, place]
+
     def extended(self, columns: Symbols, periods: Sequence[str]) -> Panel:
         """The panel with new columns at its right; the other columns are unchanged.
 
@@ -58,7 +74,7 @@ class Panel:
 
     def codes(self, width: int) -> NDArray[np.int64]:
         """Each row's last `width` symbols as one number in base q, the newest symbol last."""
-        return window_codes(self.symbols[:, self.symbols.shape[1] - width :], len(self.values))
+        return last_codes(self, width, len(self.values))
 
     def table(self) -> pa.Table:
         """For export: a running row number, and a column of values for each period.
@@ -109,6 +125,16 @@ def _typed(values: Sequence[int | str]) -> pa.Array:
     if all(isinstance(value, int) for value in values):
         return pa.array(values, pa.int64())
     return pa.array([str(value) for value in values], pa.string())
+
+
+def last_codes(panel: Columns, width: int, q: int) -> NDArray[np.int64]:
+    """Each row's last `width` symbols as one number in base q, the newest symbol last, (rows,)."""
+    end = len(panel.periods)
+    codes = np.zeros(panel.rows, np.int64)
+    for place in range(end - width, end):
+        codes *= q
+        codes += panel.column(place)
+    return codes
 
 
 def window_codes(symbols: Symbols, q: int) -> NDArray[np.int64]:

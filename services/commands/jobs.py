@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> Output:
     said = _say(deployment, options.retry, options.abandon)
     try:
         with closing(deployment.log(readonly=True)) as log:
-            entries = journal.read(log)
+            entries = journal.read_heads(log)
     except Missing:
         entries = []
     states = job_states(deployment, entries)
@@ -52,7 +52,7 @@ def _say(deployment: Deployment, retry: str | None, abandon: str | None) -> list
         with closing(deployment.log()) as log:
             board = JobBoard(log)
             board.refresh(rounds=True)
-            for job in {e.result_of for e in journal.read(log)} - {None}:
+            for job in {e.result_of for e in journal.read_heads(log)} - {None}:
                 board.settle(str(job))
             if name not in board.jobs:
                 known = ", ".join(board.jobs) or "none"

@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> Output:
     try:
         with closing(deployment.log(readonly=True)) as log:
             with suppress(Missing):  # before the first run, when reports and closes may be there
-                entries = journal.read(log)
+                entries = journal.read_heads(log)
             ledger = (
                 journal_checks.check_journal(entries, plan, log.describe(REPORTS))
                 if entries

@@ -59,7 +59,7 @@ def _known_file(deployment: Deployment, log: Log) -> None:
     """Raises Inconsistent for a copied log, as the worker of the original draws the same rounds."""
     with suppress(Missing):
         if log.place:
-            place.check_place(journal.read(log), log, str(deployment.path))
+            place.check_place(journal.read_heads(log), log, str(deployment.path))
 
 
 def _end_with_parent() -> None:

@@ -158,7 +158,7 @@ def commit_roster(log: Log, study: Study, roster: Roster) -> bool:
 def _bound(log: Log) -> str | None:
     """The hash of the table that the study began with; None before it began."""
     try:
-        entries = journal.read(log)
+        entries = journal.read_heads(log)
     except Missing:
         return None
     return str(entries[0].genesis.groups) if entries else None

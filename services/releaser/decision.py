@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
 from stream_dp.continual import AnyMechanism, mechanism
 from stream_dp.log.base import Positions, Record
-from stream_dp.log.message import Message, build_message, message_records, parts_in_records
-from stream_dp.panel import Panel
+from stream_dp.log.message import Message, build_message, message_records
+from stream_dp.panel import Columns
 from stream_dp.plan import Plan
 from stream_dp.population import CellCounts, ClosedPeriod
 from stream_dp.population.reports import ReadAs
@@ -20,7 +20,6 @@ from stream_dp.release.panels import (
     RELEASE_TYPE,
     panel_certificate,
     panel_parts,
-    read_columns,
 )
 from stream_dp.study import Release, Study
 from stream_dp.topics import RELEASES
@@ -88,29 +87,23 @@ class ChainEnd:
         return cls(entries[-1], len(hashes) - 1, hashes[-1], ledger)
 
 
-def release_states(study: Study, closes: Sequence[Entry]) -> tuple[ReleaseState, ...]:
+def release_states(
+    study: Study, closes: Sequence[Entry], panels: Mapping[str, Columns]
+) -> tuple[ReleaseState, ...]:
     """Every continual release with its state in the last close.
 
     closes: genesis and the entries that close a period.
+    panels: by release, the panel that is decided so far.
     """
-    return tuple(_release_state(study, release, closes) for release in study.releases)
-
-
-def _release_state(study: Study, release: Release, closes: Sequence[Entry]) -> ReleaseState:
-    synthesizer = mechanism(study, release)
-    if len(closes) == 1:
-        return ReleaseState(release, synthesizer, synthesizer.init())
-    panel: Panel | None = None
-    for entry in closes[1:]:
-        records = [r for r in entry.public_records() if (r.key or b"").endswith(_key(release))]
-        if records:
-            columns, periods = read_columns(parts_in_records(records))
-            if panel is None:
-                panel = Panel(columns, periods, synthesizer.values)
-            else:
-                panel = panel.extended(columns, periods)
-    state = synthesizer.load(closes[-1].state(release.name), panel)
-    return ReleaseState(release, synthesizer, state)
+    states = []
+    for release in study.releases:
+        synthesizer = mechanism(study, release)
+        state = synthesizer.init()
+        if len(closes) > 1:
+            dumped = closes[-1].state(release.name)
+            state = synthesizer.load(dumped, panels.get(release.name))
+        states.append(ReleaseState(release, synthesizer, state))
+    return tuple(states)
 
 
 def draw_noise(

@@ -86,7 +86,7 @@ def preview(deployment: Deployment, number: int) -> Preview:
     with closing(deployment.log(readonly=True)) as log:
         entries: list[Entry] = []
         with suppress(Missing):
-            entries = journal.read(log)
+            entries = journal.read_heads(log)
         if not entries:
             deployment.check_unpublished()
         closes = journal.closes(entries) or [_unbegun(study, log)]

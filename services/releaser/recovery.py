@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.base import Log, OutOfRange, Writer
-from stream_dp.log.message import read_messages
+from stream_dp.log.message import Message
 from stream_dp.population import Population
 from stream_dp.population.reports import Decoder, DecoderMaker
 from stream_dp.privacy.noise import system_entropy
 from stream_dp.study import Study
-from stream_dp.topics import RELEASES, REPORTS
+from stream_dp.topics import REPORTS
 
 from .. import journal
 from ..groups.members import Members
@@ -42,7 +42,7 @@ def begun_journal(
     Raises Inconsistent where the journal is empty but something is published, or where it was
     begun with the other kind of noise, and what `bound_roster` raises.
     """
-    entries = journal.read(log)
+    entries = journal.read_heads(log)
     groups = bound_roster(log, study, entries[0].genesis.groups if entries else None)
     if not entries:
         check_unpublished(public)
@@ -62,14 +62,17 @@ def begun_journal(
     return entries, groups
 
 
-def split_published(public: Log, entries: Sequence[Entry]) -> tuple[list[Entry], list[Entry]]:
+def split_published(
+    public: Sequence[Message], entries: Sequence[Entry]
+) -> tuple[list[Entry], list[Entry]]:
     """The entries whose messages are in the public log, and those whose are not.
+
+    public: the messages of the public log.
 
     Raises Inconsistent where the public log is not what the journal decided.
     """
-    hashes = [message.hash for message in read_messages(public, RELEASES, "public log")]
-    check_public(entries, hashes)
-    left = len(hashes)
+    check_public(entries, [message.hash for message in public])
+    left = len(public)
     for index, entry in enumerate(entries):
         if left == 0:
             return list(entries[:index]), list(entries[index:])
@@ -193,7 +196,7 @@ def _latest_snapshot(
     study: Study, closes: Sequence[Entry], snapshots: Snapshots
 ) -> tuple[Entry, Population]:
     for entry in reversed(closes[1:]):
-        data = snapshots.read(*entry.snapshot)
-        if data is not None:
-            return entry, Population.load(study, data)
+        with snapshots.opened(*entry.snapshot) as file:
+            if file is not None:
+                return entry, Population.load(study, file)
     return closes[0], Population(study)

@@ -26,6 +26,7 @@ from functools import partial
 
 from stream_dp.errors import UserError
 from stream_dp.log.base import Log, Positions, Writer
+from stream_dp.log.chain import read_chain
 from stream_dp.plan import Plan
 from stream_dp.population.reports import Decoder, DecoderMaker
 from stream_dp.privacy.noise import NoiseSource, SystemNoise
@@ -46,6 +47,7 @@ from .jobs import Jobs
 from .ownership import OwnedJournal, StaleRole
 from .publishing import Publisher
 from .recovered import Recovered
+from .released import released_panels
 
 # Seconds between two checks, in general and while only batch jobs are waited for.
 _POLL, _SOON = 0.5, 0.1
@@ -182,7 +184,8 @@ class Releaser:
         study = self.plan.study
         publisher = self._publisher(public)
         ledger = journal_checks.check_journal(entries, self.plan, self.log.describe(REPORTS))
-        published, waiting = recovery.split_published(self.public, entries)
+        chain = read_chain(self.public, RELEASES, "public log")
+        published, waiting = recovery.split_published(chain, entries)
         self._note_place(writer, entries, bool(published))
         publisher.follow(published)
         for entry in waiting:
@@ -206,7 +209,9 @@ class Releaser:
             journal=OwnedJournal(study, writer, ChainEnd.of(self.plan, entries)),
             publisher=publisher,
             ledger=ledger,
-            states=decision.release_states(study, closes),
+            states=decision.release_states(
+                study, closes, released_panels(study, self.public, chain, waiting)
+            ),
             inputs=inputs,
             snapshots=snapshots,
             kept=[],

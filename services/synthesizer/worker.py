@@ -14,7 +14,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
-from io import BytesIO
 
 import numpy as np
 import pyarrow.parquet
@@ -184,10 +183,10 @@ class Worker:
             raise UserError("the job's snapshot is not of what its release declares") from None
 
     def _table(self, file: SnapshotFile) -> pyarrow.Table:
-        data = self.snapshots.read(file.name, file.sha256)
-        if data is None:
-            raise UserError("the job's snapshot is not in the folder of snapshots")
-        return pyarrow.parquet.read_table(BytesIO(data))
+        with self.snapshots.opened(file.name, file.sha256) as opened:
+            if opened is None:
+                raise UserError("the job's snapshot is not in the folder of snapshots")
+            return pyarrow.parquet.read_table(opened)
 
     def _progress(self, board: JobBoard, job: Job) -> Callable[[int, int, float], None]:
         began = checked = time.monotonic()

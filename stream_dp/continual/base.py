@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.errors import Inconsistent
-from stream_dp.panel import Panel, Symbols
+from stream_dp.panel import Columns, Symbols
 from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import Draw
 
@@ -106,7 +106,7 @@ class Mechanism(Protocol[S]):
     def init(self) -> S: ...
     def step(self, state: S, counts: Counts, draw: Draw) -> tuple[S, Step | None]: ...
     def dump(self, state: S) -> bytes: ...
-    def load(self, data: bytes, panel: Panel | None) -> S: ...
+    def load(self, data: bytes, panel: Columns | None) -> S: ...
 
 
 def design_of(kind: type[D], mechanism: DataclassInstance) -> D:
@@ -177,7 +177,17 @@ def unpack_state(
     return packed.period, arrays
 
 
-def check_panel_fits(panel: Panel | None, period: int, rows: int) -> None:
+def event_totals(panel: Columns | None, events: Sequence[int]) -> Counts:
+    """In how many columns each row has one of the codes, (rows,); no rows without a panel."""
+    if panel is None:
+        return np.zeros(0, np.int64)
+    totals = np.zeros(panel.rows, np.int64)
+    for place in range(len(panel.periods)):
+        totals += np.isin(panel.column(place), events)
+    return totals
+
+
+def check_panel_fits(panel: Columns | None, period: int, rows: int) -> None:
     """Raises Inconsistent unless the released panel has the periods and rows of a saved state."""
     if period == 0 and panel is None:
         return

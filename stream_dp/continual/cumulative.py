@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.errors import Inconsistent, UserError
-from stream_dp.panel import Panel
+from stream_dp.panel import Columns
 from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import Draw, exact_variance
 from stream_dp.study import CounterName, CumulativeRelease, Neighbours, Study
@@ -36,6 +36,7 @@ from .base import (
     Step,
     check_panel_fits,
     design_of,
+    event_totals,
     pack_state,
     unpack_state,
 )
@@ -357,18 +358,17 @@ class Cumulative:
         arrays = {"streams": state.streams, "noisy": state.noisy, "sums": state.sums}
         return pack_state(STATE_VERSION, state.period, counters=self.design.fingerprint, **arrays)
 
-    def load(self, data: bytes, panel: Panel | None) -> CumulativeState:
+    def load(self, data: bytes, panel: Columns | None) -> CumulativeState:
         """Raises Inconsistent for bytes or a panel that are not this mechanism's."""
-        symbols = None if panel is None else panel.symbols
-        state = self.restored(data, None if symbols is None else symbols == 1)
+        state = self.restored(data, event_totals(panel, (1,)))
         rows = self.rows if self.rows is not None else int(state.sums[0])
         check_panel_fits(panel, state.period, rows)
-        if self.present and symbols is not None:
-            state.totals[symbols[:, -1] == ABSENT] = -1
+        if self.present and panel is not None:
+            state.totals[panel.column(state.period - 1) == ABSENT] = -1
         return state
 
-    def restored(self, data: bytes, happened: NDArray[np.bool_] | None) -> CumulativeState:
-        """The state from its bytes and from where the panel has the event, (rows, periods).
+    def restored(self, data: bytes, totals: Counts) -> CumulativeState:
+        """The state from its bytes and each row's running total, (rows,).
 
         Raises Inconsistent for bytes that are not this mechanism's.
         """
@@ -385,7 +385,6 @@ class Cumulative:
                 "journal: the state was computed with other counters than this machine computes; go"
                 " on with the version of stream-dp and the machine that began the study"
             )
-        totals = np.zeros(0, np.int64) if happened is None else happened.sum(1, dtype=np.int64)
         return CumulativeState(
             period=period,
             streams=arrays["streams"],

@@ -21,12 +21,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dp.panel import Panel, window_symbols
+from stream_dp.panel import Columns, window_symbols
 from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import Draw
 from stream_dp.study import JointRelease, Study
 
-from .base import Counts, Demand, Estimates, Step, shuffled_groups
+from .base import Counts, Demand, Estimates, Step, event_totals, shuffled_groups
 from .cumulative import Cumulative, CumulativeState
 from .reconcile import Margins, reconcile
 from .splits import (
@@ -375,9 +375,9 @@ class Joint:
         head = len(windows).to_bytes(8, "big")
         return head + windows + self.totals.dump(state.totals)
 
-    def load(self, data: bytes, panel: Panel | None) -> JointState:
+    def load(self, data: bytes, panel: Columns | None) -> JointState:
         """Raises Inconsistent for bytes or a panel that are not this mechanism's."""
         end = 8 + int.from_bytes(data[:8], "big")
         windows = self.window.load(data[8:end], panel)
-        happened = None if panel is None else np.isin(panel.symbols, self.events)
-        return JointState(windows, self.totals.restored(data[end:], happened))
+        totals = event_totals(panel, self.events)
+        return JointState(windows, self.totals.restored(data[end:], totals))

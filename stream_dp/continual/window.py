@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dp.panel import Panel, window_codes, window_symbols
+from stream_dp.panel import Columns, window_codes, window_symbols
 from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import Draw
 from stream_dp.study import MOST_PRESENCE_WIDTH, Neighbours, Strategy, Study, WindowRelease
@@ -383,7 +383,7 @@ class FixedWindow:
         """The state as bytes, without its rows, which are in the released panel."""
         return packed_window(state, self.design)
 
-    def load(self, data: bytes, panel: Panel | None) -> WindowState:
+    def load(self, data: bytes, panel: Columns | None) -> WindowState:
         """The state from its bytes and the released panel.
 
         Raises Inconsistent for bytes or a panel that are not this mechanism's.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dp.panel import Panel
+from stream_dp.panel import Columns, last_codes
 
 from .base import check_panel_fits, pack_state, unpack_state
 from .open_residuals import OpenState
@@ -54,7 +54,7 @@ def packed_window(state: WindowState, design: WindowDesign) -> bytes:
     return pack_state(STATE_VERSION, state.period, **arrays)
 
 
-def unpacked_window(data: bytes, design: WindowDesign, panel: Panel | None) -> WindowState:
+def unpacked_window(data: bytes, design: WindowDesign, panel: Columns | None) -> WindowState:
     """The state from its bytes and the released panel.
 
     Raises Inconsistent for bytes or a panel that are not this release's.
@@ -70,7 +70,7 @@ def unpacked_window(data: bytes, design: WindowDesign, panel: Panel | None) -> W
         }
     period, arrays = unpack_state(data, STATE_VERSION, rows=(), **shapes)
     check_panel_fits(panel, period if period >= design.width else 0, int(arrays["rows"]))
-    tails = None if panel is None else panel.codes(design.width - 1)
+    tails = None if panel is None else last_codes(panel, design.width - 1, design.q)
     if not fitted:
         return WindowState(period, tails, form.init(), np.zeros(0))
     solved = arrays["solved"].view(np.float64)[: form.known_sets(period)]

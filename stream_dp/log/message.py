@@ -10,25 +10,34 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any
 
 from stream_dp.errors import Inconsistent
 
-from .base import Headers, Log, Record
+from .base import Headers, Log, Record, Stored
 
 # Room for headers and framing under the log's limit for a record.
 MAX_PART = 900_000
 START = "0" * 64
 _PART = "stream-dp-part"
+PartListing = tuple[str, int, str]  # name, bytes, SHA-256
 _AT_ONCE = 20  # records of one read: a record is up to a megabyte
 
 
 @dataclass(frozen=True)
 class Message:
-    """index: from 0, its place in the chain; head: JSON; parts: (name, bytes); hash: its own."""
+    """A message.
+
+    index: from 0, its place in the chain.
+    head: JSON.
+    parts: (name, bytes); empty where only the manifest was read.
+    previous, hash: the hash of the message before it, and its own.
+    start: the position of its first record in the topic that it was read from.
+    """
 
     index: int
     head: dict[str, Any]
@@ -36,6 +45,12 @@ class Message:
     previous: str
     hash: str
     manifest: bytes
+    start: int = field(default=-1, compare=False)
+
+    @cached_property
+    def listed(self) -> list[PartListing]:
+        """The parts as the manifest lists them."""
+        return [(p["name"], p["bytes"], p["sha256"]) for p in json.loads(self.manifest)["parts"]]
 
     def part(self, name: str) -> bytes:
         """A part's bytes, or those of the parts NAME/0, NAME/1, ... joined."""
@@ -63,8 +78,8 @@ def build_message(
     if any(len(data) > MAX_PART for _, data in parts):
         raise ValueError("a part is too large for a record")
     listed = [
-        {"name": name, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-        for name, data in parts
+        {"name": name, "bytes": length, "sha256": digest}
+        for name, length, digest in listed_parts(parts)
     ]
     manifest = canonical({**head, "index": index, "previous": previous, "parts": listed})
     digest = hashlib.sha256(manifest).hexdigest()
@@ -112,11 +127,18 @@ def rfc3339_utc(time: float) -> str:
     return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def read_messages(log: Log, topic: str, what: str) -> Iterator[Message]:
-    """Every message of a topic, in order, each checked against its manifest and the chain.
+def listed_parts(parts: Iterable[tuple[str, bytes]]) -> list[PartListing]:
+    """Parts as a manifest lists them."""
+    return [(name, len(data), hashlib.sha256(data).hexdigest()) for name, data in parts]
 
-    Raises Inconsistent that says which: a gap, a broken chain, a damaged part.
-    """
+
+def part_name(record: Stored) -> str:
+    """The name of the part in a record; `manifest` for that of the manifest."""
+    return record.header(_PART).decode("utf-8", "replace")
+
+
+def check_topic(log: Log, topic: str, what: str) -> None:
+    """Raises Inconsistent for several partitions, and where the first records are gone."""
     info = log.describe(topic)
     if info.partitions != 1:
         raise Inconsistent(f"{what}: has {info.partitions} partitions and must have 1")
@@ -125,18 +147,27 @@ def read_messages(log: Log, topic: str, what: str) -> Iterator[Message]:
             f"{what}: begins at position {info.first[0]}, so its first records are gone; "
             "restore it whole and give it unlimited retention"
         )
-    position, parts = 0, list[tuple[str, bytes]]()
+
+
+def read_messages(log: Log, topic: str, what: str) -> Iterator[Message]:
+    """Every message of a topic, in order, each checked against its manifest and the chain.
+
+    Raises Inconsistent that says which: a gap, a broken chain, a damaged part.
+    """
+    check_topic(log, topic, what)
+    position, parts, start = 0, list[tuple[str, bytes]](), 0
     index, previous = 0, START
     while True:
         batch = log.read(topic, {0: position}, _AT_ONCE, 0)
         for record in batch.records:
-            name = record.header(_PART).decode("utf-8", "replace")
+            name = part_name(record)
+            start = start if parts else record.offset
             if name != "manifest":
                 parts.append((name, record.value or b""))
                 continue
-            message = _parse_message(record.value or b"", tuple(parts), index, previous, what)
+            message = _checked_message(record.value or b"", tuple(parts), index, previous, what)
             index, previous, parts = index + 1, message.hash, []
-            yield message
+            yield replace(message, start=start)
         position = batch.next[0]
         if batch.at_end:
             break
@@ -144,28 +175,36 @@ def read_messages(log: Log, topic: str, what: str) -> Iterator[Message]:
         raise Inconsistent(f"{what}: ends in the middle of message {index}; restore a backup")
 
 
-def _parse_message(
-    manifest: bytes, parts: tuple[tuple[str, bytes], ...], index: int, previous: str, what: str
-) -> Message:
+def manifest_message(manifest: bytes) -> Message:
+    """The message of a manifest, without its parts. Raises ValueError for a damaged one."""
     try:
         head = json.loads(manifest, parse_float=_finite, parse_constant=_finite)
-        listed = [(p["name"], p["bytes"], p["sha256"]) for p in head.pop("parts")]
-        number, before = head.pop("index"), head.pop("previous")
-        if type(number) is not int or not 0 <= number < 1 << 63:
-            raise ValueError
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        all((p["name"], p["bytes"], p["sha256"]) for p in head.pop("parts"))
+        index, previous = head.pop("index"), head.pop("previous")
+    except (KeyError, TypeError, AttributeError, RecursionError):
+        raise ValueError from None
+    if type(index) is not int or not 0 <= index < 1 << 63:
+        raise ValueError
+    return Message(index, head, (), previous, hashlib.sha256(manifest).hexdigest(), manifest)
+
+
+def _checked_message(
+    manifest: bytes, parts: tuple[tuple[str, bytes], ...], index: int, previous: str, what: str
+) -> Message:
+    """The message of a manifest and its parts, at its place in the chain. Raises Inconsistent."""
+    try:
+        message = manifest_message(manifest)
+    except ValueError:
         raise Inconsistent(f"{what}: the manifest of message {index} is damaged") from None
-    if number != index:
-        raise Inconsistent(f"{what}: message {index} is missing; the next one is {number}")
-    if before != previous:
+    if message.index != index:
+        raise Inconsistent(f"{what}: message {index} is missing; the next one is {message.index}")
+    if message.previous != previous:
         raise Inconsistent(
             f"{what}: message {index} does not follow the one before it (broken hash chain)"
         )
-    actual = [(name, len(data), hashlib.sha256(data).hexdigest()) for name, data in parts]
-    if actual != listed:
+    if listed_parts(parts) != message.listed:
         raise Inconsistent(f"{what}: message {index} does not have the bytes of its manifest")
-    digest = hashlib.sha256(manifest).hexdigest()
-    return Message(index, head, parts, previous, digest, manifest)
+    return replace(message, parts=parts)
 
 
 def _finite(text: str) -> float:

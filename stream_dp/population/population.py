@@ -12,7 +12,6 @@ permanently, so adding or removing one person swaps at most one other.
 
 from __future__ import annotations
 
-import io
 import zipfile
 from collections import Counter as Tally
 from collections.abc import Callable
@@ -342,16 +341,16 @@ class Population:
             "study": self._study.hash,
             "period": self.period,
             "accounting": self.accounting.as_dict(),
-            "pending": self._pending,
+            "pending": dict(sorted(self._pending.items())),
         }
         packed = np.frombuffer(msgspec.json.encode(head), np.uint8)
         np.savez(file, head=packed, **arrays)  # type: ignore[arg-type]
 
     @classmethod
-    def load(cls, study: Study, data: bytes) -> Population:
+    def load(cls, study: Study, file: BinaryIO) -> Population:
         """The state that `save` wrote. Raises Inconsistent for another version or study."""
         try:
-            arrays = np.load(io.BytesIO(data), allow_pickle=False)
+            arrays = np.load(file, allow_pickle=False)
             head = msgspec.json.decode(arrays["head"].tobytes())
         except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, msgspec.DecodeError):
             raise Inconsistent("snapshot: cannot be read; remove it to replay the input") from None

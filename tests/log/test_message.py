@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from stream_dp.errors import Inconsistent
 from stream_dp.log.base import MAX_RECORD, Record, Stored
+from stream_dp.log.chain import read_chain, read_parts
 from stream_dp.log.message import (
     MAX_PART,
     START,
@@ -170,6 +171,9 @@ def broken(log, *groups):
     write(log, *groups)
     with pytest.raises(Inconsistent) as error:
         list(read_messages(log, "t", "public log"))
+    with pytest.raises(Inconsistent) as again:
+        read_chain(log, "t", "public log")
+    assert again.value.lines == error.value.lines
     (line,) = error.value.lines
     assert line.startswith("public log: ")
     return line
@@ -282,15 +286,17 @@ def test_records_that_are_no_message(log):
 
 def test_a_topic_of_several_partitions(log):
     log.create({"t": 2})
-    with pytest.raises(Inconsistent, match="has 2 partitions and must have 1"):
-        list(read_messages(log, "t", "journal"))
+    for read in (read_messages, read_chain):
+        with pytest.raises(Inconsistent, match="has 2 partitions and must have 1"):
+            list(read(log, "t", "journal"))
 
 
 def test_a_topic_whose_beginning_is_gone(log):
     write(log, *map(as_records, THREE))
     log._db.execute("DELETE FROM records WHERE place < 2")
-    with pytest.raises(Inconsistent, match="journal: begins at position 2, so its first records"):
-        list(read_messages(log, "t", "journal"))
+    for read in (read_messages, read_chain):
+        with pytest.raises(Inconsistent, match="journal: begins at position 2, so its first"):
+            list(read(log, "t", "journal"))
 
 
 # Any content.
@@ -319,6 +325,7 @@ def test_any_chain_comes_back_and_any_change_is_noticed(log, written, data):
     flat = [record for message in sent for record in as_records(message, topic)]
     log.append(flat)
     assert list(read_messages(log, topic, "log")) == sent
+    assert read_all(log, topic) == sent
     # The last manifest alone is covered by no other: its hash is what verify --head compares.
     if len(flat) < 2:
         return
@@ -333,5 +340,55 @@ def test_any_chain_comes_back_and_any_change_is_noticed(log, written, data):
     else:
         damaged[place] = replace(damaged[place], value=(flat[place].value or b"") + b" ")
     log.append(damaged)
-    with pytest.raises(Inconsistent):
-        list(read_messages(log, topic, "log"))
+    for read in (read_messages, read_chain):
+        with pytest.raises(Inconsistent):
+            list(read(log, topic, "log"))
+    # Where parts are passed over, what they lack shows once they are read.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("stream_dp.log.chain._FIRST", 2)
+        patch.setattr("stream_dp.log.chain._AT_ONCE", 1)
+        with pytest.raises(Inconsistent):
+            read_all(log, topic)
+
+
+def read_all(log, topic):
+    """Every message by the chain, and then its parts."""
+    return [read_parts(log, topic, link, "log") for link in read_chain(log, topic, "log")]
+
+
+class Counting:
+    """A log that notes how many bytes of values are read from it."""
+
+    def __init__(self, log):
+        self.describe, self.cut, self._log, self.bytes = log.describe, log.cut, log, 0
+
+    def read(self, *asked):
+        batch = self._log.read(*asked)
+        self.bytes += sum(len(record.value or b"") for record in batch.records)
+        return batch
+
+
+def test_a_chain_is_read_without_its_parts(log):
+    sent = chain(
+        *(({"n": n}, [(f"part/{i}", b"x" * MAX_PART) for i in range(5)]) for n in range(12))
+    )
+    write(log, *map(as_records, sent))
+    counting = Counting(log)
+    links = read_chain(counting, "t", "journal")
+    assert counting.bytes < 12 * 5 * MAX_PART / 2
+    assert [link.hash for link in links] == [message.hash for message in sent]
+    assert not any(link.parts for link in links)
+    counting.bytes = 0
+    assert read_parts(counting, "t", links[4], "journal") == sent[4]
+    assert counting.bytes < 6 * MAX_PART
+
+
+def test_a_chain_with_large_parts_is_refused_all_the_same(log):
+    large = [(f"part/{i}", b"x" * MAX_PART) for i in range(5)]
+    sent = chain(*(({"n": n}, large) for n in range(4)))
+    flat = [record for message in sent for record in as_records(message)]
+    for lost in (5, 8, 11, 23):  # a manifest, a part, a manifest, the last manifest
+        log._db.execute("DELETE FROM records")
+        write(log, flat[:lost] + flat[lost + 1 :])
+        with pytest.raises(Inconsistent):
+            read_chain(log, "t", "journal")

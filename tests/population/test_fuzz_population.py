@@ -186,7 +186,7 @@ def check_against_model(study, decoder, stream, data, *, saving=True):
         if saving and data.draw(st.booleans()):
             file = io.BytesIO()
             population.save(file)
-            population = Population.load(study, file.getvalue())
+            population = Population.load(study, io.BytesIO(file.getvalue()))
         symbols, counts = model.close()
         closed = population.close()
         assert {k: v.tolist() for k, v in closed.symbols.items()} == symbols

@@ -169,7 +169,7 @@ def test_a_snapshot_holds_everything():
     population.fold(cells(np.arange(30), 1, np.arange(30) % 5), [])
     population.close()
     population.fold(cells(np.arange(10, 40), 3, np.arange(30) % 5, start=30), [])
-    again = Population.load(study, saved(population))
+    again = Population.load(study, io.BytesIO(saved(population)))
     assert saved(again) == saved(population)
     assert again.accounting.as_dict() == population.accounting.as_dict()
     for _ in range(5):
@@ -190,13 +190,13 @@ def test_damaged_snapshots_are_refused(damage):
         "zeros": bytes(len(data)),
     }[damage]
     with pytest.raises(Inconsistent, match=r"snapshot: .*replay"):
-        Population.load(study, broken)
+        Population.load(study, io.BytesIO(broken))
 
 
 def test_snapshots_of_another_study_or_version_are_refused():
     study, population = make(), Population(make())
     with pytest.raises(Inconsistent, match="of another version or study"):
-        Population.load(make(count=7), saved(population))
+        Population.load(make(count=7), io.BytesIO(saved(population)))
     arrays = dict(np.load(io.BytesIO(saved(population))))
     head = json.loads(arrays["head"].tobytes())
     head["version"] += 1
@@ -204,7 +204,7 @@ def test_snapshots_of_another_study_or_version_are_refused():
     file = io.BytesIO()
     np.savez(file, **arrays)
     with pytest.raises(Inconsistent, match="of another version or study"):
-        Population.load(study, file.getvalue())
+        Population.load(study, io.BytesIO(file.getvalue()))
 
 
 def test_a_snapshot_of_the_version_before_is_read():
@@ -214,14 +214,14 @@ def test_a_snapshot_of_the_version_before_is_read():
         population.fold(cells(np.arange(20), period, np.ones(20)), [])
     file = io.BytesIO()
     population.save(file)
-    arrays = dict(np.load(file))
+    arrays = dict(np.load(io.BytesIO(file.getvalue())))
     head = json.loads(arrays["head"].tobytes())
     assert head.pop("pending") == {"1": 40, "2": 20}
     assert head.pop("version") == 4
     old = io.BytesIO()
     packed = np.frombuffer(json.dumps({**head, "version": 3}).encode(), np.uint8)
     np.savez(old, **{**arrays, "head": packed})
-    loaded = Population.load(study, old.getvalue())
+    loaded = Population.load(study, io.BytesIO(old.getvalue()))
     for closing in (population, loaded):
         closing.close()
         closing.close()

@@ -99,7 +99,7 @@ def test_interleaving_batches_and_restarts_change_nothing(study, stream, data):
             mixed.fold(*decoder.decode(left[chosen][:count], mixed.period))
             del left[chosen][:count]
         if data.draw(st.booleans()):
-            again = Population.load(study, saved(mixed))
+            again = Population.load(study, io.BytesIO(saved(mixed)))
             assert saved(again) == saved(mixed)
             mixed = again
         one, other = plain.close(), mixed.close()

@@ -44,13 +44,19 @@ def test_what_is_written_is_read_and_loaded(place, tmp_path):
     snapshots = Snapshots(place, tmp_path).of("abc")
     snapshots.prepare()
     name, digest = snapshots.write(closed(2))
-    data = snapshots.read(name, digest)
     assert name.startswith("abc-period-00002-")
-    assert hashlib.sha256(data).hexdigest() == digest
-    assert Population.load(STUDY, data).period == 2
-    assert snapshots.read("abc-period-00003-0.npz", digest) is None
+    with snapshots.opened(name, digest) as file:
+        assert hashlib.sha256(file.read()).hexdigest() == digest
+    with snapshots.opened(name, digest) as file:
+        assert Population.load(STUDY, file).period == 2
+    assert not is_there(snapshots, "abc-period-00003-0.npz", digest)
     with pytest.raises(Inconsistent, match="not the bytes"):
-        snapshots.read(name, "0" * 64)
+        is_there(snapshots, name, "0" * 64)
+
+
+def is_there(snapshots, name, digest):
+    with snapshots.opened(name, digest) as file:
+        return file is not None
 
 
 def test_only_the_journals_own_snapshots_are_removed(place, tmp_path):
@@ -58,9 +64,9 @@ def test_only_the_journals_own_snapshots_are_removed(place, tmp_path):
     mine.prepare()
     old, new, theirs = mine.write(closed(1)), mine.write(closed(2)), others.write(closed(1))
     mine.keep({new[0]})
-    assert mine.read(*old) is None
-    assert mine.read(*new) is not None
-    assert others.read(*theirs) is not None
+    assert not is_there(mine, *old)
+    assert is_there(mine, *new)
+    assert is_there(others, *theirs)
 
 
 def test_a_users_file_stays(tmp_path):

@@ -139,7 +139,7 @@ def test_what_waits_in_memory_is_read_again_after_a_crash(
         reader.begin(Population(reader.study), none, none)
         for number, expected in enumerate(calm, 1):
             assert [reader.cut(number), *reader.close()] == expected
-            population = Population.load(reader.study, reader.saved())
+            population = Population.load(reader.study, io.BytesIO(reader.saved()))
             reader.begin(population, expected[0], reader.inputs.marks)
             # The journal's cuts lead to the same, without a marker's or a record's time.
             again = Population(reader.study)

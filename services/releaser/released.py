@@ -1,0 +1,72 @@
+"""The panels that are decided so far, which a start reads a column at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from stream_dp.log.base import Log
+from stream_dp.log.chain import read_parts
+from stream_dp.log.message import Message, parts_in_records
+from stream_dp.panel import Symbols
+from stream_dp.release.panels import RELEASE_TYPE, read_panel
+from stream_dp.study import Study
+from stream_dp.topics import RELEASES
+
+from ..journal import Entry
+
+NewColumns = tuple[tuple[str, ...], Callable[[], pa.Table]]  # their labels, and how to read them
+
+
+class ReleasedPanel:
+    """A release's panel, of which the columns of one period are in memory.
+
+    releases: the columns of each of its releases, in order.
+    """
+
+    def __init__(self, releases: Sequence[NewColumns]) -> None:
+        self.periods = tuple(label for labels, _ in releases for label in labels)
+        self._places = [(read, label) for labels, read in releases for label in labels]
+        self._read, self._table = releases[-1][1], releases[-1][1]()
+        self.rows: int = self._table.num_rows
+
+    def column(self, place: int) -> Symbols:
+        """The codes of a column, (rows,). Raises Inconsistent."""
+        read, label = self._places[place]
+        if read is not self._read:
+            self._read, self._table = read, read()
+        return np.asarray(self._table[label].to_numpy(), np.uint8)
+
+
+def released_panels(
+    study: Study, public: Log, chain: Sequence[Message], waiting: Sequence[Entry]
+) -> dict[str, ReleasedPanel]:
+    """The panels of a study's releases, by name; those without a release are left out.
+
+    chain: the public log's messages, which are those that the journal decided.
+    waiting: the entries after them, whose records the public log may not show yet.
+    """
+    releases: dict[str, list[NewColumns]] = {release.name: [] for release in study.releases}
+    for message in chain:
+        if message.head.get("type") == RELEASE_TYPE:
+            columns = tuple(message.head["columns"])
+            releases[message.head["release"]].append((columns, partial(_table, public, message)))
+    for entry in waiting:
+        records = entry.public_records()
+        for name, several in releases.items():
+            own = [r for r in records if (r.key or b"").endswith(f"/{name}".encode())]
+            if own:
+                table = read_panel(parts_in_records(own))
+                several.append((tuple(table.column_names), partial(_same, table)))
+    return {name: ReleasedPanel(several) for name, several in releases.items() if several}
+
+
+def _table(public: Log, message: Message) -> pa.Table:
+    return read_panel(read_parts(public, RELEASES, message, "public log").parts)
+
+
+def _same(table: pa.Table) -> pa.Table:
+    return table
