@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,7 @@ def _is_typing_only(node):
     return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
 
 
+@cache
 def imports(name, *, top=False):
     """What a module imports, anywhere in it, or at its top: full names of modules."""
     tree = ast.parse(FILES[name].read_text("utf-8"))
@@ -53,7 +55,7 @@ def imports(name, *, top=False):
                 base = ".".join([*start, base]) if base else ".".join(start)
             names |= {f"{base}.{alias.name}" for alias in node.names} | {base}
     # `from x import name`: the name is a module or something in x.
-    return {f for f in names if f in FILES or not f.startswith("stream_dp")}
+    return frozenset(f for f in names if f in FILES or not f.startswith("stream_dp"))
 
 
 def ours(name):
