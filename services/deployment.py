@@ -6,7 +6,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from stream_dp.client import PublicLog, public_log
+from stream_dp.client import PublicLog, cache_folder, public_log
 from stream_dp.errors import UserError
 from stream_dp.log import Log, address, open_log
 from stream_dp.log.base import Missing
@@ -89,6 +89,11 @@ class Deployment:
         )
 
     @property
+    def public_place(self) -> tuple[str, Path]:
+        """The address of the public log, and what a file in it is relative to."""
+        return self.run.public, self.base
+
+    @property
     def snapshots(self) -> Snapshots:
         return Snapshots(self.run.snapshots or f"{self.study.name}-snapshots", self.base)
 
@@ -109,6 +114,7 @@ def open_public(source: str, keep: TableFilter = keep_all) -> tuple[PublicLog, D
         with closing(
             public_log(source) if deployment is None else deployment.public(readonly=True)
         ) as log:
-            return PublicLog(log, keep), deployment
+            url, base = (source, Path()) if deployment is None else deployment.public_place
+            return PublicLog(log, keep, cache=cache_folder(url, base)), deployment
     except Missing as error:
         raise UserError(f"public log: {error}: nothing is published there yet") from None

@@ -5,6 +5,7 @@ Standard errors and intervals measure the privacy noise only, not the sampling o
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections import Counter
 from contextlib import closing
@@ -17,9 +18,11 @@ import pyarrow as pa
 from .errors import UserError
 from .estimate.answer import LEVEL, Estimate, answer_query, release_query
 from .estimate.estimator import StreamMeasurements
+from .estimate.kept import KeptFactor
 from .estimate.measurements import PeriodMeasurements as Measurements
 from .estimate.measurements import releases_of_stream
 from .estimate.query import TotalQuery
+from .log import address as log_address
 from .log import open_log
 from .log.base import Damaged, Log, LogError, Missing, Unavailable
 from .log.message import Message, read_messages
@@ -57,13 +60,23 @@ def open(address: str) -> PublicLog:
     stream_dp.errors.UserError: log 'poverty-public.db': write it as sqlite:FILE or kafka://host:port/prefix
     """
     with closing(public_log(address)) as log:
-        return PublicLog(log)
+        return PublicLog(log, cache=cache_folder(address, Path()))
 
 
 def public_log(address: str) -> Log:
     """The log that `open` reads. Raises UserError, LogError."""
     settings, insecure = settings_from_environment(Path())
     return open_log(address, Path(), public=True, readonly=True, kafka=settings, insecure=insecure)
+
+
+def cache_folder(url: str, base: Path) -> Path | None:
+    """Where factors of a log's estimates are kept: beside its file, or for a cluster in the user's
+    cache folder. None where neither is known. base: what a file is relative to."""
+    where, prefix = log_address(url)
+    if prefix is None:
+        return base / f"{where}.estimates"
+    home = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    return home / "stream-dp.estimates" if home.is_dir() else None
 
 
 class PublicLog:
@@ -74,6 +87,7 @@ class PublicLog:
     log: read by the constructor only, so it can be closed afterwards
     keep: which tables of which releases stay in memory once they are checked; all of them by
         default. A method that needs another table raises ValueError.
+    cache: a folder for what takes long to compute, None for none (`estimate/kept.py`)
 
     >>> import pyarrow, stream_dp
     >>> study = stream_dp.parse_study({
@@ -97,7 +111,10 @@ class PublicLog:
     {'release': 'now', 'period': '2026-02', 'rows': 2, 'rho_spent': 1.0}
     """
 
-    def __init__(self, log: Log, keep: TableFilter = keep_all) -> None:
+    def __init__(
+        self, log: Log, keep: TableFilter = keep_all, *, cache: Path | None = None
+    ) -> None:
+        self._cache = cache
         self.published: list[PublishedRelease | DataSet] = []
         first: Message | None = None
         try:
@@ -330,7 +347,8 @@ class PublicLog:
                 answers = Measurements(certificate.number, values, errors**2)
                 messages[certificate.release].append(answers)
             self._streams[stream] = StreamMeasurements(
-                tuple(releases_of_stream(self.study, messages, stream))
+                tuple(releases_of_stream(self.study, messages, stream)),
+                None if self._cache is None else KeptFactor(self._cache, stream, self.head),
             )
         return self._streams[stream]
 

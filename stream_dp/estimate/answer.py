@@ -18,22 +18,16 @@ from stream_dp.errors import Inconsistent, UserError
 from stream_dp.panel import Panel
 from stream_dp.study import CumulativeRelease, Release, Study
 
-from .estimator import (
-    Estimator,
-    ReleaseEstimator,
-    StreamEstimator,
-    StreamMeasurements,
-    fieller_share,
-    number_of_people,
-)
-from .least_squares import Weighted
+from .estimator import StreamEstimator, StreamMeasurements, fieller_share, number_of_people
 from .measurements import ReleaseMeasurements
 from .query import TotalQuery, WindowQuery, parse_query
+from .system import Answers
 
 Floats = NDArray[np.float64]
 Interval = tuple[float, float]
 
 LEVEL = 0.95
+METHOD = "best linear unbiased"
 _NORMAL_QUANTILE = NormalDist().inv_cdf((1 + LEVEL) / 2)
 
 
@@ -56,7 +50,7 @@ class Estimate:
     # The answer of the synthetic rows, which padding, clamping and repairs may bias.
     panel: float
     # "best linear unbiased", from all measurements of the source releases up to the period
-    # `through`; or "own measurements", from those of the release alone.
+    # `through`.
     method: str
     sources: tuple[str, ...]
     through: str
@@ -103,31 +97,26 @@ def answer_query(
     """
     study, name = release.study, release.declared.name
     weights = _weights(asked, release) if isinstance(asked, WindowQuery) else None
-    chosen: Estimator = StreamEstimator(stream, release)
+    chosen = StreamEstimator(stream, release)
     value = _value(chosen, asked, weights, number)
-    if value is None:
-        chosen = ReleaseEstimator(release)
-        value = _value(chosen, asked, weights, number)
     if value is None:
         where = f"public log: {name} at {panel.periods[-1]}"
         raise Inconsistent(f"{where}: not the measurements that it declares")
-    error = math.sqrt(chosen.covariance(value, value))
+    error = math.sqrt(value.variance)
     whose, estimate, own = "declared", value.value, float(_panel(asked, release, panel))
     people_counted = None
     interval = (estimate - _NORMAL_QUANTILE * error, estimate + _NORMAL_QUANTILE * error)
-    if stream.unknowns.size is None:
+    if stream.size is None:
         noisy_people = number_of_people(stream, chosen, release, number, totals=weights is None)
         people_counted, whose = noisy_people or (None, "private and not measured")
         if not count:
             if people_counted is None:
                 raise UserError(f"share: the number of people is {whose}; ask for --count")
-            estimate, error, interval = fieller_share(
-                chosen, value, people_counted, _NORMAL_QUANTILE
-            )
+            estimate, error, interval = fieller_share(value, people_counted, _NORMAL_QUANTILE)
     elif not count:
-        estimate, error = estimate / stream.unknowns.size, error / stream.unknowns.size
-        interval = (interval[0] / stream.unknowns.size, interval[1] / stream.unknowns.size)
-    sources = stream.releases if isinstance(chosen, StreamEstimator) else (release,)
+        estimate, error = estimate / stream.size, error / stream.size
+        interval = (interval[0] / stream.size, interval[1] / stream.size)
+    sources = stream.releases
     return Estimate(
         release=name,
         query=asked.text,
@@ -139,15 +128,15 @@ def answer_query(
         interval=interval,
         level=LEVEL,
         panel=own if count else own / max(_rows(release, panel, people_counted), 1.0),
-        method=chosen.method,
+        method=METHOD,
         sources=tuple(source.declared.name for source in sources),
         through=study.periods.labels[max(source.last for source in sources) - 1],
     )
 
 
 def _value(
-    chosen: Estimator, asked: WindowQuery | TotalQuery, weights: Floats | None, number: int
-) -> Weighted | None:
+    chosen: StreamEstimator, asked: WindowQuery | TotalQuery, weights: Floats | None, number: int
+) -> Answers | None:
     if isinstance(asked, TotalQuery):
         return chosen.total(asked.least, number)
     assert weights is not None
@@ -183,7 +172,7 @@ def _panel(asked: WindowQuery | TotalQuery, release: ReleaseMeasurements, panel:
     return int((count >= asked.least).sum())
 
 
-def _rows(release: ReleaseMeasurements, panel: Panel, people: Weighted | None) -> float:
+def _rows(release: ReleaseMeasurements, panel: Panel, people: Answers | None) -> float:
     """The rows that a share of the panel is of: all, or those present, or those who have entered.
 
     Where rows are a bound on the people and all alike, the noisy number of people.

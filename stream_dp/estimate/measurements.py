@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stream_dp.continual import AnyMechanism, Cumulative, FixedWindow, Joint, mechanism
 from stream_dp.continual.cumulative_design import PlacedCounter
+from stream_dp.continual.window_form import WindowForm
 from stream_dp.errors import Inconsistent
 from stream_dp.study import Release, Study, WindowRelease
 
-Floats = NDArray[np.float64]
-Ints = NDArray[Any]
+from .blocks import CounterMeasurements, Floats, Ints
+
 _LEAST = 1e-9  # people squared
 M = TypeVar("M", FixedWindow, Cumulative)
 
@@ -51,24 +51,6 @@ class Slice:
     time: int
     at: int
     count: int
-
-
-@dataclass(frozen=True, eq=False)
-class DesignRows:
-    """The design matrix of a slice, or of its part on one histogram: its entries that are not 0.
-
-    place: the slice
-    number: of the period whose histogram its rows are on
-    cells: the number of unknowns that its rows are on
-    row, cell, value: of each entry
-    """
-
-    place: Slice
-    number: int
-    cells: int
-    row: Ints
-    cell: Ints
-    value: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,31 +150,40 @@ class ReleaseMeasurements:
                     rows = placed.rows(step)
                     yield placed.threshold, step, rows.stop - rows.start
 
-    def rows(self) -> Iterator[DesignRows]:
-        """The design matrix, slice by slice, in order."""
-        for place in self.places:
-            if place.b is None:
-                assert self.window is not None
-                for t, matrix in self.window.design.matrix(place.time):
-                    part = matrix.tocoo()
-                    yield DesignRows(
-                        place,
-                        place.number + t - place.time,
-                        matrix.shape[1],
-                        part.row,
-                        part.col,
-                        part.data.astype(float),
-                    )
-                continue
-            placed = self.placed_counter(place.b)
+    def measured(self, place: Slice) -> tuple[Floats, Floats]:
+        """The values and variances of a slice."""
+        own = slice(place.at, place.at + place.count)
+        return self.values[own], self.variances[own]
+
+    @property
+    def window_form(self) -> WindowForm:
+        assert self.window is not None
+        return self.window.design.form
+
+    @property
+    def measured_patterns(self) -> Ints:
+        """The patterns that a histogram measures, in order."""
+        assert self.window is not None
+        return self.window.measured
+
+    def counters(self) -> Iterator[tuple[PlacedCounter, CounterMeasurements]]:
+        """Each counter with any rows so far, and what it measured of its steps so far."""
+        for b, places in self._places_of_counters.items():
+            placed = self.placed_counter(b)
             assert placed is not None
-            own, cells = placed.rows(place.time), place.time - placed.start + 1
-            encoded = placed.counter.encode[
-                own.start - placed.first_row : own.stop - placed.first_row, :cells
-            ]
-            row, cell = np.nonzero(encoded)
-            value = encoded[row, cell].astype(float)
-            yield DesignRows(place, place.number, cells, row, cell, value)
+            steps = min(placed.counter.length, self.time(self.last) - placed.start + 1)
+            own = np.concatenate([np.arange(p.at, p.at + p.count) for p in places])
+            encode = placed.counter.encode[: own.size, :steps]
+            yield placed, CounterMeasurements(encode, self.values[own], self.variances[own])
+
+    @cached_property
+    def _places_of_counters(self) -> dict[int, list[Slice]]:
+        """The slices of each counter, in the order of its rows."""
+        places: dict[int, list[Slice]] = {}
+        for place in self.places:
+            if place.b is not None:
+                places.setdefault(place.b, []).append(place)
+        return places
 
 
 def _only(release_mechanism: AnyMechanism, kind: type[M]) -> M | None:

@@ -192,6 +192,40 @@ class Case:
         return chosen.patterns(number, asked.mask.astype(float))
 
     @cached_property
+    def _responses(self):
+        """How the blocks' data and the equalities' gaps follow each measurement."""
+        count = sum(m.values.size for own in self.messages.values() for m in own)
+        return [
+            np.stack(parts, axis=1)
+            for parts in zip(
+                *(
+                    tuple(a - b for a, b in zip(self._data(row), self._data(0 * row), strict=True))
+                    for row in np.eye(count)
+                ),
+                strict=True,
+            )
+        ]
+
+    def _data(self, values):
+        """Of the same system with other measurements, in the study's order."""
+        messages, at = {}, 0
+        for release in self.stream.releases:
+            own = messages.setdefault(release.declared.name, [])
+            for m in release.messages:
+                end = at + m.values.size
+                own.append(PeriodMeasurements(m.number, values[at:end], m.variances))
+                at = end
+        stream = self.declared.stream
+        system = StreamMeasurements(tuple(releases_of_stream(self.study, messages, stream))).system
+        return np.concatenate([block.data for block in system.blocks]), system.gap
+
+    def weights(self, answer):
+        """Of an answer on all measurements, in the study's order, and what is added to them."""
+        data, gaps = self._responses
+        weights = (answer.own @ data + answer.bound @ gaps)[0]
+        return weights, answer.value - weights @ self.system[1]
+
+    @cached_property
     def system(self):
         """Rows on histories, values, variances, of all messages in the study's order."""
         order = [r.declared.name for r in self.stream.releases]

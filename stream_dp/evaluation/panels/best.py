@@ -59,5 +59,5 @@ def _deviations(judge: PanelJudge, best: StreamEstimator, before: int) -> Floats
             assert isinstance(judge, PatternsJudge)
             answer = best.patterns(number, judge.queries[i].mask.astype(float))
         if answer is not None:
-            deviations[i, place] = math.sqrt(best.covariance(answer, answer))
+            deviations[i, place] = math.sqrt(answer.variance)
     return deviations

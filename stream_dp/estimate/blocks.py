@@ -1,0 +1,187 @@
+"""Unknown counts that are measured by themselves: the block of a system, and its square root.
+
+A block has n unknowns u and measurements y = A u + e with independent errors of variances D, of
+full column rank. With any square root R of its information, R R' = A' D^-1 A, the best linear
+unbiased estimate of g @ u is w @ data, where w = R^-1 g are the question's coordinates and
+data = R^-1 A' D^-1 y; two estimates have the covariance w1 @ w2 (Gauss-Markov).
+Raises Inconsistent where there is no such root in floats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cholesky, cholesky_banded, solve_banded, solve_triangular
+from scipy.sparse import coo_array, csr_array
+
+from stream_dp.errors import Inconsistent
+
+Floats = NDArray[np.float64]
+Ints = NDArray[Any]
+
+# No mechanism's errors are: floats cannot hold the sum of what such measurements say.
+_UNLIKE = "public log: measurements with errors too unlike to be put together"
+
+
+class Block(Protocol):
+    """measured: whether there is a measurement of each unknown, (n,)
+    coordinates: R^-1 of questions, (n, m); of an unknown that is not measured they are 0
+    spread: R'^-1 of coordinates, (n, m): the covariance of each unknown with the questions
+    data: (n,)
+    """
+
+    @property
+    def measured(self) -> NDArray[np.bool_]: ...
+    @property
+    def data(self) -> Floats: ...
+    def coordinates(self, questions: Floats) -> Floats: ...
+    def spread(self, coordinates: Floats) -> Floats: ...
+
+
+@dataclass(frozen=True, eq=False)
+class DiagonalBlock:
+    """Unknowns that are each measured directly.
+
+    precision: the sum of the inverse variances of each one's measurements, (n,)
+    moment: the sum of its measurements over their variances, (n,)
+    """
+
+    precision: Floats
+    moment: Floats
+
+    @property
+    def measured(self) -> NDArray[np.bool_]:
+        return self.precision > 0
+
+    @cached_property
+    def _inverse_root(self) -> Floats:
+        root = np.zeros(self.precision.shape)
+        np.divide(1.0, np.sqrt(self.precision), out=root, where=self.measured)
+        return root
+
+    @property
+    def data(self) -> Floats:
+        return self.moment * self._inverse_root
+
+    def coordinates(self, questions: Floats) -> Floats:
+        return self._inverse_root[:, None] * questions
+
+    spread = coordinates
+
+
+@dataclass(frozen=True, eq=False)
+class BandedBlock:
+    """Unknowns in the order of time whose measurements look at neighbours only.
+
+    design: A D^-1/2, (rows, n)
+    values: D^-1/2 y, (rows,)
+    """
+
+    design: csr_array
+    values: Floats
+
+    @cached_property
+    def measured(self) -> NDArray[np.bool_]:
+        known: NDArray[np.bool_] = np.asarray(abs(self.design).sum(axis=0)) > 0
+        return known
+
+    @cached_property
+    def _lower(self) -> Floats:
+        """The Cholesky factor of the information of what is measured, by diagonals."""
+        own = self.design[:, np.flatnonzero(self.measured)]
+        information = coo_array(own.T @ own)
+        away = information.row - information.col
+        band = np.zeros((int(away.max(initial=0)) + 1, own.shape[1]))
+        below = away >= 0
+        band[away[below], information.col[below]] = information.data[below]
+        try:
+            return np.asarray(cholesky_banded(band, lower=True))
+        except LinAlgError:
+            raise Inconsistent(_UNLIKE) from None
+
+    @cached_property
+    def data(self) -> Floats:
+        return self.coordinates((self.design.T @ self.values)[:, None])[:, 0]
+
+    def coordinates(self, questions: Floats) -> Floats:
+        return self._solved(questions, np.arange(self._lower.shape[0]), self._lower)
+
+    def spread(self, coordinates: Floats) -> Floats:
+        upper = np.zeros_like(self._lower)
+        band = upper.shape[0] - 1
+        for away in range(band + 1):
+            upper[band - away, away:] = self._lower[away, : upper.shape[1] - away]
+        return self._solved(coordinates, np.arange(0, -band - 1, -1), upper)
+
+    def _solved(self, right: Floats, below: Ints, band: Floats) -> Floats:
+        solved = np.zeros(right.shape)
+        widths = (int(below.max()), int(-below.min()))
+        solved[self.measured] = solve_banded(widths, band, right[self.measured])
+        return solved
+
+
+@dataclass(frozen=True, eq=False)
+class CounterMeasurements:
+    """What a counter measured of its entries so far.
+
+    encode: integer rows on the entries, (rows, entries)
+    values, variances: of the rows
+    """
+
+    encode: Ints
+    values: Floats
+    variances: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class CounterBlock:
+    """The people whose total reaches b, step by step, as one or several counters measured them.
+
+    size: n, the number of steps; the longest counter has measured as many
+    """
+
+    size: int
+    sources: Sequence[CounterMeasurements]
+
+    @property
+    def measured(self) -> NDArray[np.bool_]:
+        return np.ones(self.size, bool)
+
+    def _root(self) -> tuple[Floats, bool]:
+        """R, and whether it is lower triangular.
+
+        A single counter with a row for each step is itself a root. It is not kept, as a long
+        study has hundreds of them.
+        """
+        (first, *others) = self.sources
+        if not others and first.encode.shape[0] == self.size:
+            return first.encode.T / np.sqrt(first.variances), False
+        information = np.zeros((self.size, self.size))
+        for source in self.sources:
+            scaled = source.encode / np.sqrt(source.variances)[:, None]
+            steps = scaled.shape[1]
+            information[:steps, :steps] += scaled.T @ scaled
+        try:
+            return np.asarray(cholesky(information, lower=True)), True
+        except LinAlgError:
+            raise Inconsistent(_UNLIKE) from None
+
+    @cached_property
+    def data(self) -> Floats:
+        moment = np.zeros(self.size)
+        for source in self.sources:
+            moment[: source.encode.shape[1]] += source.encode.T @ (source.values / source.variances)
+        return self.coordinates(moment[:, None])[:, 0]
+
+    def coordinates(self, questions: Floats) -> Floats:
+        root, lower = self._root()
+        return np.asarray(solve_triangular(root, questions, lower=lower))
+
+    def spread(self, coordinates: Floats) -> Floats:
+        root, lower = self._root()
+        return np.asarray(solve_triangular(root, coordinates, lower=lower, trans="T"))
