@@ -1,10 +1,11 @@
-"""Numbers of rows for a window release's panel, from windows measured as residuals.
+"""Numbers of rows for a window release's panel, from its estimates.
 
 The panel is the nearest possible one to the estimates in the metric of their noise
-(`panel_fit.py`). What a pattern lacked in earlier periods comes later: the target is the
-estimate and half of the carry, and the carry grows by the estimate less the panel. It stays within
-two standard deviations of a pattern, so that it cannot delay real changes. With padding both are
-of the padded counts. All of it is post-processing.
+(`panel_fit.py`): of histograms this is step 3 of Bun et al. 2024, Algorithm 1, where nothing falls
+below 0. With residuals, what a pattern did not get for several periods is made up: the target is
+the estimate and a quarter of the carry, and the carry grows by the estimate less the panel. It
+stays within four standard deviations of a pattern, so that it cannot delay real changes. With
+padding both are of the padded counts. All of it is post-processing.
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .base import Counts
-from .panel_fit import nearest_panel
+from .panel_fit import Absences, PatternMetric, nearest_panel
 from .splits import round_to_sums
 from .window_design import WindowDesign
 
 Floats = NDArray[np.float64]
 
-_PART = 0.5  # of the carry, that is added to the target
-_REACH = 2.0  # standard deviations within which the carry stays
+LEAST = 1e-2  # the least variance used as a weight, so that no weight is infinite
+_PART = 0.25  # of the carry, that is added to the target
+_REACH = 4.0  # standard deviations within which the carry stays
 
 
 @dataclass(frozen=True)
@@ -39,72 +41,102 @@ class FittedTargets:
     padding: int
     rows: int | None
 
-    def wanted(self, histogram: Floats) -> Floats:
-        """The estimates with their padding: (q^k,)."""
-        return histogram + self.padding
+    @property
+    def carries(self) -> bool:
+        """Whether there is a carry: histograms have the paper's own panel."""
+        return self.design.strategy == "residuals"
+
+    def metric(self, t: int) -> PatternMetric:
+        """Of the noise of the estimates at t."""
+        design = self.design
+        ahead = min(design.width - 1, design.horizon - t) if self.carries else 0
+        return PatternMetric(
+            design.q,
+            design.bins,
+            ahead,
+            design.form.exponent or Fraction(1),
+            max(float(design.scale), LEAST),
+        )
+
+    def target(self, histogram: Floats, carry: Floats) -> Floats:
+        """What the panel is to be near to: (q^k,).
+
+        histogram: (q^k,) the estimates
+        carry: (q^k,) what patterns did not get before; empty for histograms
+        """
+        wanted = histogram + self.padding
+        return wanted + _PART * carry if self.carries else wanted
 
     def size(self, histogram: Floats) -> int:
         """The panel's number of rows: public, a cap, or the noisy number of people."""
         design, extra = self.design, self.padding * self.design.bins
-        public = design.absent is not None or design.neighbours != "add_remove"
-        if public and self.rows is not None:
-            return self.rows + extra
         noisy = max(0, round(float(histogram.sum())) + extra)
-        return noisy if self.rows is None else min(noisy, self.rows + extra)
+        if self.rows is None or (self._public and extra and not self.carries):
+            return noisy  # the paper's padded panel, whose total is that of its noisy histogram
+        if self._public or design.absent is not None:
+            return self.rows + extra
+        return min(noisy, self.rows + extra)
+
+    @property
+    def _public(self) -> bool:
+        """Whether the number of people is public."""
+        design = self.design
+        return design.absent is None and design.neighbours != "add_remove"
+
+    def absences(
+        self, target: Floats, totals: Counts, coins: np.random.Generator
+    ) -> Absences | None:
+        """How many rows are to be absent, None where nobody comes and goes.
+
+        totals: as in `rows_of`
+        """
+        design, pattern = self.design, self.design.absent_pattern
+        if pattern is None or design.absent is None:
+            return None
+        part = pattern * totals.size // design.bins
+        blocks = target.reshape(totals.size, -1)
+        room, rest = int(totals[part]), int(totals.sum() - totals[part])
+        noisy = blocks[part].sum() - target[pattern]
+        others = np.clip(np.floor(noisy + coins.random()), 0, room)
+        if totals.size == 1:
+            return Absences(pattern, float(others), design.absent, design.q, None)
+        here = float(np.clip(np.delete(blocks, design.absent, axis=1).sum(), 0, room + rest))
+        others = np.clip(others, min(here - rest, room), here)
+        present = min(here, others + rest)
+        return Absences(pattern, float(others), design.absent, design.q, float(present))
 
     def rows_of(
-        self, t: int, wanted: Floats, carry: Floats, totals: Counts, coins: np.random.Generator
+        self, t: int, target: Floats, totals: Counts, coins: np.random.Generator
     ) -> tuple[Counts, dict[str, int]]:
         """How many rows get each pattern at t, int64 (q^k,), and public notes about the fit.
 
-        wanted: (q^k,) the estimates with their padding
-        carry: (q^k,) what patterns did not get before t
         totals: at t = k the number of rows; later those that end in each overlap
         coins: for remainders
         """
-        design, target = self.design, wanted + _PART * carry
-        seen = self._seen(target, totals, coins)
-        fitted = nearest_panel(
-            target,
-            totals.astype(np.float64),
-            design.q,
-            min(design.width - 1, design.horizon - t),
-            design.form.exponent or Fraction(1),
-            unseen=design.absent_pattern,
-            seen=seen,
-        )
+        absences = self.absences(target, totals, coins)
+        fitted = nearest_panel(target, totals.astype(np.float64), self.metric(t), absences)
         counts = round_to_sums(fitted.reshape(totals.size, -1), totals, coins).ravel()
-        return counts, self._notes(target, fitted, totals, seen)
+        return counts, self._notes(target, fitted, totals, absences)
 
-    def carried(self, t: int, wanted: Floats, carry: Floats, panel: Counts) -> Floats:
+    def carried(self, t: int, histogram: Floats, carry: Floats, panel: Counts) -> Floats:
         """The carry after t. panel: its histogram at t, (q^k,)."""
+        if not self.carries:
+            return carry
         reach = _REACH * np.sqrt(self.design.bin_variances(t))
-        after: Floats = np.clip(carry + wanted - panel, -reach, reach)
+        after: Floats = np.clip(carry + histogram + self.padding - panel, -reach, reach)
         if self.design.absent_pattern is not None:
             after[self.design.absent_pattern] = 0
         return after
 
-    def _part_of_absences(self, parts: int) -> int:
-        """Which of the parts of the patterns k absences are in."""
-        assert self.design.absent_pattern is not None
-        return self.design.absent_pattern * parts // self.design.bins
-
-    def _seen(self, target: Floats, totals: Counts, coins: np.random.Generator) -> int:
-        """Where k absences are unseen: how many rows of their part are not among them."""
-        if self.design.absent_pattern is None:
-            return 0
-        part = self._part_of_absences(totals.size)
-        cells = target.reshape(totals.size, -1)[part]
-        noisy = cells.sum() - target[self.design.absent_pattern]
-        return int(np.clip(np.floor(noisy + coins.random()), 0, totals[part]))
-
-    def _notes(self, target: Floats, fitted: Floats, totals: Counts, seen: int) -> dict[str, int]:
+    def _notes(
+        self, target: Floats, fitted: Floats, totals: Counts, absences: Absences | None
+    ) -> dict[str, int]:
         """How many counts the estimates alone would give below 0, and how many rows that moved."""
         cells = target.reshape(totals.size, -1)
         sums, known = totals.astype(np.float64), np.ones(cells.shape, bool)
-        if self.design.absent_pattern is not None:
-            known.ravel()[self.design.absent_pattern] = False
-            sums[self._part_of_absences(totals.size)] = seen
+        if absences is not None:
+            known.ravel()[absences.pattern] = False
+            sums[absences.pattern * totals.size // self.design.bins] = absences.others
         gap = (sums - (cells * known).sum(axis=1)) / np.maximum(known.sum(axis=1), 1)
         linear = np.where(known, cells + gap[:, None], 0.0)
         moved = np.where(known, np.abs(fitted.reshape(cells.shape) - linear), 0.0)

@@ -3,11 +3,11 @@
 A window mechanism and a cumulative one measure as they would alone, each with its part of rho.
 At each step their targets are combined in one panel:
 
-- t = k: the first histogram is moved by least squares towards the sums S_1..S_k; patterns with
-  the same number of events form a class.
-- t > k: a row's cell is (last k - 1 symbols z, total b). The window mechanism gives how many rows
-  of each z get the event, the cumulative one how many of each b. `reconcile.py` finds integers for
-  all cells that are as near as possible to both. How far the targets moved is published.
+- t = k: the panel's histogram is the nearest possible one to the estimates of patterns and to the
+  sums S_1..S_k at once, each in the metric of its noise.
+- t > k: a row's cell is (last k - 1 symbols z, total b), and its new symbol moves both a pattern
+  and a sum: what all cells get is the nearest possible again (`joint_fit.py`). How far the panel is
+  from both is published.
 
 The panel begins at t = k with k columns; the sums of earlier periods are measured then, too.
 """
@@ -28,20 +28,15 @@ from stream_dp.study import JointRelease, Study
 
 from .base import Counts, Demand, Estimates, Step, event_totals, shuffled_groups
 from .cumulative import Cumulative, CumulativeState
-from .reconcile import Margins, reconcile
-from .splits import (
-    project_nonnegative,
-    project_present,
-    project_to_total,
-    round_to_sums,
-    shift_to_totals,
-)
+from .fitted_targets import LEAST
+from .joint_fit import Sums, nearest_first, nearest_later, rounded_moves, rounded_to_total
+from .panel_fit import nearest_on_simplex
+from .splits import round_to_sums
 from .window import FixedWindow, WindowObservation
 from .window_state import WindowState
 
 Floats = NDArray[np.float64]
 _WINDOW_SHARE = Fraction(11, 20)
-_LEAST = 1e-2  # the least variance used as a weight, so that no weight is infinite
 
 
 @dataclass(frozen=True)
@@ -196,7 +191,7 @@ class Joint:
             at += size
         sums = self.totals.sums(observed)
         if t == self.window.width:
-            column, codes, moved = self._first(observation, sums, t, draw.coins)
+            column, codes, moved = self._first(observation, sums, draw.coins)
             totals = np.isin(column, self.events).sum(axis=1)
         else:
             column, codes, moved = self._extend(state, observation, sums, draw.coins)
@@ -219,72 +214,42 @@ class Joint:
         return sums
 
     def _first(
-        self, observation: WindowObservation, sums: Floats, t: int, coins: np.random.Generator
+        self, observation: WindowObservation, sums: Floats, coins: np.random.Generator
     ) -> tuple[NDArray[np.uint8], NDArray[np.int64], dict[str, int]]:
         """The panel at t = k from the estimated histogram and the noisy sums S_1..S_k.
 
-        Returns the rows' first k symbols, their codes, and how far the targets moved.
+        Returns the rows' first k symbols, their codes, and how far the panel is from both.
         """
-        window = self.window
-        cells = observation.histogram[window.measured]
-        if window.rows is not None and window.absent is None:
-            cells += (window.rows - cells.sum()) / cells.size
-        moved_cells = self._towards(cells, sums, t)
-        targets = self._integer_targets(moved_cells, coins)
-        codes = coins.permutation(np.repeat(np.arange(window.bins), targets))
-        panel_sums = self._sums(self._inside[codes])[1 : t + 1]
-        moved = {
-            "rows_moved_in_patterns": int(np.abs(targets[window.measured] - cells).sum()),
-            "rows_moved_in_totals": int(np.abs(panel_sums - sums).sum()),
+        window, t, inside = self.window, self.window.width, self._inside
+        target, rows = observation.histogram, window.fit.size(observation.histogram)
+        fitted = nearest_first(
+            target,
+            rows,
+            window.fit.metric(t),
+            self._targets(t, sums),
+            inside,
+            window.fit.absences(target, np.array([rows]), coins),
+        )
+        # Patterns with as many events in a row, so that the sums are rounded by less than 1.
+        order = np.lexsort((coins.random(window.bins), inside))
+        counts = np.empty(window.bins, np.int64)
+        counts[order] = rounded_to_total(fitted[order], np.full(window.bins, rows), rows, coins)
+        codes = coins.permutation(np.repeat(np.arange(window.bins), counts))
+        moved = self._moved(observation, counts, self._sums(inside[codes])[1 : t + 1] - sums)
+        return window_symbols(codes, window.q, window.width), codes, moved
+
+    def _targets(self, t: int, sums: Floats) -> Sums:
+        """Targets of S_1..S_t with the variances of their noise."""
+        variances = [self.totals.design.variance(b, t) for b in range(1, t + 1)]
+        return Sums(sums, np.maximum(np.array(variances), LEAST))
+
+    def _moved(self, observation: WindowObservation, counts: Counts, off: Floats) -> dict[str, int]:
+        """How many rows the panel is from the estimates of patterns, and from those of sums."""
+        patterns = (counts - observation.histogram)[self.window.measured]
+        return {
+            "rows_moved_in_patterns": round(float(np.abs(patterns).sum())),
+            "rows_moved_in_totals": round(float(np.abs(off).sum())),
         }
-        columns = window_symbols(codes, window.q, window.width)
-        return columns, codes, moved
-
-    def _towards(self, cells: Floats, sums: Floats, t: int) -> Floats:
-        """The noisy patterns moved so that their classes fit S_1..S_k (weighted least squares).
-
-        Patterns of one class (the same number of events) move by the same amount. Where the number
-        of rows is public the sum of all patterns stays.
-        """
-        inside = self._inside[self.window.measured]
-        size = np.bincount(inside, minlength=t + 1).astype(float)
-        above = np.triu(np.ones((t + 1, t + 1)))[1:] * size  # S_b from the move of each class
-        noise = np.array([self.totals.design.variance(b, t) for b in range(1, t + 1)])
-        precision = 1 / np.maximum(noise, _LEAST)
-        class_sums = np.array([cells[inside >= b].sum() for b in range(1, t + 1)])
-        own = self.window.design.bin_variances(t)[self.window.measured]
-        a = max(float(own.mean()), _LEAST)
-        matrix = np.diag(size / a) + above.T @ (precision[:, None] * above)
-        right = above.T @ (precision * (sums - class_sums))
-        kept = size > 0
-        matrix, right = matrix[np.ix_(kept, kept)], right[kept]
-        if self.window.rows is not None and self.window.absent is None:
-            edge = size[kept]
-            matrix = np.block([[matrix, edge[:, None]], [edge[None, :], np.zeros((1, 1))]])
-            right = np.append(right, 0.0)
-        move = np.zeros(t + 1)
-        move[kept] = np.linalg.lstsq(matrix, right)[0][: int(kept.sum())]
-        moved_cells: Floats = cells + move[inside]
-        return moved_cells
-
-    def _integer_targets(self, real_targets: Floats, coins: np.random.Generator) -> Counts:
-        """Numbers of rows (q^k,) for the patterns: integers at or above 0, within the rows."""
-        window = self.window
-        total = window.rows
-        if total is None or window.absent is not None:
-            total = int(np.floor(real_targets.sum() + coins.random()))
-        cells = real_targets + (total - real_targets.sum()) / real_targets.size
-        near = round_to_sums(cells[None], np.array([total]), coins)[0]
-        if window.absent is None:
-            near = near if total >= 0 else np.zeros_like(near)
-            closed_targets: Counts = project_nonnegative(near[None], coins)[0]
-            return closed_targets
-        assert window.rows is not None
-        assert window.absent_pattern is not None
-        targets = np.zeros(window.bins, np.int64)
-        targets[window.measured] = project_to_total(near, min(max(total, 0), window.rows), coins)
-        targets[window.absent_pattern] = window.rows - targets.sum()
-        return targets
 
     def _extend(
         self,
@@ -295,48 +260,40 @@ class Joint:
     ) -> tuple[NDArray[np.uint8], NDArray[np.int64], dict[str, int]]:
         """The panel's column at t > k.
 
-        Returns the new symbols, the codes of the rows' last k, and how far the targets moved.
+        Returns the new symbols, the codes of the rows' last k, and how far the panel is from both.
         """
-        window, t, events = self.window, state.period + 1, list(self.events)
+        window, t, events = self.window, state.period + 1, np.array(self.events)
         tails, totals = state.windows.tails, state.totals.totals
         assert tails is not None
-        overlaps, levels = window.overlaps, t
-        cells = tails * levels + totals
-        room = np.bincount(cells, minlength=overlaps * levels).reshape(overlaps, levels)
-        wanted, _ = window.rows_wanted(state.windows, observation, coins)
-        targets = wanted.reshape(overlaps, window.q)
-        rows = targets[:, events].sum(axis=1)
-        before = state.totals.sums
-        aims = Margins(rows.astype(float), sums - before[1 : t + 1])
-        reconciled = reconcile(room, aims, self._spreads(t), coins)
-        order, starts = shuffled_groups(cells, overlaps * levels, coins)
+        shape = window.overlaps, t
+        cells = tails * t + totals
+        room = np.bincount(cells, minlength=window.overlaps * t).reshape(shape)
+        target = window.fit.target(observation.histogram, state.windows.carry)
+        rises = sums - state.totals.sums[1 : t + 1]
+        fitted = nearest_later(
+            room,
+            target,
+            window.fit.metric(t),
+            self._targets(t, rises),
+            events,
+            window.fit.absences(target, room.sum(axis=1), coins),
+        )
+        moves = rounded_moves(fitted[:, :, events].sum(axis=2), room, coins)
+        order, starts = shuffled_groups(cells, room.size, coins)
         happens = np.empty(cells.shape[0], np.int64)
         place = np.arange(cells.shape[0]) - starts[cells[order]]
-        happens[order] = place < reconciled.moves.ravel()[cells[order]]
-        column = self._symbols(tails, happens, targets, coins)
-        moved = {
-            "rows_moved_in_patterns": reconciled.row_moved,
-            "rows_moved_in_totals": reconciled.column_moved,
-        }
+        happens[order] = place < moves.ravel()[cells[order]]
+        column = self._symbols(tails, happens, fitted.sum(axis=1), coins)
         codes = tails * window.q + column
+        counts = np.bincount(codes, minlength=window.bins)
+        moved = self._moved(observation, counts, moves.sum(axis=0) - rises)
         return column[:, None].astype(np.uint8), codes, moved
-
-    def _spreads(self, t: int) -> Margins:
-        """Standard deviations of both kinds of targets, the weights of the least squares.
-
-        A row that misses its pattern affects k releases, a miss of a sum is corrected at the next
-        step: so the variance of a sum counts k times.
-        """
-        q, k = self.window.q, self.window.width
-        bins = self.window.design.bin_variances(t).reshape(-1, q)[:, list(self.events)].sum(axis=1)
-        sums = np.array([self.totals.design.variance(b, t) for b in range(1, t + 1)])
-        return Margins(np.sqrt(bins), np.sqrt(k * sums))
 
     def _symbols(
         self,
         tails: NDArray[np.int64],
         happens: NDArray[np.int64],
-        targets: Counts,
+        targets: Floats,
         coins: np.random.Generator,
     ) -> NDArray[np.int64]:
         """The new symbol of each row, (rows,).
@@ -353,17 +310,13 @@ class Joint:
         groups = tails * 2 + happens
         sizes = np.bincount(groups, minlength=2 * overlaps).reshape(overlaps, 2)
         parts = [
-            project_nonnegative(shift_to_totals(targets[:, own], sizes[:, i], coins), coins)
+            round_to_sums(
+                nearest_on_simplex(targets[:, own], sizes[:, i].astype(np.float64)),
+                sizes[:, i],
+                coins,
+            )
             for i, own in enumerate((others, list(self.events)))
         ]
-        absent = self.window.absent
-        if absent is not None and len(others) > 1:
-            # The number of absences follows the targets; other symbols balance the event.
-            unrepaired = targets[:, others]
-            here = [i for i, x in enumerate(others) if x != absent]
-            sums = sizes[:, 0] - targets[:, absent]
-            unrepaired[:, here] = shift_to_totals(unrepaired[:, here], sums, coins)
-            parts[0] = project_present(unrepaired, others.index(absent), int(sums.sum()), coins)
         order, _ = shuffled_groups(groups, 2 * overlaps, coins)
         column = np.empty(tails.shape[0], np.int64)
         symbols = np.tile(np.array([*others, *self.events]), overlaps)

@@ -1,7 +1,7 @@
 """The fixed-window synthesizer: after Bun, Gaboardi, Neunhoeffer, Zhang 2024, Algorithm 1.
 
 It builds a panel from the measurements of `window_design.py`: at t = k rows with the noisy
-histogram, later one new symbol for every row (`window_targets.py`), so that the panel's histogram
+histogram, later one new symbol for every row (`fitted_targets.py`), so that the panel's histogram
 is as near to the noisy one as the released histories of its rows allow.
 
 Estimates are always unbiased: they are linear in the noisy answers, before any projection or
@@ -37,7 +37,6 @@ from .presence import presence_counts
 from .window_design import WindowDesign
 from .window_errors import WindowErrors
 from .window_state import WindowState, packed_window, unpacked_window
-from .window_targets import WindowTargets, repair_notes
 
 Floats = NDArray[np.float64]
 
@@ -177,13 +176,8 @@ class FixedWindow:
         return design_of(WindowDesign, self)
 
     @cached_property
-    def targets(self) -> WindowTargets:
-        """The numbers of rows that follow from noisy histograms."""
-        return WindowTargets(self.design, self.padded, self.padding, self.rows)
-
-    @cached_property
     def fit(self) -> FittedTargets:
-        """The numbers of rows that follow from residuals."""
+        """The numbers of rows that follow from the estimates."""
         return FittedTargets(self.design, self.padding, self.rows)
 
     @property
@@ -323,27 +317,10 @@ class FixedWindow:
         kept = known if self.strategy == "residuals" else state.known
         return replace(state, period=t, known=kept), observation
 
-    def rows_wanted(
-        self, state: WindowState, observation: WindowObservation, coins: np.random.Generator
-    ) -> tuple[Counts, dict[str, int]]:
-        """How many rows get each pattern at the period after `state`, (q^k,), and public notes."""
-        t = state.period + 1
-        first = state.tails is None
-        if self.strategy == "residuals":
-            wanted = self.fit.wanted(observation.histogram)
-            size = self.fit.size(observation.histogram) if first else 0
-            totals = np.array([size]) if first else self._overlap_sizes(state)
-            return self.fit.rows_of(t, wanted, state.carry, totals, coins)
-        unrepaired, targets = (
-            self.targets.first(observation.answers, coins)
-            if first
-            else self.targets.later(self._overlap_sizes(state), observation.answers, coins)
-        )
-        return targets.ravel(), repair_notes(unrepaired, targets)
-
-    def _overlap_sizes(self, state: WindowState) -> Counts:
-        """The rows that end in each overlap: (overlaps,)."""
-        assert state.tails is not None
+    def part_sizes(self, state: WindowState, observation: WindowObservation) -> Counts:
+        """The rows that patterns share: (1,) of the panel at t = k, later (overlaps,)."""
+        if state.tails is None:
+            return np.array([self.fit.size(observation.histogram)])
         sizes: Counts = np.bincount(state.tails, minlength=self.overlaps)
         return sizes
 
@@ -351,13 +328,9 @@ class FixedWindow:
         self, state: WindowState, observation: WindowObservation, codes: NDArray[np.int64]
     ) -> WindowState:
         """The state with the panel's rows. codes: (rows,) of their last k symbols."""
-        tails = codes % self.overlaps
-        if self.strategy == "histogram":
-            return replace(state, tails=tails)
         panel = np.bincount(codes, minlength=self.bins)
-        wanted = self.fit.wanted(observation.histogram)
-        carry = self.fit.carried(state.period, wanted, state.carry, panel)
-        return replace(state, tails=tails, carry=carry)
+        carry = self.fit.carried(state.period, observation.histogram, state.carry, panel)
+        return replace(state, tails=codes % self.overlaps, carry=carry)
 
     def step(
         self, state: WindowState, counts: Counts, draw: Draw
@@ -366,7 +339,9 @@ class FixedWindow:
         after, observation = self.observe(state, counts, draw.noise)
         if observation is None:
             return after, None
-        targets, notes = self.rows_wanted(state, observation, draw.coins)
+        target = self.fit.target(observation.histogram, state.carry)
+        sizes = self.part_sizes(state, observation)
+        targets, notes = self.fit.rows_of(after.period, target, sizes, draw.coins)
         if state.tails is None:
             codes = draw.coins.permutation(np.repeat(np.arange(self.bins), targets))
             columns = window_symbols(codes, self.q, self.width)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from stream_dp.continual import panel_fit
-from stream_dp.continual.panel_fit import nearest_on_simplex, nearest_panel
+from stream_dp.continual.panel_fit import PatternMetric, nearest_on_simplex, nearest_panel
 from stream_dp.continual.residuals import Residuals
 
 
@@ -19,6 +19,10 @@ def metric(q, width, ahead, exponent):
         share = (j + 1) ** float(Fraction(exponent)) - j ** float(Fraction(exponent))
         dense += share * np.kron(np.full((q**j, q**j), q**-j), np.eye(q ** (width - j)))
     return dense
+
+
+def ours(q, width, ahead, exponent, variance=50.0):
+    return PatternMetric(q, q**width, ahead, Fraction(exponent), variance)
 
 
 @given(st.integers(1, 5), st.integers(1, 6), st.integers(0, 2**32))
@@ -46,7 +50,7 @@ def test_the_fit_is_the_best_possible_panel(shape, first, exponent, data, seed):
     blocks = 1 if first else q ** (width - 1)
     target = rng.normal(3, 10, q**width)
     sums = np.maximum(target.reshape(blocks, -1).sum(axis=1) + rng.normal(size=blocks), 1.0)
-    fitted = nearest_panel(target, sums, q, ahead, Fraction(exponent))
+    fitted = nearest_panel(target, sums, ours(q, width, ahead, exponent))
     assert fitted.min() >= 0
     assert np.allclose(fitted.reshape(blocks, -1).sum(axis=1), sums)
     dense = metric(q, width, ahead, exponent)
@@ -71,7 +75,7 @@ def test_the_fit_is_the_best_possible_panel(shape, first, exponent, data, seed):
 def test_what_needs_no_repair_stays_but_for_its_sums(q, width, ahead):
     target = np.random.default_rng(1).uniform(50, 90, q**width)
     sums = target.reshape(q ** (width - 1), q).sum(axis=1) + 1
-    fitted = nearest_panel(target, sums, q, ahead, Fraction(1))
+    fitted = nearest_panel(target, sums, ours(q, width, ahead, 1))
     assert np.allclose(fitted, target + 1 / q)
 
 
@@ -97,11 +101,11 @@ def test_twenty_iterations_are_as_good_as_many(monkeypatch):
     sums = np.maximum(target.reshape(-1, q).sum(axis=1), 0.0)
 
     def objective():
-        fitted = nearest_panel(target, sums, q, 3, exponent)
+        fitted = nearest_panel(target, sums, ours(q, width, 3, exponent))
         return (fitted - target) @ dense @ (fitted - target)
 
-    ours = objective()
+    own = objective()
     monkeypatch.setattr(panel_fit, "ITERATIONS", 2000)
     best = objective()
     monkeypatch.setattr(panel_fit, "ITERATIONS", 0)
-    assert best <= ours <= 1.0001 * best < objective()
+    assert best <= own <= 1.0001 * best < objective()

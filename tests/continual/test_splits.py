@@ -1,11 +1,11 @@
-"""Whole rows from noisy answers: sums, bounds, and roundings that are fair."""
+"""Whole rows from real numbers: their sums, and roundings that are fair."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_dp.continual.splits import project_to_most, project_to_total, round_to_sums
+from stream_dp.continual.splits import round_to_sums
 
 
 @given(st.integers(1, 5), st.integers(2, 6), st.integers(0, 10**6), st.sampled_from([2, 12, 997]))
@@ -39,25 +39,3 @@ def test_rounding_is_unbiased_for_every_sibling(wanted):
     assert np.abs(errors).max() < 1
     fractions = np.array(wanted) % 1
     assert np.allclose((errors**2).mean(axis=0), fractions * (1 - fractions), atol=0.02)
-
-
-@given(
-    st.lists(st.integers(-100, 100), min_size=1, max_size=6), st.integers(0, 300), st.integers(0, 9)
-)
-def test_counts_within_a_cap_are_the_nearest_ones(cells, most, seed):
-    cells, coins = np.array(cells), np.random.default_rng(seed)
-    projected = project_to_most(cells, most, coins)
-    assert projected.min() >= 0
-    assert projected.sum() <= most
-    clipped = np.maximum(cells, 0)
-    assert np.array_equal(project_to_most(cells, None, coins), clipped)
-    if clipped.sum() <= most:
-        assert np.array_equal(projected, clipped)
-    else:
-        assert projected.sum() == most
-    with_total = project_to_total(cells, most, coins)
-    assert with_total.sum() == most
-    assert with_total.min() >= 0
-    # The nearest point: no row can be moved to come nearer, but for the rounding.
-    gain = (cells - with_total)[:, None] - (cells - with_total)[None]
-    assert gain[:, with_total > 0].max(initial=0) <= 3

@@ -59,8 +59,7 @@ def test_histories_only_grow_and_the_number_of_rows_never_changes(run):
         assert np.array_equal(state.tails, panel.codes(mechanism.width - 1))
         assert len(step.estimates.queries) == len(step.estimates.values) == mechanism.measured.size
         if before is None:
-            values = step.estimates if mechanism.strategy == "residuals" else step.measurements
-            assert rows_are_right(panel.rows, mechanism, values.values)
+            assert rows_are_right(panel.rows, mechanism, step.estimates.values)
         else:
             assert step.columns.shape == (before.rows, 1)
             assert np.array_equal(panel.symbols[:, :-1], before.symbols)
@@ -68,22 +67,17 @@ def test_histories_only_grow_and_the_number_of_rows_never_changes(run):
 
 
 def rows_are_right(rows, mechanism, noisy):
-    """The public number; the cap with its padding; or the noisy total, with nothing below 0."""
+    """The public number; the cap with its padding; or the noisy total."""
     extra = mechanism.padding * mechanism.bins
-    clipped = int(np.maximum(noisy + mechanism.padding, 0).sum())
+    total = max(0, round(noisy.sum()) + extra)
     if mechanism.absent is not None:
         return rows == mechanism.rows + extra
-    cap = math.inf if mechanism.rows is None else mechanism.rows + extra
-    if mechanism.strategy == "residuals":
-        if mechanism.rows is not None and mechanism.neighbours != "add_remove":
-            return rows == cap
-        return rows == min(max(0, round(noisy.sum()) + extra), cap)
-    if mechanism.neighbours == "add_remove":
-        total = clipped if mechanism.padded else max(0, int(noisy.sum()))
-        return rows == min(total, cap)
-    if mechanism.padded:
-        return rows == clipped
-    return rows == (max(0, int(noisy.sum())) if mechanism.rows is None else mechanism.rows)
+    public = mechanism.neighbours != "add_remove"
+    papers = mechanism.strategy == "histogram" and mechanism.padded
+    if mechanism.rows is None or (public and papers):
+        return rows == total
+    cap = mechanism.rows + extra
+    return rows == (cap if public else min(total, cap))
 
 
 @given(runs())
@@ -99,7 +93,9 @@ def test_targets_are_reached_and_what_is_wanted_has_the_panel_s_sums(run):
         _, observation = mechanism.observe(
             last, counts_of(mechanism, symbols, t), draws[t - 1].noise
         )
-        targets, _ = mechanism.rows_wanted(last, observation, np.random.default_rng(1))
+        wanted = mechanism.fit.target(observation.histogram, last.carry)
+        sizes = mechanism.part_sizes(last, observation)
+        targets, _ = mechanism.fit.rows_of(t, wanted, sizes, np.random.default_rng(1))
         assert targets.min() >= 0
         assert targets.sum() == panel.rows
         if before is not None:

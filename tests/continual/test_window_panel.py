@@ -1,30 +1,15 @@
 """The fixed-window synthesizer for any noise: histories only grow, histograms are the targets."""
 
 from fractions import Fraction
-from unittest.mock import patch
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 from kit.walks import drawn_between, extreme_draws, released, window_counts
-from scipy.stats import chi2
 
-from stream_dp.continual import FixedWindow, window_targets
-from stream_dp.continual.splits import project_nonnegative, shift_to_totals
-
-
-def projection(values, total):
-    """Euclidean projection onto {x >= 0, sum x = total}: a level to subtract, by bisection."""
-    low, high = values.min() - total - 1.0, values.max() + 1.0
-    for _ in range(100):
-        middle = (low + high) / 2
-        if np.maximum(values - middle, 0).sum() > total:
-            low = middle
-        else:
-            high = middle
-    return np.maximum(values - high, 0)
+from stream_dp.continual import FixedWindow
+from stream_dp.continual.panel_fit import nearest_on_simplex
 
 
 @st.composite
@@ -49,48 +34,38 @@ def runs(draw):
 @given(runs())
 def test_each_step_adds_a_column_whose_window_histogram_is_the_target(run):
     mechanism, symbols, draws = run
-    q, width, seen = mechanism.q, mechanism.width, []
-
-    def spy(wanted, coins):
-        seen.append(project_nonnegative(wanted, coins))
-        return seen[-1]
-
+    q, width = mechanism.q, mechanism.width
     before = None
-    with patch.object(window_targets, "project_nonnegative", spy):
-        for t, state, step, panel in released(mechanism, symbols, draws):
-            assert state.period == t
-            if t < width:
-                assert step is None
-                continue
-            truth = window_counts(symbols, t, width, q)
-            noisy = truth + draws[t - 1].noise[0]
-            assert np.array_equal(step.measurements.values, noisy)
-            assert step.measurements.variances == (mechanism.design.scale,) * q**width
-            assert step.columns.dtype == np.uint8
-            histogram = window_counts(panel.symbols, t, width, q)
-            if before is None:
-                assert np.array_equal(histogram, np.maximum(noisy + mechanism.padding, 0))
-                assert step.columns.shape == (panel.rows, width)
-            else:
-                assert step.columns.shape == (panel.rows, 1)
-                assert np.array_equal(panel.until(before.periods[-1]).symbols, before.symbols)
-                assert np.array_equal(histogram, seen[-1].ravel())
-                follows(histogram, noisy, before, mechanism)
-            before = panel
-
-
-def follows(histogram, noisy, before, mechanism):
-    """Step 3 of Algorithm 1, in real numbers: the nearest counts with the panel's own sums."""
-    q, overlaps = mechanism.q, mechanism.q ** (mechanism.width - 1)
-    sums = np.bincount(before.codes(mechanism.width - 1), minlength=overlaps)
-    targets, noisy = histogram.reshape(overlaps, q), noisy.reshape(overlaps, q)
-    assert np.array_equal(targets.sum(axis=1), sums)
-    for row, measured, total in zip(targets, noisy, sums, strict=True):
-        moved = measured + (total - measured.sum()) / q
-        if moved.min() >= 1:
-            assert np.abs(row - moved).max() < 1
+    for t, state, step, panel in released(mechanism, symbols, draws):
+        assert state.period == t
+        if t < width:
+            assert step is None
+            continue
+        noisy = window_counts(symbols, t, width, q) + draws[t - 1].noise[0]
+        assert np.array_equal(step.measurements.values, noisy)
+        assert step.measurements.variances == (mechanism.design.scale,) * q**width
+        assert step.columns.dtype == np.uint8
+        histogram = window_counts(panel.symbols, t, width, q)
+        if before is None:
+            total = max(0, int(noisy.sum()) + mechanism.padding * noisy.size)
+            follows(histogram, noisy, np.array([total]))
+            assert step.columns.shape == (panel.rows, width)
         else:
-            assert np.abs(row - projection(moved, total)).max() < 3
+            assert step.columns.shape == (panel.rows, 1)
+            assert np.array_equal(panel.until(before.periods[-1]).symbols, before.symbols)
+            sums = np.bincount(before.codes(width - 1), minlength=q ** (width - 1))
+            follows(histogram, noisy, sums)
+        before = panel
+
+
+def follows(histogram, noisy, sums):
+    """Step 3 of Algorithm 1: the nearest counts with the panel's own sums, within a rounding."""
+    targets, noisy = histogram.reshape(len(sums), -1), noisy.reshape(len(sums), -1)
+    assert np.array_equal(targets.sum(axis=1), sums)
+    moved = noisy + (sums - noisy.sum(axis=1))[:, None] / noisy.shape[1]
+    nearest = nearest_on_simplex(moved, sums.astype(float))
+    assert np.abs(targets - nearest).max(initial=0) < 1 + 1e-5
+    assert np.allclose(nearest[moved.min(axis=1) >= 0], moved[moved.min(axis=1) >= 0])
 
 
 @given(st.integers(2, 3), st.integers(1, 3), st.integers(0, 10**9))
@@ -128,55 +103,6 @@ def test_the_patterns_are_named_with_the_values_the_newest_last():
     assert mechanism.design.query(0) == "pattern no no"
     assert mechanism.design.query(1) == "pattern no yes"
     assert mechanism.design.query(5) == "pattern yes absent"
-
-
-grids = st.tuples(st.integers(1, 4), st.integers(2, 5)).flatmap(
-    lambda shape: arrays(np.int64, shape, elements=st.integers(-50, 50) | st.integers(-(10**6), 9))
-)
-
-
-@given(grids, st.integers(0, 10**6), st.integers(0, 100))
-def test_consistent_moves_siblings_alike_and_hits_the_sums(noisy, seed, extra):
-    totals = np.arange(noisy.shape[0]) * 17 + extra
-    shifted = shift_to_totals(noisy, totals, np.random.default_rng(seed))
-    assert np.array_equal(shifted.sum(axis=1), totals)
-    shift = (totals - noisy.sum(axis=1)) / noisy.shape[1]
-    assert (np.abs(shifted - noisy - shift[:, None]) < 1).all()
-
-
-@given(grids, st.integers(0, 10**6))
-def test_nonnegative_is_the_euclidean_projection_up_to_rounding(wanted, seed):
-    wanted[:, 0] += np.maximum(-wanted.sum(axis=1), 0)
-    projected = project_nonnegative(wanted, np.random.default_rng(seed))
-    assert (projected >= 0).all()
-    assert np.array_equal(projected.sum(axis=1), wanted.sum(axis=1))
-    sound = (wanted >= 0).all(axis=1)
-    assert np.array_equal(projected[sound], wanted[sound])
-    for row, target in zip(projected, wanted, strict=True):
-        assert np.abs(row - projection(target, target.sum())).max() < 1 + 1e-6
-
-
-@pytest.mark.parametrize(("q", "gap"), [(2, 1), (3, 1), (3, 2), (5, 3)])
-def test_the_remainder_goes_to_every_sibling_equally_often(q, gap):
-    noisy = np.tile(np.arange(q) * 10, (20_000, 1))
-    totals = noisy.sum(axis=1) + 7 * q + gap
-    more = shift_to_totals(noisy, totals, np.random.default_rng(2)) - noisy - 7
-    assert set(np.unique(more)) == {0, 1}
-    assert equally_often(more.sum(axis=0), 1 - gap / q)
-
-
-def test_the_remainder_of_a_repair_goes_to_every_member_equally_often():
-    wanted = np.tile([5, 5, 5, -1], (20_000, 1))
-    projected = project_nonnegative(wanted, np.random.default_rng(3))
-    assert (projected[:, 3] == 0).all()
-    assert equally_often((projected[:, :3] - 4).sum(axis=0), 1 / 3)
-
-
-def equally_often(seen, left_out):
-    """Pearson's statistic of winners' counts, corrected for drawing without replacement."""
-    mean = seen.mean()
-    statistic = ((seen - mean) ** 2).sum() / mean / left_out * (1 - 1 / len(seen))
-    return chi2.sf(statistic, len(seen) - 1) > 1e-4
 
 
 def test_padding_is_the_one_sided_bound_and_lambda_the_two_sided_one():
