@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from .errors import UserError
-from .estimate.answer import LEVEL, Estimate, answer_query, release_query
+from .estimate.answer import LEVEL, Estimate, answer_query, panel_events, release_query
 from .estimate.estimator import StreamMeasurements
 from .estimate.kept import KeptFactor
 from .estimate.measurements import PeriodMeasurements as Measurements
@@ -28,6 +28,7 @@ from .log.base import Damaged, Log, LogError, Missing, Unavailable
 from .log.message import Message, read_messages
 from .log.settings import settings_from_environment
 from .panel import Panel
+from .panel_counts import PanelTally
 from .privacy.ledger import BudgetExceeded, Charge, Ledger
 from .release.data_sets import DataSet
 from .release.overview import release_rows
@@ -88,6 +89,8 @@ class PublicLog:
     keep: which tables of which releases stay in memory once they are checked; all of them by
         default. A method that needs another table raises ValueError.
     cache: a folder for what takes long to compute, None for none (`estimate/kept.py`)
+    count_panels: whether panels are counted while they are read, so that estimates need no panel
+        in memory, and many of them take little time
 
     >>> import pyarrow, stream_dp
     >>> study = stream_dp.parse_study({
@@ -112,9 +115,15 @@ class PublicLog:
     """
 
     def __init__(
-        self, log: Log, keep: TableFilter = keep_all, *, cache: Path | None = None
+        self,
+        log: Log,
+        keep: TableFilter = keep_all,
+        *,
+        cache: Path | None = None,
+        count_panels: bool = False,
     ) -> None:
         self._cache = cache
+        self._tallies: dict[str, PanelTally] = {}
         self.published: list[PublishedRelease | DataSet] = []
         first: Message | None = None
         try:
@@ -122,7 +131,10 @@ class PublicLog:
                 if first is None:
                     first, self.study = message, declared_study(message)
                 else:
-                    self.published.append(checked_release(self.study, message, keep))
+                    release = checked_release(self.study, message, keep)
+                    self.published.append(release)
+                    if count_panels and isinstance(release, PublishedRelease):
+                        self._count(release, message)
         except Missing:
             raise
         except (Damaged, Unavailable) as error:
@@ -134,6 +146,24 @@ class PublicLog:
         self.messages = [first, *(release.message for release in self.published)]
         self._panels: dict[str, Panel] = {}
         self._streams: dict[str, StreamMeasurements] = {}
+
+    def _count(self, release: PublishedRelease, message: Message) -> None:
+        """Counts the new columns of a panel. Raises Inconsistent where they are of another one."""
+        certificate = release.certificate
+        declared = self.study.release(certificate.release)
+        width = 1 if isinstance(declared, CumulativeRelease) else declared.width
+        tally = self._tallies.get(declared.name)
+        if tally is None:
+            tally = PanelTally(certificate.values, width, panel_events(self.study, declared))
+            self._tallies[declared.name] = tally
+        for label, column in zip(
+            certificate.columns, read_panel(message.parts).columns, strict=True
+        ):
+            try:
+                tally.add(label, certificate.values, column.to_numpy())
+            except ValueError as error:
+                where = f"{certificate.release} at {certificate.period}"
+                raise refusal(message, f"{where}: {error}") from None
 
     @property
     def head(self) -> str:
@@ -318,7 +348,8 @@ class PublicLog:
         stream = self._stream(declared.stream)
         (release,) = (r for r in stream.releases if r.declared is declared)
         number = self.study.periods.numbers[asked_period]
-        panel = self._panel(name, asked_period)
+        tally = self._tallies.get(name)
+        panel = self._panel(name, asked_period) if tally is None else tally.at[asked_period]
         return answer_query(stream, release, asked, number=number, panel=panel, count=count)
 
     def _queried_period(self, name: str, period: str | None, *, early: bool) -> str:

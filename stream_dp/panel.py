@@ -76,6 +76,21 @@ class Panel:
         """Each row's last `width` symbols as one number in base q, the newest symbol last."""
         return last_codes(self, width, len(self.values))
 
+    def matching(self, mask: NDArray[np.bool_], width: int) -> int:
+        """The rows whose last `width` symbols have one of the patterns of a mask, (q^width,)."""
+        return int(mask[self.codes(width)].sum())
+
+    def reaching(self, events: tuple[int, ...], least: int) -> int:
+        """The rows that had one of the events in at least so many periods."""
+        count = np.zeros(self.rows, np.int16)
+        for column in self.symbols.T:
+            count += np.isin(column, events)
+        return int((count >= least).sum())
+
+    def newest(self, code: int) -> int:
+        """The rows whose last symbol has this code."""
+        return int((self.symbols[:, -1] == code).sum())
+
     def table(self) -> pa.Table:
         """For export: a running row number, and a column of values for each period.
 

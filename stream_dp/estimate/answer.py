@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.panel import Panel
-from stream_dp.study import CumulativeRelease, Release, Study
+from stream_dp.panel_counts import PanelCounts
+from stream_dp.study import CumulativeRelease, Release, Study, WindowRelease
 
 from .estimator import StreamEstimator, StreamMeasurements, fieller_share, number_of_people
 from .measurements import ReleaseMeasurements
@@ -81,7 +82,7 @@ def answer_query(
     asked: WindowQuery | TotalQuery,
     *,
     number: int,
-    panel: Panel,
+    panel: Panel | PanelCounts,
     count: bool,
 ) -> Estimate:
     """The best answer to a query.
@@ -161,18 +162,25 @@ def _weights(asked: WindowQuery, release: ReleaseMeasurements) -> Floats:
     return asked.mask.astype(float)
 
 
-def _panel(asked: WindowQuery | TotalQuery, release: ReleaseMeasurements, panel: Panel) -> int:
+def _panel(
+    asked: WindowQuery | TotalQuery, release: ReleaseMeasurements, panel: Panel | PanelCounts
+) -> int:
     """How many synthetic rows answer the query."""
     if isinstance(asked, WindowQuery):
-        return int(asked.mask[panel.codes(asked.width)].sum())
-    events = [1] if release.window is None else list(release.events)
-    count = np.zeros(panel.rows, np.int16)
-    for column in panel.symbols.T:
-        count += np.isin(column, events)
-    return int((count >= asked.least).sum())
+        return panel.matching(asked.mask, asked.width)
+    return panel.reaching(panel_events(release.study, release.declared), asked.least)
 
 
-def _rows(release: ReleaseMeasurements, panel: Panel, people: Answers | None) -> float:
+def panel_events(study: Study, declared: Release) -> tuple[int, ...]:
+    """The codes of a panel's symbols that are the event of its totals."""
+    if isinstance(declared, WindowRelease):
+        return ()
+    return (1,) if isinstance(declared, CumulativeRelease) else study.event_codes(declared)
+
+
+def _rows(
+    release: ReleaseMeasurements, panel: Panel | PanelCounts, people: Answers | None
+) -> float:
     """The rows that a share of the panel is of: all, or those present, or those who have entered.
 
     Where rows are a bound on the people and all alike, the noisy number of people.
@@ -187,4 +195,4 @@ def _rows(release: ReleaseMeasurements, panel: Panel, people: Answers | None) ->
             return people.value
     if absent is None:
         return float(panel.rows)
-    return float((panel.symbols[:, -1] != absent).sum())
+    return float(panel.rows - panel.newest(absent))
