@@ -64,6 +64,7 @@ COMMANDS = {
     "export": "write a synthetic panel, or the tables of groups",
     "estimate": "answer a query, with its standard error",
     "page": "write one HTML file of what is published, which opens offline",
+    "monitor": "serve what is published as web pages and a JSON API; stops on SIGTERM",
     "verify": "check hashes, chain, prefixes and budget",
     "evaluate": "repeat the mechanisms on known data: errors against the truth (confidential)",
 }

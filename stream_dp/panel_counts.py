@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from .panel import Symbols
 
-
 Counts = NDArray[np.int64]
 
 

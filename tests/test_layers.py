@@ -240,6 +240,10 @@ EXTRAS = {
     "optax": ("stream_dp.batch", "stream_dp.services"),
     "openpyxl": ("stream_dp.population.tables.spreadsheets",),
     "fastavro": ("stream_dp.population.shapes.avro",),
+    "fastapi": ("stream_dp.services.monitor",),
+    "starlette": ("stream_dp.services.monitor",),
+    "uvicorn": ("stream_dp.services.monitor",),
+    "h11": ("stream_dp.services.monitor",),
 }
 
 
@@ -259,8 +263,8 @@ def test_the_library_and_its_command_work_without_the_extras():
 import sys, importlib
 class Refuse:
     def find_spec(self, name, path=None, target=None):
-        extras = "matplotlib", "jax", "optax", "confluent_kafka", "fastavro", "openpyxl"
-        if name.split(".")[0] in extras:
+        extras = "matplotlib jax optax confluent_kafka fastavro openpyxl fastapi uvicorn starlette"
+        if name.split(".")[0] in extras.split():
             raise ImportError(f"{name} is not installed")
 sys.meta_path.insert(0, Refuse())
 for name in sys.argv[1:]:
@@ -296,7 +300,9 @@ def test_the_command_does_not_load_plotting():
 
 
 # A process imports what stands in services/, and no other process.
-PROCESSES = [f"stream_dp.services.{folder}" for folder in ("releaser", "synthesizer", "demo")]
+PROCESSES = [
+    f"stream_dp.services.{folder}" for folder in ("releaser", "synthesizer", "demo", "monitor")
+]
 
 
 @pytest.mark.parametrize("process", PROCESSES)
@@ -304,6 +310,15 @@ def test_no_process_imports_another_or_a_command(process):
     others = {"stream_dp.services.commands", *PROCESSES} - {process}
     for name in modules(process):
         assert not [f for f in ours(name) for o in others if f == o or f.startswith(f"{o}.")], name
+
+
+def test_the_public_monitor_can_open_no_confidential_log():
+    """It has no module that knows where such a log is, or how to read it."""
+    confidential = {f"stream_dp.{name}" for name in ("population", "evaluation", "batch")}
+    services = {"deployment", "journal", "snapshots", "dead_letters", "jobs", "groups", "releaser"}
+    confidential |= {f"stream_dp.services.{name}" for name in services}
+    for name in reached("stream_dp.services.monitor.public"):
+        assert not {c for c in confidential if name == c or name.startswith(f"{c}.")}, name
 
 
 @pytest.mark.parametrize("name", COMMANDS)

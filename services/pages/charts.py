@@ -424,7 +424,7 @@ def bars(rows: Sequence[Bar], unit: str, words: str, width: float = 360) -> Char
 
 def twice(draw: Callable[[tuple[float, float]], Chart], height: float) -> tuple[Chart, Chart]:
     """A chart for wide screens and one for narrow, where its letters would shrink."""
-    return draw((780, height)), draw((340, height))
+    return draw((780, height)), draw((340, max(236.0, 0.75 * height)))
 
 
 def _px(value: float) -> float:

@@ -32,12 +32,14 @@ class Figure:
 
     charts: for wide and for narrow screens; one where it serves both.
     query: in the words of `stream-dp estimate`; empty where the chart answers several.
+    count: whether its answers are numbers of people, not shares.
     """
 
     title: str
     query: str
     charts: tuple[Chart, ...]
     numbers: tuple[Numbers, ...]
+    count: bool = False
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,8 @@ def asked_figure(public: PublicLog, name: str, question: Question) -> Figure | N
             continue
         look = look_of(public, count=asked.count)
         chart = curves([line], shown_periods(public, name), look, SMALL)
-        return Figure(question.title, asked.query, (chart,), (numbers_of(line, look),))
+        table = numbers_of(line, look)
+        return Figure(question.title, asked.query, (chart,), (table,), count=asked.count)
     return None
 
 
@@ -200,6 +203,9 @@ def side_by_side(public: PublicLog, names: Sequence[str], question: Question) ->
     lines = {name: answers(public, name, question) for name in names}
     limits = extent(list(lines.values()), 1.0 if question.count else _PERCENT)
     look = look_of(public, count=question.count, limits=limits)
+    if len(lines) == 1:
+        ((name, line),) = lines.items()
+        return (lines_figure([line], shown_periods(public, name), look, name, 300),)
     return tuple(
         Figure(
             name,

@@ -26,6 +26,7 @@ from prometheus_client.registry import Collector
 from stream_dp import __version__
 from stream_dp.errors import UserError
 
+from ..addresses import listen_address
 from .facts import Facts
 
 _AT_ONCE = 16  # connections; more are closed unanswered
@@ -140,12 +141,9 @@ def _gauge(study: str, name: str, words: str, value: float | Fraction) -> GaugeM
 @contextmanager
 def listening(address: str, facts: Facts, *, public: bool) -> Iterator[int]:
     """Serves on HOST:PORT until the block ends, and gives the port. Raises UserError."""
-    host, _, port = address.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not host or not (port.isascii() and port.isdigit()) or int(port) > 65535:
-        raise UserError(f"listen address '{address}': write HOST:PORT, such as 127.0.0.1:9464")
+    host, port = listen_address(address)
     try:
-        server = _Server(host, int(port), _pages(facts, public))
+        server = _Server(host, port, _pages(facts, public))
     except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or "no such host"
         raise UserError(f"listen address '{address}': {reason}") from None

@@ -1,0 +1,148 @@
+"""A public log in a file, as a releaser writes it, and a monitor of it in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from stream_dp.log import open_log
+from stream_dp.log.message import Message, message_records
+from stream_dp.services.monitor.limits import Application
+from stream_dp.topics import RELEASES
+
+PATIENCE = 120.0
+FORM = "application/x-www-form-urlencoded"
+
+
+def publish(path: Path, messages: Sequence[Message]) -> None:
+    """Appends messages to the public log in a file, each in a transaction of its own."""
+    with closing(open_log(f"sqlite:{path.name}", path.parent, public=True)) as log:
+        log.create({RELEASES: 1})
+        with log.own("releaser") as writer:
+            for message in messages:
+                writer.commit(
+                    message_records(message, RELEASES, kind="k", source="s", content="c", time=None)
+                )
+
+
+@dataclass(frozen=True)
+class Monitor:
+    """A monitor that serves at a port of this machine."""
+
+    port: int
+    process: subprocess.Popen[str]
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def get(
+        self, path: str, headers: dict[str, str] | None = None, method: str = "GET"
+    ) -> tuple[int, bytes]:
+        """The status and the body of an answer."""
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)) as connection:
+            connection.request(method, path, headers=headers or {})
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+
+
+@contextmanager
+def monitor(*arguments: str, environment: dict[str, str] | None = None) -> Iterator[Monitor]:
+    """`stream-dp monitor` with these arguments, once it is ready."""
+    command = [sys.executable, "-m", "stream_dp.services.cli", "monitor", *arguments]
+    env = {k: v for k, v in os.environ.items() if "STREAM_DP" not in k} | (environment or {})
+    process = subprocess.Popen(
+        [*command, "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True, env=env
+    )
+    assert process.stdout is not None
+    try:
+        line = process.stdout.readline()
+        assert "http://127.0.0.1:" in line, line
+        one = Monitor(int(line.rpartition(":")[2]), process)
+        wait_until(lambda: one.get("/healthz")[0] == 200)
+        yield one
+    finally:
+        process.terminate()
+        process.wait(PATIENCE)
+        process.stdout.close()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What an application answered. headers: by their names in small letters."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        return self.body.decode("utf-8", "replace")
+
+
+def ask(
+    application: Application,
+    target: str,
+    *,
+    method: str = "GET",
+    headers: Mapping[str, str] | None = None,
+    body: bytes = b"",
+) -> Answer:
+    """The answer of an application to a request, without a server."""
+    path, _, query = target.partition("?")
+    sent = {"host": "127.0.0.1:80", **(headers or {})}
+    if body:
+        sent |= {"content-length": str(len(body)), "content-type": FORM}
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": method,
+        "scheme": "http",
+        "path": unquote(path),
+        "raw_path": path.encode(),
+        "query_string": query.encode(),
+        "root_path": "",
+        "headers": [(k.lower().encode(), v.encode("latin-1")) for k, v in sent.items()],
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 80),
+    }
+    messages: list[Any] = []
+
+    received = iter([None])
+
+    async def receive() -> Any:
+        for _ in received:
+            return {"type": "http.request", "body": body, "more_body": False}
+        return await asyncio.Event().wait()  # the client stays
+
+    async def send(message: Any) -> None:
+        messages.append(message)
+
+    asyncio.run(application(scope, receive, send))
+    head = messages[0]
+    named = {k.decode(): v.decode("latin-1") for k, v in head["headers"]}
+    parts = (m.get("body", b"") for m in messages[1:])
+    return Answer(head["status"], named, b"".join(parts))
+
+
+def wait_until(holds: Callable[[], bool], patience: float = PATIENCE) -> None:
+    deadline = time.monotonic() + patience
+    while not holds():
+        assert time.monotonic() < deadline, "it never came to be"
+        time.sleep(0.1)
+
+
+def connected(port: int) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), timeout=60)

@@ -1,0 +1,129 @@
+"""The API and the downloads: the client's own numbers, in every format, and nothing else."""
+
+from __future__ import annotations
+
+import io
+import json
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+from kit.monitors import Monitor
+
+from stream_dp.client import PublicLog
+
+QUERIES = [
+    ("pairs", "pattern full ?", "2021-03", "share"),
+    ("pairs", "pattern full ?", "2021-03", "count"),
+    ("both", "at-least 1 of last 2 full", None, "share"),
+    ("months", "total at-least 2", "2021-04", "count"),
+]
+
+
+def data(monitor: Monitor, path: str) -> dict[str, object]:
+    status, body = monitor.get(path)
+    assert status == 200, body
+    read: dict[str, object] = json.loads(body)
+    return read
+
+
+@pytest.mark.parametrize(("name", "query", "period", "measure"), QUERIES)
+def test_estimates_are_the_clients(
+    served: Monitor, public: PublicLog, name: str, query: str, period: str | None, measure: str
+) -> None:
+    asked = f"/api/v1/estimate?release={name}&query={quote(query)}&measure={measure}"
+    answer = data(served, asked + (f"&period={period}" if period else ""))
+    expected = public.estimate(name, query, period, count=measure == "count").as_dict()
+    assert answer == {**json.loads(json.dumps(expected)), "head": public.head}
+
+
+def test_a_curve_has_the_answer_of_every_period(served: Monitor, public: PublicLog) -> None:
+    curve = data(served, "/api/v1/curve?release=pairs&query=pattern%20full")
+    periods = [r.certificate.period for r in public.releases_of("pairs")]
+    expected = [public.estimate("pairs", "pattern full", p).as_dict() for p in periods]
+    assert curve["answers"] == json.loads(json.dumps(expected))
+
+
+def test_study_releases_certificates_and_hashes(served: Monitor, public: PublicLog) -> None:
+    assert data(served, "/api/v1/study")["study_hash"] == public.study.hash
+    releases = data(served, "/api/v1/releases")
+    assert [row["hash"] for row in releases] == [r.message.hash for r in public.published]  # type: ignore[index]
+    for index, release in enumerate(public.published, 1):
+        certificate = data(served, f"/api/v1/certificates/{index}")
+        stated = json.loads(release.certificate.model_dump_json())
+        assert {k: certificate[k] for k in stated} == stated
+    verified = data(served, "/api/v1/verify")
+    assert verified["verified"] == public.verify()
+    assert verified["messages"] == [message.hash for message in public.messages]
+    privacy = data(served, "/api/v1/privacy")
+    assert privacy["rho_spent"] == str(public.published[-1].certificate.rho_spent)
+    assert data(served, "/api/v1/queries") == {
+        r.name: public.queries(r.name) for r in public.study.releases
+    }
+
+
+def test_every_path_of_the_api_is_described(served: Monitor) -> None:
+    paths = data(served, "/openapi.json")["paths"]
+    assert isinstance(paths, dict)
+    page = served.get("/api")[1].decode()
+    for path, operations in paths.items():
+        assert path in page
+        assert all(operation["description"] for operation in operations.values())
+
+
+READ = {
+    "csv": lambda body, schema: pa.csv.read_csv(
+        io.BytesIO(body), convert_options=pa.csv.ConvertOptions(column_types=schema)
+    ),
+    "parquet": lambda body, schema: pa.parquet.read_table(io.BytesIO(body)),
+    "arrow": lambda body, schema: pa.ipc.open_file(body).read_all(),
+    "json": lambda body, schema: pa.Table.from_pylist(json.loads(body)),
+}
+
+
+@pytest.mark.parametrize("form", READ)
+def test_downloads_are_the_published_tables(served: Monitor, public: PublicLog, form: str) -> None:
+    groups, people = public.data_set("homes").tables
+    tables = {
+        "/download/pairs/panel": public.panel("pairs").table(),
+        "/download/pairs/measurements": public.measurements("pairs"),
+        "/download/both/estimates": public.estimates("both"),
+        "/download/homes/groups": groups,
+        "/download/homes/people": people,
+        "/download/homes/measurements": public.data_set("homes").measurements,
+    }
+    for path, table in tables.items():
+        status, body = served.get(f"{path}.{form}")
+        assert status == 200, path
+        assert READ[form](body, table.schema).to_pylist() == table.to_pylist(), path
+    status, body = served.get(f"/download/pairs/panel.{form}?period=2021-02")
+    table = public.panel("pairs", "2021-02").table()
+    assert READ[form](body, table.schema).to_pylist() == table.to_pylist()
+
+
+def test_what_is_asked_wrong_is_one_line(served: Monitor) -> None:
+    for path, status in {
+        "/api/v1/estimate?release=pairs&query=nothing": 400,
+        "/api/v1/estimate?release=none&query=pattern%20full": 400,
+        "/api/v1/estimate?release=pairs": 400,
+        "/api/v1/estimate?release=pairs&query=" + "x" * 600: 400,
+        "/api/v1/certificates/0": 404,
+        "/api/v1/certificates/99999999999999999999": 404,
+        "/api/v1/none": 404,
+        "/download/pairs/panel.exe": 400,
+        "/download/pairs/groups.csv": 400,
+        "/download/homes/panel.csv": 400,
+        "/download/pairs/panel.csv?period=1999-01": 400,
+    }.items():
+        got, body = served.get(path)
+        assert got == status, path
+        assert len(json.loads(body)["lines"]) == 1, path
+
+
+def test_a_head_never_changes(served: Monitor, public: PublicLog) -> None:
+    etag = f'"{public.head[:32]}"'
+    assert served.get("/", {"If-None-Match": etag}) == (304, b"")
+    assert served.get("/", {"If-None-Match": '"other"'})[0] == 200
+    assert served.get("/", method="HEAD") == (200, b"")

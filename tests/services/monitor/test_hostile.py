@@ -1,0 +1,181 @@
+"""Hostile logs and hostile requests: an error page, and nothing more."""
+
+from __future__ import annotations
+
+import random
+from contextlib import closing, suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+from kit.hostile import drafts, drafts_and, mutated, sealed, sound
+from kit.monitors import Answer, Monitor, ask, connected
+from kit.public_logs import TopicInMemory
+
+from stream_dp.log.base import Record
+from stream_dp.services import cli
+from stream_dp.services.monitor import limits
+from stream_dp.services.monitor.public import public_monitor
+from stream_dp.services.monitor.state import Computed, PublicReader
+from stream_dp.services.monitor.views import prepare
+
+SENT = sound()
+PATHS = (
+    "/",
+    "/release/pairs",
+    "/release/months?q=total+at-least+2&measure=count",
+    "/data/homes?pair=groups:region:size",
+    "/privacy",
+    "/verify",
+    "/downloads",
+    "/certificate/1",
+    "/api/v1/releases",
+    "/api/v1/estimate?release=both&query=pattern+full",
+    "/download/homes/people.csv",
+    "/download/pairs/panel.json",
+)
+
+
+class Topic(TopicInMemory):
+    def close(self) -> None:
+        pass
+
+
+class Shown:
+    """A monitor of these records, asked without a server."""
+
+    def __init__(self, records: list[Record]) -> None:
+        reader = PublicReader(lambda: Topic(records), prepare)  # type: ignore[arg-type, return-value]
+        reader.look()
+        self._application = public_monitor(reader, lambda: Topic(records))  # type: ignore[arg-type, return-value]
+
+    def get(self, target: str) -> Answer:
+        return ask(self._application, target)
+
+
+def test_a_sound_log_is_shown() -> None:
+    shown = Shown(sealed(drafts(SENT)))
+    assert {shown.get(path).status for path in PATHS} == {200}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_mutated_log_is_shown_or_refused(seed: int) -> None:
+    shown = Shown(mutated(random.Random(100 + seed), SENT))
+    for path in PATHS:
+        answer = shown.get(path)
+        assert answer.status in {200, 400, 404, 503}, (path, answer.text)
+        assert "Traceback" not in answer.text
+
+
+def test_the_page_of_a_refused_log_says_what_verify_says() -> None:
+    chain, one = drafts_and(SENT, "pairs")
+    one.head["rho"] = "<script>"
+    answer = Shown(sealed(chain)).get("/")
+    assert answer.status == 503
+    place = f"public log: message {chain.index(one)}"
+    assert f"{place}: a certificate cannot be read: rho" in answer.text
+
+
+def test_texts_of_the_study_are_escaped() -> None:
+    chain = drafts(SENT)
+    chain[0].head["study"]["description"] = "<script>alert(1)</script>\x1b[31m\u202e\x00"
+    chain[0].head["study"]["unit"] = '"><img src=x onerror=alert(1)>'
+    from kit import hostile
+
+    for one in chain[1:]:
+        one.head["unit"] = chain[0].head["study"]["unit"]
+    hostile._hash_again(chain)
+    shown = Shown(sealed(chain))
+    for path in PATHS[:8]:
+        text = shown.get(path).text
+        assert "<script>alert" not in text
+        assert "<img" not in text
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+
+
+def test_a_log_that_is_not_there_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["monitor", f"sqlite:{tmp_path}/none.db"]) == 2
+    assert cli.main(["monitor", str(tmp_path / "study.toml")]) == 2
+    assert cli.main(["monitor", "sqlite:x.db", "--listen", "nowhere"]) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 3
+
+
+def test_a_restored_log_is_read_anew() -> None:
+    records = sealed(drafts(SENT))
+    shown: list[Record] = list(records)
+    reader = PublicReader(lambda: Topic(shown))  # type: ignore[arg-type, return-value]
+    reader.look()
+    whole = reader.head
+    del shown[-5:]
+    reader.look()
+    assert reader.state is None or reader.head != whole
+    shown[:] = records
+    reader.look()
+    assert reader.head == whole
+
+
+REQUESTS = [
+    b"GET /../../etc/passwd HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+    b"GET /download/%2e%2e%2f%2e%2e/panel.csv HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+    b"GET /style.css/../../services/cli.py HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+    b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello",
+    b"GET /" + b"x" * 5000 + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"y" * 40_000,
+    b"GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nHost: x\r\nConnection: close\r\n\r\n0"
+    b"\r\n\r\n",
+    b"\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03",
+    b"\r\n\r\nGARBAGE\r\n\r\n",
+]
+
+
+@pytest.mark.parametrize("request_bytes", REQUESTS, ids=range(len(REQUESTS)))
+def test_strange_requests_get_a_refusal(served: Monitor, request_bytes: bytes) -> None:
+    with closing(connected(served.port)) as one:
+        one.sendall(request_bytes)
+        answer = b""
+        while part := one.recv(65_536):
+            answer += part
+    assert not answer or answer.startswith(b"HTTP/1.1 4"), answer[:200]
+    assert b"root:" not in answer
+    assert served.get("/healthz")[0] == 200
+
+
+def test_clients_that_say_nothing_are_hung_up_on_and_others_served(served: Monitor) -> None:
+    silent = [connected(served.port) for _ in range(100)]
+    for one in silent[:50]:
+        one.sendall(b"GET / HTTP/1.1\r\nHost: ")
+    assert served.get("/")[0] == 200
+    for one in silent:
+        one.settimeout(60 + limits.PATIENCE)
+        with one:
+            with suppress(ConnectionResetError):
+                assert one.recv(1) == b""
+
+
+@pytest.mark.parametrize("path", ["/", "/style.css", "/none", "/api/v1/study"])
+def test_every_answer_confines_the_page(path: str) -> None:
+    headers = Shown(sealed(drafts(SENT))).get(path).headers
+    assert headers["content-security-policy"] == limits.CSP
+    assert "unsafe" not in limits.CSP
+    assert "http" not in limits.CSP
+    assert headers["x-content-type-options"] == "nosniff"
+
+
+def test_what_is_computed_is_bounded() -> None:
+    draw, computed, calls = np.random.default_rng(1), Computed(most=10_000), 0
+
+    def compute() -> bytes:
+        nonlocal calls
+        calls += 1
+        return b"x" * 1000
+
+    for key in draw.integers(0, 50, 500):
+        assert computed.get(str(key), compute) == b"x" * 1000
+    assert sum(map(len, computed._kept.values())) <= 10_000
+    before = calls
+    computed.get(str(key), compute)
+    assert calls == before
