@@ -69,9 +69,61 @@ ASKED = {
 }
 
 
+STRATUM = {"rows": 700, "where": {"region": "n"}}
+CAP = {"rows": 700}
+# Nothing is chosen here: neither strategies nor counters nor padding.
+DEFAULTS = {
+    "replace_one": (study_of([window(3), totals()], **PUBLIC), 1),
+    "replace_in_place": (
+        study_of([joint(2)], relation="replace_in_place", rho="1/50"),
+        1,
+    ),
+    "add_remove": (study_of([window(3), ONCE], **PRIVATE), 4),
+    "add_remove, people come and go": (
+        study_of([window(2, **CAP), totals(**CAP)], count=3, **{**OPEN, "rho": "1/50"}),
+        3,
+    ),
+    "replace_one, a stratum": (
+        study_of([window(2, **STRATUM), totals(**STRATUM)], count=3, **PUBLIC),
+        3,
+    ),
+}
+BY_DEFAULT = [
+    Asked("replace_one", "r0", "pattern 1 1 1", 4, True),
+    Asked("replace_one", "r0", "at-least 1 of last 3 x=1", 3, True),
+    Asked("replace_one", "r1", "total at-least 2", 4, True),
+    Asked("replace_in_place", "r0", "pattern 1 0", 3, True),
+    Asked("replace_in_place", "r0", "pattern 1", 2, False),
+    Asked("replace_in_place", "r0", "total at-least 3", 4, True),
+    Asked("add_remove", "r0", "consecutive 2 of last 3 x=1", 4, True),
+    Asked("add_remove", "r0", "pattern 1 ? ?", 3, False),
+    Asked("add_remove", "r1", "total at-least 1", 4, True),
+    Asked("add_remove, people come and go", "r0", "pattern 1 1", 3, True),
+    Asked("add_remove, people come and go", "r0", "pattern absent 1", 2, False),
+    Asked("add_remove, people come and go", "r1", "total at-least 2", 3, True),
+    Asked("replace_one, a stratum", "r0", "at-least 1 of last 2 x=1", 3, True),
+    Asked("replace_one, a stratum", "r0", "pattern 0 1", 2, False),
+    Asked("replace_one, a stratum", "r1", "total at-least 1", 3, True),
+]
+
+
 @pytest.fixture(scope="module")
 def cases():
     return {name: Case(study, late=late) for name, (study, late) in STUDIES.items()}
+
+
+@pytest.fixture(scope="module")
+def default_cases():
+    return {name: Case(study, late=late) for name, (study, late) in DEFAULTS.items()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("asked", BY_DEFAULT, ids=str)
+def test_intervals_of_defaults_cover_as_often_as_they_say(default_cases, asked):
+    case = default_cases[asked.study]
+    draws = noise(case, REPETITIONS, seed=44)
+    share = covered(asked, case, draws).mean()
+    assert abs(share - LEVEL) <= 4 * (LEVEL * (1 - LEVEL) / REPETITIONS) ** 0.5
 
 
 def noise(case, repetitions, seed, scale=Fraction(1)):
