@@ -43,6 +43,8 @@ def run(options: argparse.Namespace) -> Output:
     answer = public.estimate(
         options.release, options.query, options.period, count=bool(options.count)
     )
+    known = public.release_at(options.release, None).certificate.panel_bias
+    bias = None if known is None else known.removesuffix("; use 'estimate'")
     digits = 1 if options.count else 5
     low, high = answer.interval
     whom = "" if options.count or answer.people == "declared" else f" {answer.people}"
@@ -53,8 +55,9 @@ def run(options: argparse.Namespace) -> Output:
         f"  estimate        {answer.value:.{digits}f}",
         f"  standard error  {answer.standard_error:.{digits}f}",
         f"  {LEVEL:.0%} interval    {low:.{digits}f} to {high:.{digits}f}",
-        f"  panel's answer  {answer.panel:.{digits}f}  (padding and repairs may bias it)",
+        f"  panel's answer  {answer.panel:.{digits}f}",
+        f"  panel's bias    {bias or 'padding and repairs may bias it'}",
         f"  method          {answer.method}, from measurements{sources} up to {answer.through}",
         "  errors are those of the privacy noise, not of sampling people",
     ]
-    return Output(answer.as_dict(), "\n".join(text))
+    return Output({**answer.as_dict(), "panel_bias": bias}, "\n".join(text))

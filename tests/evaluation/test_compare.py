@@ -72,6 +72,35 @@ def test_better_forms_have_smaller_errors(comparison: Comparison) -> None:
     assert raw.rmse == pytest.approx(raw.theory, rel=0.1)
 
 
+def test_a_padded_panel_is_judged_as_exported_and_less_its_padding(comparison: Comparison) -> None:
+    window = comparison.contest("pairs")
+    exported = window.paper.quantity("every pattern", "undebiased")
+    debiased = window.paper.quantity("every pattern", "panel")
+    assert exported.bias is not None
+    assert debiased.bias is not None
+    assert exported.bias > 3 * debiased.bias
+    assert not [q for q in window.chosen.quantities if q.answer == "undebiased"]
+    coarse = window.chosen.quantity("at-least 1 of last 1", "panel")
+    assert coarse.rmse > 0
+    assert "panel, exported" in comparison_text(comparison)
+
+
+def test_ratios_have_error_bars_and_theory(comparison: Comparison) -> None:
+    """Two sets of repetitions differ by about as much as the bars say."""
+    other = compare(study(), truth(), REPETITIONS, seed=7, jobs=1, progress=False)
+    distances = []
+    for first, second in zip(comparison.contests, other.contests, strict=True):
+        for form, again in zip(first.forms, second.forms, strict=True):
+            a, b = (f.quantity("every", "raw") for f in (form, again))
+            assert a.theory_ratio == b.theory_ratio is not None
+            assert a.ratio_error is not None
+            assert b.ratio_error is not None
+            bar = np.hypot(a.chance * a.rmse, b.chance * b.rmse)
+            distances.append((a.rmse - b.rmse) / bar)
+    assert 0.2 < np.sqrt(np.mean(np.square(distances))) < 2
+    assert comparison.contests[0].paper.quantity("every", "panel").ratio_error == 0
+
+
 def test_one_panel_stands_beside_two_of_all_of_rho_and_two_of_half() -> None:
     declared = together()
     only = declared.model_copy(update={"releases": declared.releases[2:]})

@@ -27,6 +27,8 @@ from .variants import Variant, variants
 # Of the sums of a cumulative release, the thresholds 1, this one and T are named, as `estimate`
 # lists them.
 _NAMED_THRESHOLD = 3
+# Of patterns: the paper's queries, and coarser ones of fewer periods.
+_NAMED_KINDS = ("named", "narrower")
 
 # By kind of release: the name of all cells together, and the kind of the queries that are cells.
 _CELLS = {"window": ("every pattern", "bin"), "cumulative": ("every cell", "total")}
@@ -109,17 +111,27 @@ def _with_ratios(forms: list[FormErrors]) -> tuple[FormErrors, ...]:
     """The forms with the ratios to the errors of the paper's panel."""
     paper = next(form for form in forms if form.paper)
     yardstick = {q.query: q for q in paper.quantities if q.answer == "panel"}
+    theory = {q.query: q.theory for q in paper.quantities if q.answer == "raw"}
     return tuple(
-        replace(form, quantities=tuple(_compared(q, yardstick[q.query]) for q in form.quantities))
+        replace(
+            form,
+            quantities=tuple(
+                _compared(q, yardstick[q.query], theory.get(q.query)) for q in form.quantities
+            ),
+        )
         for form in forms
     )
 
 
-def _compared(errors: AnswerErrors, base: AnswerErrors) -> AnswerErrors:
+def _compared(errors: AnswerErrors, base: AnswerErrors, theory: float | None) -> AnswerErrors:
+    ratio = _ratio(errors.rmse, base.rmse)
+    chance = 0.0 if errors is base else math.hypot(errors.chance, base.chance)
     return replace(
         errors,
-        ratio=_ratio(errors.rmse, base.rmse),
+        ratio=ratio,
+        ratio_error=None if ratio is None else ratio * chance,
         worst_ratio=_ratio(errors.worst, base.worst),
+        theory_ratio=_ratio(errors.theory, theory),
     )
 
 
@@ -131,8 +143,6 @@ def _measured(errors: ReleaseErrors, repetitions: int) -> Iterator[AnswerErrors]
     """What the repetitions measured of a form, without ratios."""
     name, cell = _CELLS[errors.kind]
     for cells in errors.cells:
-        if cells.answer == "undebiased":
-            continue
         cell_lines = errors.of_kind(cell, cells.answer)
         rmse = np.concatenate([line.rmse for line in cell_lines]) if cell_lines else None
         yield AnswerErrors(
@@ -142,9 +152,12 @@ def _measured(errors: ReleaseErrors, repetitions: int) -> Iterator[AnswerErrors]
             rmse=cells.rmse,
             worst=None if rmse is None else float(rmse.max()),
             theory=cells.theory if cells.answer == "raw" else None,
+            chance=cells.chance,
         )
         sums = cell_lines if cell == "total" else ()
-        named = [sums[i] for i in _named(len(sums))] or errors.of_kind("named", cells.answer)
+        named = [sums[i] for i in _named(len(sums))] or [
+            line for kind in _NAMED_KINDS for line in errors.of_kind(kind, cells.answer)
+        ]
         for line in named:
             theory = line.theory if cells.answer == "raw" else None
             yield AnswerErrors(
@@ -154,6 +167,7 @@ def _measured(errors: ReleaseErrors, repetitions: int) -> Iterator[AnswerErrors]
                 rmse=root_mean_square(line.rmse),
                 worst=max(line.rmse),
                 theory=root_mean_square(theory) if theory else None,
+                chance=line.chance,
             )
 
 
@@ -172,7 +186,7 @@ def _best(judge: PanelJudge, deviations: Floats | None) -> Iterator[AnswerErrors
     name, cell = _CELLS[judge.kind]
     cells = [i for i, label in enumerate(judge.labels) if label.kind == cell]
     named = [cells[i] for i in _named(len(cells))] if cell == "total" else []
-    named = named or [i for i, label in enumerate(judge.labels) if label.kind == "named"]
+    named = named or [i for i, label in enumerate(judge.labels) if label.kind in _NAMED_KINDS]
     for query, rows in [(name, cells), *((judge.labels[i].text, [i]) for i in named)]:
         own = deviations[rows][~np.isnan(judge.truth[rows])]
         if own.size and not np.isnan(own).any():

@@ -14,8 +14,9 @@ class AnswerErrors:
 
     # "every pattern" and "every cell" are over all cells: a pattern or a sum b, in a period.
     query: str
-    # "panel"; "raw": the release's own unbiased estimates; "best": the best linear unbiased ones
-    # from all that it publishes, in theory.
+    # "undebiased": the panel as it is exported; "panel": less its padding, or as it is exported
+    # where there is none; "raw": the release's own unbiased estimates; "best": the best linear
+    # unbiased ones from all that it publishes, in theory.
     answer: str
     # Of a query, the mean over its periods; of all cells, the root mean square of theirs, less
     # what chance adds; None where there are too many cells to look at one by one.
@@ -29,6 +30,11 @@ class AnswerErrors:
     # RMSE and worst over those of the paper's panel; None where that has no error.
     ratio: float | None = None
     worst_ratio: float | None = None
+    # The relative standard error of the RMSE, and the standard error of the ratio: 0 in theory.
+    chance: float = 0.0
+    ratio_error: float | None = None
+    # Both errors in theory; None unless both answers are unbiased.
+    theory_ratio: float | None = None
 
 
 @dataclass(frozen=True)

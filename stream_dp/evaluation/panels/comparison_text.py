@@ -10,7 +10,12 @@ from fractions import Fraction
 from ..table import WARNING, plain_table
 from .comparison import AnswerErrors, Comparison, FormErrors, ReleaseComparison
 
-_ANSWERS = {"panel": "panel", "raw": "estimates", "best": "best estimates"}
+_ANSWERS = {
+    "undebiased": "panel, exported",
+    "panel": "panel",
+    "raw": "estimates",
+    "best": "best estimates",
+}
 _WORDS = {
     "window": "patterns of the last {width} periods",
     "cumulative": "periods with the event so far",
@@ -23,7 +28,11 @@ def comparison_text(comparison: Comparison) -> str:
         f"{WARNING}\n"
         f"{comparison.data}: {comparison.people} {people}, {comparison.periods} periods, "
         f"{comparison.neighbours}, {comparison.repetitions} repetitions, seed {comparison.seed}\n"
-        "errors in people; x: over the paper's panel, at the same rho and relation; *: the plan's\n"
+        "errors in people; x: over the paper's panel, at the same rho and relation, and its"
+        " standard error; *: the plan's\n"
+        "x theory: unbiased answers over the paper's unbiased answers, both in theory\n"
+        "panel, exported: its plain shares times the people; panel: less the rows of its padding,"
+        " where there are any\n"
         "every cell: bias is the root mean square of the cells', less what chance adds, and worst"
         " the largest RMSE of any cell\n"
         "a query: bias is the mean of its periods', RMSE is over them\n"
@@ -45,10 +54,12 @@ def _release_text(comparison: ReleaseComparison) -> str:
         )
     )
     legend = "\n".join(f"({i}) {query}" for i, query in enumerate(named, 1))
-    cells = [["form", "answer", "bias", "RMSE", "x", "theory", "worst", "x"]]
+    cells = [
+        ["form", "answer", "bias", "RMSE", "x", "+-", "theory", "x theory", "worst", "x"],
+    ]
     queries = [["form", "answer"]]
     for i in range(1, len(named) + 1):
-        queries[0] += [f"({i}) bias", "RMSE", "x"]
+        queries[0] += [f"({i}) bias", "RMSE", "x", "+-"]
     for form in comparison.forms:
         for answer in _answers(form):
             label = [_label(form, comparison), _ANSWERS[answer]]
@@ -79,7 +90,9 @@ def _cell_columns(errors: AnswerErrors) -> list[str]:
         _decimal(errors.bias, 1),
         f"{errors.rmse:.1f}",
         _decimal(errors.ratio, 2),
+        _decimal(errors.ratio_error, 3),
         _decimal(errors.theory, 1),
+        _decimal(errors.theory_ratio, 2),
         _decimal(errors.worst, 1),
         _decimal(errors.worst_ratio, 2),
     ]
@@ -87,9 +100,14 @@ def _cell_columns(errors: AnswerErrors) -> list[str]:
 
 def _query_columns(errors: AnswerErrors | None) -> list[str]:
     if errors is None:
-        return ["-"] * 3
+        return ["-"] * 4
     bias = "-" if errors.bias is None else f"{errors.bias:+.1f}"
-    return [bias, f"{errors.rmse:.1f}", _decimal(errors.ratio, 2)]
+    return [
+        bias,
+        f"{errors.rmse:.1f}",
+        _decimal(errors.ratio, 2),
+        _decimal(errors.ratio_error, 3),
+    ]
 
 
 def _decimal(number: float | None, digits: int) -> str:

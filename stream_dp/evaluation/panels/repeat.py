@@ -129,6 +129,7 @@ def release_errors(release: Release, judge: PanelJudge, trial: Trial) -> Release
             answer=answer,
             number=int(trial.cells[a]),
             rmse=float(np.sqrt(trial.cell_squares[a] / (n * trial.cells[a]))),
+            chance=_chance(trial.cell_squares[a], trial.cell_fourths[a], n),
             worst=float(trial.cell_worst[:, a].max()),
             theory=judge.cell_theory,
             within=float((trial.cell_worst[:, a] <= judge.bound).mean()),
@@ -170,9 +171,25 @@ def _lines(judge: PanelJudge, trial: Trial) -> Iterator[QueryErrors]:
                 truth=_floats(truth[number, answered]),
                 mean=_floats((truth[number] + bias)[answered]),
                 rmse=_floats(np.sqrt(trial.squares[a, number] / n)[answered]),
+                chance=_chance(
+                    trial.squares[a, number, answered].sum(), trial.query_fourths[a, number], n
+                ),
                 worst=_floats(trial.worst[a, number, answered]),
                 theory=_floats(theory[number, answered]) if known else None,
             )
+
+
+def _chance(squares: float, fourths: float, n: int) -> float:
+    """The relative standard error of an RMSE of n repetitions, to the first order.
+
+    squares: the repetitions' squared errors, summed
+    fourths: the sum of their squares
+    """
+    if n < 2 or not squares:
+        return 0.0
+    mean = squares / n
+    variance = max(0.0, fourths / n - mean**2) * n / (n - 1)
+    return float(np.sqrt(variance / n) / (2 * mean))
 
 
 def _floats(values: NDArray[np.float64]) -> tuple[float, ...]:

@@ -32,6 +32,8 @@ class QueryErrors:
     # Over the repetitions: the answer's mean, its root mean square error, its largest error.
     mean: tuple[float, ...]
     rmse: tuple[float, ...]
+    # The relative standard error of the RMSE over all periods.
+    chance: float
     worst: tuple[float, ...]
     # The standard deviation of the raw answer, a yardstick for the others; None for wider queries.
     theory: tuple[float, ...] | None
@@ -62,6 +64,8 @@ class CellErrors:
     # How many cells there are.
     number: int
     rmse: float
+    # The relative standard error of the RMSE.
+    chance: float
     worst: float
     theory: float
     # The share of repetitions whose worst cell stayed within the release's error bound.

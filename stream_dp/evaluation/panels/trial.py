@@ -51,6 +51,10 @@ class Trial:
     # How many cells there are, and the squared errors summed over them: (answers,) each.
     cells: Ints
     cell_squares: Floats
+    # Sums over repetitions of the square of each one's squared errors, of a query in all periods,
+    # (answers, queries), and of all cells, (answers,).
+    query_fourths: Floats
+    cell_fourths: Floats
     # Each repetition's largest absolute error of any cell: (repetitions, answers).
     cell_worst: Floats
     # How many repetitions had to repair a synthetic count.
@@ -64,6 +68,8 @@ class Trial:
             worst=np.maximum(self.worst, other.worst),
             cells=self.cells,
             cell_squares=self.cell_squares + other.cell_squares,
+            query_fourths=self.query_fourths + other.query_fourths,
+            cell_fourths=self.cell_fourths + other.cell_fourths,
             cell_worst=np.concatenate([self.cell_worst, other.cell_worst]),
             repaired=self.repaired + other.repaired,
         )
@@ -87,6 +93,8 @@ def single_trial(
         worst=np.abs(errors),
         cells=cells,
         cell_squares=cell_squares,
+        query_fourths=np.nansum(errors**2, axis=2) ** 2,
+        cell_fourths=cell_squares**2,
         cell_worst=cell_worst[None],
         repaired=int(repaired),
     )
