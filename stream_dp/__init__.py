@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from .batch.fit_tables import FittedTables as FittedTables
     from .batch.fit_tables import fit_tables as fit_tables
     from .batch.kinds import load_synthesizer as load_synthesizer
+    from .batch.sizes.estimates import SizeAnswer as SizeAnswer
+    from .batch.sizes.tables import FittedSizes as FittedSizes
+    from .batch.sizes.tables import fit_sizes as fit_sizes
     from .client import PublicLog as PublicLog
     from .client import open as open
     from .continual import Cumulative as Cumulative
@@ -62,6 +65,8 @@ _MODULES = {
     "batch.data.tables": ("from_tables", "to_tables"),
     "batch.fit_tables": ("FittedTables", "fit_tables"),
     "batch.kinds": ("load_synthesizer",),
+    "batch.sizes.estimates": ("SizeAnswer",),
+    "batch.sizes.tables": ("FittedSizes", "fit_sizes"),
     "client": ("PublicLog", "open"),
     "continual": ("Cumulative", "FixedWindow", "Joint", "mechanism"),
     "continual.base": ("Mechanism", "Step"),

@@ -39,6 +39,7 @@ NAMES: dict[str, tuple[str, ...]] = {
         "FitContext",
         "MemoryTranscript",
     ),
+    "Sizes of groups": ("fit_sizes", "FittedSizes", "SizeAnswer"),
     "Noise and costs": ("SystemNoise", "SeededNoise", "gaussian_rho", "epsilon"),
     "Errors": ("UserError", "Inconsistent", "LogError"),
 }

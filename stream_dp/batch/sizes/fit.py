@@ -7,8 +7,9 @@ A round is recorded before it is used; all that follows is post-processing witho
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 
 import msgspec
@@ -24,6 +25,7 @@ from .methods import FRACTIONS, METHODS
 from .plan import LevelPlan, SizesPlan
 
 MOST_PUBLISHED = 1 << 20  # noisy values of a level
+_AT_ONCE = 1 << 20  # numbers of noise for several regions
 
 
 @dataclass(frozen=True)
@@ -41,8 +43,8 @@ class MeasuredLevel:
 
 
 @dataclass(frozen=True)
-class FittedSizes:
-    """The result of `fit_sizes`. levels: what was measured, from the root down."""
+class FittedLevels:
+    """The result of `fit_levels`. levels: what was measured, from the root down."""
 
     plan: SizesPlan
     levels: tuple[MeasuredLevel, ...]
@@ -61,7 +63,7 @@ class FittedSizes:
         return consistent(self.plan.regions, estimates, self.plan.merge)
 
 
-def fit_sizes(leaves: Sequence[Sizes], plan: SizesPlan, context: FitContext) -> FittedSizes:
+def fit_levels(leaves: Sequence[Sizes], plan: SizesPlan, context: FitContext) -> FittedLevels:
     """Measures the groups of the smallest regions, in the order of the plan's, and all above.
 
     It is `plan.rho`-zCDP under the relation of its levels. Raises UserError where the transcript
@@ -76,7 +78,7 @@ def fit_sizes(leaves: Sequence[Sizes], plan: SizesPlan, context: FitContext) -> 
             rounds.append(context.transcript.record(depth, data.measured(true[depth])))
         levels.append(data.decoded(rounds[depth]))
         context.progress(depth + 1, len(plan.levels), float("nan"))
-    return FittedSizes(plan, tuple(levels))
+    return FittedLevels(plan, tuple(levels))
 
 
 @dataclass(frozen=True)
@@ -99,10 +101,10 @@ class _Level:
         method = self.level.methods[0]
         if len(self.level.methods) > 1:
             method = self._chosen(true)
+        parameter = self.level.parameter(method)
         if self.plan.entries(self.depth, method) <= MOST_PUBLISHED:
-            values = [self._noisy(sizes, method) for sizes in true]
-            return _encoded(method, values, True)
-        estimates = [self._estimate(self._noisy(s, method), method, s.total) for s in true]
+            return _encoded(method, list(self._noisy(true, method, parameter)), True)
+        estimates = self._estimated(true, method, parameter)
         runs = [
             np.stack([np.rint(e.value * 2 * FRACTIONS).astype(np.int64), e.groups]).ravel()
             for e in estimates
@@ -113,24 +115,42 @@ class _Level:
         """The method that the exponential mechanism picks; see `plan`."""
         scores = np.zeros(len(self.level.methods), np.int64)
         for i, method in enumerate(self.level.methods):
-            for sizes in true:
-                noisy = self._noisy(sizes, method, tried=True)
-                estimate = self._estimate(noisy, method, sizes.total)
+            parameter = self.level.parameter(method, tried=True)
+            for estimate, sizes in zip(self._estimated(true, method, parameter), true, strict=True):
                 scores[i] -= earth_movers_distance(estimate.sizes, sizes)
         return self.level.methods[int(self.source.top(scores, 1, self.level.choice_variance)[0])]
 
-    def _noisy(self, sizes: Sizes, method: str, *, tried: bool = False) -> Int64Array:
-        """The noisy values of one region. Noise is drawn before the counts are computed."""
-        declared = METHODS[method]
-        count = declared.entries(sizes.total, self.plan.largest) if sizes.total else 0
-        parameter = self.level.parameter(method, tried=tried)
-        if self.level.pure:
-            noise = self.source.geometric(parameter, count)
-        else:
-            (noise,) = self.source.draw([(parameter, count)]).noise
-        if count:
-            noise += declared.exact(sizes, self.plan.largest)
-        return noise
+    def _estimated(
+        self, true: Sequence[Sizes], method: str, parameter: Fraction
+    ) -> Iterator[Estimate]:
+        """An estimate of each region, from noise that nothing else is made of."""
+        for values, sizes in zip(self._noisy(true, method, parameter), true, strict=True):
+            yield self._estimate(values, method, sizes.total)
+
+    def _noisy(
+        self, true: Sequence[Sizes], method: str, parameter: Fraction
+    ) -> Iterator[Int64Array]:
+        """The noisy values of each region, whose noise is drawn before its counts are computed."""
+        exact = METHODS[method].exact
+        for sizes, noise in zip(true, self._noise(method, parameter), strict=True):
+            yield noise + exact(sizes, self.plan.largest) if sizes.total else noise
+
+    def _noise(self, method: str, parameter: Fraction) -> Iterator[Int64Array]:
+        """The noise of each region; that of many small ones is drawn at once."""
+        count = METHODS[method].entries
+        sizes = [count(groups, self.plan.largest) if groups else 0 for groups in self.counts]
+        first = 0
+        while first < len(sizes):
+            end, together = first + 1, sizes[first]
+            while end < len(sizes) and together + sizes[end] <= _AT_ONCE:
+                together += sizes[end]
+                end += 1
+            if self.level.pure:
+                noise = self.source.geometric(parameter, together)
+            else:
+                (noise,) = self.source.draw([(parameter, together)]).noise
+            yield from np.split(noise, np.cumsum(sizes[first : end - 1]))
+            first = end
 
     def _estimate(self, values: Int64Array, method: str, groups: int) -> Estimate:
         if not groups:

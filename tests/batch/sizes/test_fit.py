@@ -11,7 +11,7 @@ from kit.region_trees import BLOCKS, hawaii, tree, trees
 
 from stream_dp.batch.base import FitContext, MemoryTranscript
 from stream_dp.batch.sizes import fit as fit_module
-from stream_dp.batch.sizes.fit import fit_sizes
+from stream_dp.batch.sizes.fit import fit_levels
 from stream_dp.batch.sizes.histogram import Sizes, earth_movers_distance
 from stream_dp.batch.sizes.methods import METHODS
 from stream_dp.batch.sizes.plan import (
@@ -41,7 +41,7 @@ def plan_of(regions, *, budget=Fraction(1, 2), methods=None, largest=20, **more)
 
 
 def fitted(regions, leaves, plan, seed=1, transcript=None):
-    return fit_sizes(leaves, plan, FitContext(SeededNoise(seed), transcript or MemoryTranscript()))
+    return fit_levels(leaves, plan, FitContext(SeededNoise(seed), transcript or MemoryTranscript()))
 
 
 methods = st.sampled_from(
@@ -142,7 +142,7 @@ def test_noisy_values_have_the_variance_of_the_plan(pure, scale):
 def test_the_better_method_is_chosen():
     regions, leaves = tree({("a",): [1] * 300 + [2] * 300})
     plan = plan_of(regions, methods=[("histogram", "cumulative")] * 2, largest=2000)
-    levels = fit_sizes(leaves, plan, FitContext(SystemNoise())).levels
+    levels = fit_levels(leaves, plan, FitContext(SystemNoise())).levels
     assert [level.method for level in levels] == ["cumulative", "cumulative"]
 
 
