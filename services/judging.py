@@ -73,17 +73,40 @@ def judge_tables(
 
 
 def _check_judgement(path: Path, judgement: Judgement, study: Study, allowed: Fraction) -> None:
-    """That a table may be sent. Raises UserError with a table of what is wrong.
-
-    allowed: the share of cells that may be rejected, or be of people with strange ids.
-    """
+    """That a table may be sent. Raises UserError with a table of what is wrong."""
     if judgement.header.faults:
         raise UserError([*judgement.header.faults, f"{path}: nothing is sent"])
+    share = faulty_share(judgement)
+    if share > allowed:
+        raise UserError(
+            [
+                *fault_table(str(path), judgement, "nothing is sent"),
+                *_advice(judgement, study),
+                f"rows count from 1 below the header; to send it as it is: --allow-rejects"
+                f" {rounded_up(share)}",
+            ]
+        )
+
+
+def faulty_share(judgement: Judgement) -> Fraction:
+    """The share of cells that would be rejected, or are of people with strange ids."""
     # A cell of a strange id may have another fault too.
     faulty = min(judgement.cells, sum(place.cells for place in judgement.faults.values()))
-    if faulty == 0 or faulty <= allowed * judgement.cells:
-        return
-    lines = [f"{path}: {faulty} of {judgement.cells} cells would not count; nothing is sent"]
+    return Fraction(faulty, max(judgement.cells, 1))
+
+
+def rounded_up(share: Fraction) -> float:
+    """A share that is not below this one, in three digits."""
+    return math.ceil(1000 * share) / 1000
+
+
+def fault_table(name: str, judgement: Judgement, outcome: str) -> list[str]:
+    """Lines that say how many cells of which column have which fault.
+
+    name: of the table. outcome: what follows from it.
+    """
+    faulty = int(faulty_share(judgement) * judgement.cells)
+    lines = [f"{name}: {faulty} of {judgement.cells} cells would not count; {outcome}"]
     width = min(40, max(len("column"), *(len(column) for column, _ in judgement.faults)))
     lines.append(f"  {'column':<{width}}  {'reason':<7}{'cells':>10}{'first row':>11}")
     places = list(judgement.faults.items())
@@ -93,12 +116,7 @@ def _check_judgement(path: Path, judgement: Judgement, study: Study, allowed: Fr
     ]
     if len(places) > _MOST_LINES:
         lines.append(f"  and {len(places) - _MOST_LINES} columns more")
-    lines += _advice(judgement, study)
-    share = math.ceil(1000 * Fraction(faulty, max(judgement.cells, 1))) / 1000
-    lines.append(
-        f"rows count from 1 below the header; to send it as it is: --allow-rejects {share}"
-    )
-    raise UserError(lines)
+    return lines
 
 
 def _advice(judgement: Judgement, study: Study) -> list[str]:

@@ -54,7 +54,10 @@ def _closed_panel(
     population.enrol(hashes[:, 0], hashes[:, 1])
     offset = 0
     for batch in encoded_reports(path, study, layout):
-        records = [Stored(0, offset + i, 0, None, value, ()) for i, (_, value) in enumerate(batch)]
+        records = [
+            Stored(partition=0, offset=offset + i, time=0, key=None, value=value, headers=())
+            for i, (_, value) in enumerate(batch)
+        ]
         population.fold(*decoder.decode(records, 0))
         silent.difference_update(person for person, _ in batch)
         offset += len(batch)

@@ -1,4 +1,4 @@
-"""What a table that replaces an earlier one takes back: the earlier one's cells that it lacks."""
+"""Withdrawals of a table that replaces an earlier one: the earlier one's cells that it lacks."""
 
 from __future__ import annotations
 

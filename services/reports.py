@@ -51,7 +51,11 @@ def withdraw_cells(
     """
     study = deployment.study
     cells = cells_of_table(path, study, layout)
-    return _send(deployment, path, encoded_withdrawals(earlier, study, layout, cells, closed))
+    return _send(
+        deployment,
+        path,
+        encoded_withdrawals(path=earlier, study=study, layout=layout, cells=cells, closed=closed),
+    )
 
 
 def _send(deployment: Deployment, path: Path, batches: Iterable[list[tuple[str, bytes]]]) -> int:

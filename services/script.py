@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,7 +15,7 @@ from stream_dp.errors import UserError
 from stream_dp.log.base import Log, Record
 from stream_dp.log.memory import MemoryLog
 from stream_dp.plan import plan_study
-from stream_dp.population.tables import TableLayout
+from stream_dp.population.tables import TableLayout, judge_table
 from stream_dp.privacy.noise import NoiseSource, SeededNoise, SystemNoise
 from stream_dp.study import Study
 from stream_dp.topics import CLOCK, REPORTS
@@ -22,6 +23,7 @@ from stream_dp.topics import CLOCK, REPORTS
 from .events import Event
 from .groups.roster import Roster, commit_roster
 from .groups.tables import RosterFiles, roster_from_files
+from .judging import fault_table, faulty_share, rounded_up
 from .markers import close_marker
 from .releaser.releaser import Releaser
 from .reports import encoded_reports
@@ -37,6 +39,7 @@ def run_study(
     groups: pa.Table | None = None,
     members: pa.Table | None = None,
     group_key: str = "group",
+    allow_rejects: float | Fraction = 0,
     simulation_seed: int | None = None,
 ) -> PublicLog:
     """The public log of a study that is run over a table of reports, with all its periods.
@@ -53,11 +56,12 @@ def run_study(
     members: a row for each member, with the columns `person` and `group_key`, and those of the
         roles where the study declares roles.
     group_key: the column of `groups` and of `members` that names a group.
+    allow_rejects: the share of the table's cells that need not count.
     simulation_seed: for simulations only: the seed of repeatable noise, which protects nobody;
         every certificate says that it is simulated. By default noise is from the system's entropy.
 
-    Raises UserError; before any noise is drawn also where a data set needs an extra that is not
-    installed.
+    Raises UserError, before any noise is drawn also where a cell of the table would not count, or a
+    data set needs an extra that is not installed.
 
     >>> import pyarrow, stream_dp
     >>> study = stream_dp.parse_study({
@@ -90,13 +94,19 @@ def run_study(
     with TemporaryDirectory(prefix="stream-dp-") as name:
         folder = Path(name)
         if study.groups is not None:
-            commit_roster(log, study, _roster(study, groups, members, group_key, folder))
+            commit_roster(
+                log,
+                study,
+                _roster(study=study, groups=groups, members=members, key=group_key, folder=folder),
+            )
         elif groups is not None or members is not None:
             raise UserError("run_study: the study declares no groups; leave groups and members out")
         table = folder / "reports.parquet"
         pyarrow.parquet.write_table(reports, table)
+        layout = TableLayout(attribute=attribute)
+        _check_reports(table, study, layout, allow_rejects)
         log.create({REPORTS: 1})
-        for batch in encoded_reports(table, study, TableLayout(attribute=attribute), quiet=True):
+        for batch in encoded_reports(table, study, layout, quiet=True):
             log.append(Record(REPORTS, value, key.encode()) for key, value in batch)
         log.append([close_marker(study.periods.count, 0)])
         snapshots = Snapshots("snapshots", folder)
@@ -105,6 +115,23 @@ def run_study(
             fit_data_sets(study, log, snapshots, noise)
             releaser.run(until_idle=True)
     return PublicLog(public)
+
+
+def _check_reports(
+    table: Path, study: Study, layout: TableLayout, allowed: float | Fraction
+) -> None:
+    """Raises UserError where more than the allowed share of a table's cells would not count."""
+    try:
+        judgement = judge_table(table, study, layout)
+    except UserError as error:
+        # The caller knows the argument and not the file.
+        raise UserError(line.replace(str(table), "reports") for line in error.lines) from None
+    if judgement.header.faults:
+        raise UserError(line.replace(str(table), "reports") for line in judgement.header.faults)
+    share = faulty_share(judgement)
+    if share > allowed:
+        mend = f"rows count from 1; to run it all the same: allow_rejects={rounded_up(share)}"
+        raise UserError([*fault_table("reports", judgement, "nothing is run"), mend])
 
 
 def _roster(

@@ -1,6 +1,7 @@
 """Who may import whom, read from the sources; and the library without its extras."""
 
 import ast
+import re
 import subprocess
 import sys
 from functools import cache
@@ -11,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 LIBRARY = ROOT / "stream_dp"
 SERVICES = ROOT / "services"
+ARCHITECTURE = ROOT / "docs" / "explanation" / "architecture.md"
 
 
 def sources():
@@ -153,6 +155,36 @@ def test_every_module_imports_what_its_folder_may(name):
     row = folder(name)
     assert row is not None, "give it a row"
     assert allowed(name, *(f"stream_dp.{other}" for other in FOLDERS[row][0])) == set()
+
+
+def table_rows():
+    """The documented (row, what else of ours it may import, whether it sees true values)."""
+    text = ARCHITECTURE.read_text("utf-8")
+    for where, may, sees in re.findall(
+        r"^\| `stream_dp/([\w./]+)` \|.*\| (.*) \| (.*) \|$", text, re.M
+    ):
+        row = where.removesuffix(".py").rstrip("/")
+        others = [] if may == "nothing" else may.split(", ")
+        yield row, others, sees.partition(",")[0] == "yes"
+
+
+def test_the_architecture_has_the_same_rows():
+    declared = {
+        row: (sorted({*may} - {row}), sees)
+        for row, (may, sees) in FOLDERS.items()
+        if "." not in row
+    }
+    rows = [(row, (may, sees)) for row, may, sees in table_rows()]
+    assert dict(rows) == declared
+    assert len(rows) == len(declared)
+
+
+@pytest.mark.parametrize("path", sorted(SERVICES.iterdir()), ids=lambda path: path.name)
+def test_the_architecture_names_every_part_of_the_services(path):
+    parts = path.suffix == ".py" or (path / "__init__.py").is_file()
+    if parts and path.name != "__init__.py":
+        name = f"services/{path.name}" + "/" * path.is_dir()
+        assert f"`{name}`" in ARCHITECTURE.read_text("utf-8"), "give it a row"
 
 
 def test_the_graph_of_imports_has_no_circle():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import logs
 import metrics
 import operating
 import python_api
+import readme
 import reports
 import study_keys
 
@@ -25,7 +27,11 @@ MAKERS: dict[str, Callable[[], str]] = {
     "alerts": metrics.alerts,
     "events": logs.markdown,
     "reasons": reports.reasons,
+    "introduction": readme.introduction,
+    "two commands": partial(readme.section, "Two commands"),
+    "flow": partial(readme.section, "The flow"),
     "operations": operating.markdown,
+    "exit codes": operating.exit_codes,
     "python": python_api.markdown,
 }
 _MARK = re.compile(r"^<!-- generated: (.+) -->$", re.MULTILINE)

@@ -169,7 +169,13 @@ def _judged(
     reports = []
     for release in study.batches or ():
         label = options.at or _last_due(study, release)
-        known_tables = hierarchy(study, release, known, members, study.periods.numbers[label])
+        known_tables = hierarchy(
+            study=study,
+            release=release,
+            known=known,
+            members=members,
+            number=study.periods.numbers[label],
+        )
         declared_workload(known_tables.domain, release)  # refuses what is too large
         budgets = {}
         for scale in scales or ["1"]:

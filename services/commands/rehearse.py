@@ -145,13 +145,21 @@ def _rehearse(deployment: Deployment, options: argparse.Namespace) -> _Rehearsal
             done = releaser.run(until_idle=True)
         if not done and left_out is None:
             with _timed(seconds, "data sets of groups"):
-                fit_data_sets(study, log, snapshots, noise, "rehearse")
+                fit_data_sets(
+                    study=study, log=log, snapshots=snapshots, noise=noise, caller="rehearse"
+                )
                 releaser.run(until_idle=True)
     rejected, placing = no_rejections(), Placing(study, None)
     for letter in following(log, DEAD_LETTERS, dict(log.describe(DEAD_LETTERS).first)):
         for reason, where in placing.places(letter, cells_of(letter)):
             rejected[reason] += where
-    return _Rehearsal(PublicLog(public), judgements, rejected, seconds, left_out)
+    return _Rehearsal(
+        public=PublicLog(public),
+        judgements=judgements,
+        rejected=rejected,
+        seconds=seconds,
+        left_out=left_out,
+    )
 
 
 def _roster_files(study: Study, options: argparse.Namespace) -> RosterFiles | None:

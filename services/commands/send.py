@@ -51,7 +51,8 @@ def run(options: argparse.Namespace) -> Output:
     notices = [line for path, j in judgements.items() for line in _notices(path, j)]
     if not known.readable:
         notices.append(_UNREAD)
-    compared = {"compared_with_log": known.readable}
+    repeated = {str(path): _repeated(j) for path, j in judgements.items()}
+    compared = {"repeated_cells": repeated, "compared_with_log": known.readable}
     if options.check:
         cells = {str(path): judgement.cells for path, judgement in judgements.items()}
         text = [_checked(path, judgement) for path, judgement in judgements.items()]
@@ -62,7 +63,13 @@ def run(options: argparse.Namespace) -> Output:
     text = [f"{path}: {count} reports sent" for path, count in sent.items()]
     data: dict[str, Any] = {"sent": sent, "left_out": left_out, **compared}
     if earlier is not None:
-        count = withdraw_cells(deployment, earlier, files[0], columns, known.closed)
+        count = withdraw_cells(
+            deployment=deployment,
+            earlier=earlier,
+            path=files[0],
+            layout=columns,
+            closed=known.closed,
+        )
         data["withdrawn"] = count
         text.append(f"{earlier}: {count} reports withdrawn")
     return Output(data, "\n".join([*text, *notices]))
@@ -88,6 +95,19 @@ def _checked(path: Path, judgement: Judgement) -> str:
 
 def _notices(path: Path, judgement: Judgement) -> list[str]:
     """What a sender should see although it is no fault."""
-    names = judgement.header.left_out
-    more = ", ..." if len(names) > _MOST_NAMES else ""
-    return [f"{path}: columns left out: {', '.join(names[:_MOST_NAMES])}{more}"] if names else []
+    lines, names = [], judgement.header.left_out
+    if names:
+        more = ", ..." if len(names) > _MOST_NAMES else ""
+        lines.append(f"{path}: columns left out: {', '.join(names[:_MOST_NAMES])}{more}")
+    if repeated := _repeated(judgement):
+        first = min(place.first_row for place in judgement.repeated.values())
+        lines.append(
+            f"{path}: {repeated} cells repeat an earlier one of the same person and period, the"
+            f" first in row {first} below the header: the last one counts"
+        )
+    return lines
+
+
+def _repeated(judgement: Judgement) -> int:
+    """How many cells of a table replace an earlier one of the same table."""
+    return sum(place.cells for place in judgement.repeated.values())

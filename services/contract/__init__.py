@@ -1,1 +1,1 @@
-"""The contract with other programs: schemas of a study's reports."""
+"""The contract with other programs: schemas of reports, and AsyncAPI of all topics."""

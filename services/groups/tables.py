@@ -67,7 +67,9 @@ def roster_from_files(study: Study, files: RosterFiles) -> Roster:
     )
     persons = np.array(ids.to_pylist(), object)
     sizes = np.bincount(group_of[group_of >= 0], minlength=len(keys))
-    faults += _size_faults(files, study, group_of, sizes[np.argsort(order)], normal_ids)
+    faults += _size_faults(
+        files=files, study=study, group_of=group_of, sizes=sizes[np.argsort(order)], ids=normal_ids
+    )
     attributes = {}
     for name, attribute in declared.attributes.items():
         column = _column(files.groups, text_column, groups, name)
@@ -180,7 +182,7 @@ def _first(wrong: Any) -> str:
 
 
 def _repeated(column: pa.Array) -> NDArray[np.bool_]:
-    """Which values stand in a row further above too."""
+    """A mask of the values that an earlier row has too."""
     codes = column.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
     first = np.zeros(len(codes), bool)
     first[np.unique(codes, return_index=True)[1]] = True

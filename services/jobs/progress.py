@@ -11,7 +11,7 @@ _NULLABLE = ("error", "left")  # nan here is null in JSON
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a worker is with a job."""
+    """How far a worker has come with a job."""
 
     job: str
     done: int  # rounds

@@ -40,7 +40,7 @@ class JobFacts:
 
 @dataclass(frozen=True)
 class IntakeFacts:
-    """What the reader has before it, as it was measured last.
+    """How much input is still to be read, as of the last measurement.
 
     unread: records of the reports topic that are not read.
     behind_since: since when there are any, Unix seconds: when the reader last had read everything,

@@ -223,7 +223,15 @@ class Inputs:
                 batch = self._log.read(REPORTS, {part: first}, READ_AT_ONCE, 0)
             except OutOfRange:
                 # The report itself has expired; its position and the reason are still known.
-                batch = Batch([Stored(part, first, 0, None, None, ())], {part: first + 1}, False)
+                batch = Batch(
+                    [
+                        Stored(
+                            partition=part, offset=first, time=0, key=None, value=None, headers=()
+                        )
+                    ],
+                    {part: first + 1},
+                    False,
+                )
             records = {(part, record.offset): record for record in batch.records}
             readable = [place for place in places if place in records]
             self._refuse((records[p], {reason: counted[p]}) for p in readable)

@@ -206,7 +206,14 @@ class _Copy:
 
     def append(self, records: Iterable[Record]) -> None:
         for record in records:
-            letter = Stored(0, 0, 0, record.key, record.value, record.headers)
+            letter = Stored(
+                partition=0,
+                offset=0,
+                time=0,
+                key=record.key,
+                value=record.value,
+                headers=record.headers,
+            )
             for reason, where in self._placing.places(letter, cells_of(letter)):
                 self.rejected[reason] += where
 

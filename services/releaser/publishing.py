@@ -80,7 +80,8 @@ class Publisher:
         if (job := entry.result_of) is not None:
             (charge,) = certified_charges(entry, self.study)
             words = f"published the result of job {job}"
-            self.tell(Event("job-published", words, label, charge.release, job))
+            event = Event("job-published", words, label, release=charge.release, job=job)
+            self.tell(event)
         elif entry.number:
             self.tell(Event("period-published", f"published {label}", label))
         return True

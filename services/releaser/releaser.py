@@ -264,7 +264,9 @@ class Releaser:
         study, simulated = self.plan.study, self.source.simulated
 
         def decide(job: Job, result: Result) -> ChainEnd:
-            return results.result_entry(study, job, result, run.journal.end, simulated)
+            return results.result_entry(
+                study=study, job=job, result=result, end=run.journal.end, simulated=simulated
+            )
 
         while (finished := run.jobs.next_finished(decide)) is not None:
             job, end = finished

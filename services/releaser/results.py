@@ -73,5 +73,7 @@ def result_entry(
             time=study.periods.release_time(job.period),
         )
     ]
-    entry = journal.result(end.entry.message, job, result.hash, public, [message.hash])
+    entry = journal.result(
+        end.entry.message, job, digest=result.hash, public=public, hashes=[message.hash]
+    )
     return ChainEnd(Entry(entry), message.index, message.hash, ledger)

@@ -88,7 +88,13 @@ class Residuals:
 
     @cached_property
     def costs(self) -> ResidualCosts:
-        return ResidualCosts(self.q, self.width, self.horizon, self.exponent, self.total)
+        return ResidualCosts(
+            q=self.q,
+            width=self.width,
+            horizon=self.horizon,
+            exponent=self.exponent,
+            total=self.total,
+        )
 
     @property
     def _forward(self) -> NDArray[np.int64]:

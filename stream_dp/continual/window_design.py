@@ -150,11 +150,24 @@ class WindowDesign:
             return HistogramForm(self.q, self.width, scale, self.absent_pattern)
         if self.left_out is None:
             own = self._closed_costs
-            residuals = Residuals(self.q, self.width, self.horizon, own.exponent, own.total, scale)
+            residuals = Residuals(
+                q=self.q,
+                width=self.width,
+                horizon=self.horizon,
+                exponent=own.exponent,
+                total=own.total,
+                scale=scale,
+            )
             return ClosedForm(residuals, None if own.total else self.rows)
         costs = self._open_costs
         inside = Residuals(
-            self.q, self.width, self.horizon, _REPLACED, False, scale, absent=self.left_out
+            q=self.q,
+            width=self.width,
+            horizon=self.horizon,
+            exponent=_REPLACED,
+            total=False,
+            scale=scale,
+            absent=self.left_out,
         )
         return OpenForm(OpenResiduals(inside, costs.presence, costs.direct))
 
@@ -162,7 +175,9 @@ class WindowDesign:
     def _closed_costs(self) -> ResidualCosts:
         total = self.neighbours == "add_remove" or self.rows is None or self.moves
         exponent = _ADDED if self.neighbours == "add_remove" else _REPLACED
-        return ResidualCosts(self.q, self.width, self.horizon, exponent, total)
+        return ResidualCosts(
+            q=self.q, width=self.width, horizon=self.horizon, exponent=exponent, total=total
+        )
 
     @cached_property
     def _open_costs(self) -> PresenceCosts:

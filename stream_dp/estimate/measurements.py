@@ -131,7 +131,7 @@ class ReleaseMeasurements:
         for message in self.messages:
             start = end
             for b, time, count in self._sizes(message.number):
-                slices.append(Slice(message.number, b, time, end, count))
+                slices.append(Slice(number=message.number, b=b, time=time, at=end, count=count))
                 end += count
             if end - start != message.values.shape[0]:
                 where = f"{self.declared.name} at {self.study.periods.labels[message.number - 1]}"

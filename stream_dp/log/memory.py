@@ -152,7 +152,16 @@ class MemoryLog:
         if time is None or record.topic in self._timed:
             time = max(now, records[-1].time if records else 0)
         headers = tuple([(name, value or b"") for name, value in record.headers])
-        records.append(Stored(part, len(records), time, record.key, record.value, headers))
+        records.append(
+            Stored(
+                partition=part,
+                offset=len(records),
+                time=time,
+                key=record.key,
+                value=record.value,
+                headers=headers,
+            )
+        )
 
 
 class _Owner:

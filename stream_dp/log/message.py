@@ -83,7 +83,14 @@ def build_message(
     ]
     manifest = canonical({**head, "index": index, "previous": previous, "parts": listed})
     digest = hashlib.sha256(manifest).hexdigest()
-    return Message(index, head, tuple(parts), previous, digest, manifest)
+    return Message(
+        index=index,
+        head=head,
+        parts=tuple(parts),
+        previous=previous,
+        hash=digest,
+        manifest=manifest,
+    )
 
 
 def message_records(
@@ -110,7 +117,14 @@ def message_records(
             ("content-type", media.encode()),
             (_PART, name.encode()),
         )
-        return Record(topic, data, str(sent.index).encode(), headers, 0, stamp)
+        return Record(
+            topic=topic,
+            value=data,
+            key=str(sent.index).encode(),
+            headers=headers,
+            partition=0,
+            time=stamp,
+        )
 
     records = [record(name, data, content) for name, data in sent.parts]
     return [*records, record("manifest", sent.manifest, "application/json")]
@@ -165,7 +179,13 @@ def read_messages(log: Log, topic: str, what: str) -> Iterator[Message]:
             if name != "manifest":
                 parts.append((name, record.value or b""))
                 continue
-            message = _checked_message(record.value or b"", tuple(parts), index, previous, what)
+            message = _checked_message(
+                manifest=record.value or b"",
+                parts=tuple(parts),
+                index=index,
+                previous=previous,
+                what=what,
+            )
             index, previous, parts = index + 1, message.hash, []
             yield replace(message, start=start)
         position = batch.next[0]
@@ -185,7 +205,14 @@ def manifest_message(manifest: bytes) -> Message:
         raise ValueError from None
     if type(index) is not int or not 0 <= index < 1 << 63:
         raise ValueError
-    return Message(index, head, (), previous, hashlib.sha256(manifest).hexdigest(), manifest)
+    return Message(
+        index=index,
+        head=head,
+        parts=(),
+        previous=previous,
+        hash=hashlib.sha256(manifest).hexdigest(),
+        manifest=manifest,
+    )
 
 
 def _checked_message(

@@ -1,4 +1,4 @@
-"""Where a file is: what a copy of it does not share, and a restart or a new name leaves alone.
+"""The identity of a file on its disk: a copy has another, a restart or a new name changes nothing.
 
 The inode number and, where the file system has it, the time at which the file was created. `cp`,
 with all its options, `tar`, `rsync` and a backup that is restored beside the original make another

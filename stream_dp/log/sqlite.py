@@ -201,7 +201,14 @@ class SqliteLog:
                 for place, time, key, value, raw in rows:
                     if not (isinstance(place, int) and isinstance(time, int)):
                         raise LogError(f"{self._path}: a record is not one of stream-dp")
-                    yield Stored(part, place, time, key, value, _headers(raw) if raw else ())
+                    yield Stored(
+                        partition=part,
+                        offset=place,
+                        time=time,
+                        key=key,
+                        value=value,
+                        headers=_headers(raw) if raw else (),
+                    )
 
     def append(self, records: Iterable[Record]) -> None:
         with sqlite_errors(self._path, "nothing was written"), self._transaction():

@@ -1,4 +1,4 @@
-"""The file of the embedded log: making it, checking it, opening it, and what its errors mean."""
+"""Creates, checks and opens the file of the embedded log, and words the errors of SQLite."""
 
 from __future__ import annotations
 

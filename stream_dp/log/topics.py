@@ -1,4 +1,4 @@
-"""Topics on a Kafka cluster: making them, checking them, and where they begin and end."""
+"""Creates and checks topics on a Kafka cluster, and asks where they begin and end."""
 
 from __future__ import annotations
 

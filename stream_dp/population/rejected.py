@@ -1,7 +1,7 @@
 """Why a report, or a cell of it, is rejected: it comes too late, says what is not declared, ...
 
-A reason never quotes the report. Which reason it is decides `reports.py`, for each report by
-itself, or `population.py` at the close.
+A reason never quotes the report. `reports.py` decides it for each report by itself, and
+`population.py` for those that the close rejects.
 """
 
 from __future__ import annotations

@@ -58,6 +58,10 @@ _KINDS: dict[str, type[WindowRelease] | type[CumulativeRelease] | type[JointRele
 }
 
 
+# A table of TOML or JSON is `dict[str, Any]`: anything may stand in it until the model of its
+# section has read it. No such table leaves this folder, only a `Study` and a `Run` do.
+
+
 def parse_study(raw: dict[str, Any]) -> Study:
     """The study in a table with the sections of a study file. Raises UserError with every fault."""
     declared, sections, problems = _sections(raw)

@@ -15,7 +15,7 @@ from stream_dp.batch.workload.queries import (
 )
 
 HEAD, SPOUSE_ROLE, CHILD, OTHER = "head", "spouse", "child", "other"
-ROLES = Roles("role", HEAD, SPOUSE_ROLE, CHILD, 3)
+ROLES = Roles(column="role", head=HEAD, spouse=SPOUSE_ROLE, child=CHILD, children=3)
 ALIKE = Domain(
     (Column("region", ("n", "s", "w")), Column("tenure", (1, 2))),
     (Column("sex", (1, 2)), Column("age", ("young", "middle", "old"))),

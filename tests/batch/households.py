@@ -16,9 +16,19 @@ def columns(prefix, *sizes):
 DOMAINS = {
     "alike": Domain(columns("g", 2, 3), columns("p", 3, 2), 3),
     # The role stands between two other columns, its codes in no particular order.
-    "typed": Domain(columns("g", 2), columns("p", 2, 3, 2), 4, Roles("p1", 2, 0, 1, 2)),
+    "typed": Domain(
+        columns("g", 2),
+        columns("p", 2, 3, 2),
+        4,
+        Roles(column="p1", head=2, spouse=0, child=1, children=2),
+    ),
     # Others have one of two roles; a spouse and two children leave room for one of them only.
-    "others": Domain(columns("g", 2), columns("p", 2, 5), 4, Roles("p1", 3, 0, 1, 2)),
+    "others": Domain(
+        columns("g", 2),
+        columns("p", 2, 5),
+        4,
+        Roles(column="p1", head=3, spouse=0, child=1, children=2),
+    ),
 }
 LAYOUTS = {name: model_layout(domain, 2) for name, domain in DOMAINS.items()}
 

@@ -215,10 +215,30 @@ ROLE = Column("role", ("h", "s", "c"))
         (lambda: Domain((), (Column("size", (1,)),), 2), "reserved"),
         (lambda: Domain((), (), 2), "at least one"),
         (lambda: Domain((), (ROLE,), 0), "largest group"),
-        (lambda: Domain((), (ROLE,), 4, Roles("kin", "h", "s", "c", 1)), "no person column 'kin'"),
-        (lambda: Domain((), (ROLE,), 4, Roles("role", "h", "h", "c", 1)), "three values"),
-        (lambda: Domain((), (ROLE,), 4, Roles("role", "h", "s", "x", 1)), "none of its declared"),
-        (lambda: Domain((), (ROLE,), 4, Roles("role", "h", "s", "c", 4)), "fewer than the largest"),
+        (
+            lambda: Domain(
+                (), (ROLE,), 4, Roles(column="kin", head="h", spouse="s", child="c", children=1)
+            ),
+            "no person column 'kin'",
+        ),
+        (
+            lambda: Domain(
+                (), (ROLE,), 4, Roles(column="role", head="h", spouse="h", child="c", children=1)
+            ),
+            "three values",
+        ),
+        (
+            lambda: Domain(
+                (), (ROLE,), 4, Roles(column="role", head="h", spouse="s", child="x", children=1)
+            ),
+            "none of its declared",
+        ),
+        (
+            lambda: Domain(
+                (), (ROLE,), 4, Roles(column="role", head="h", spouse="s", child="c", children=4)
+            ),
+            "fewer than the largest",
+        ),
     ],
 )
 def test_declarations_that_cannot_be_are_refused(declare, fault):

@@ -99,7 +99,9 @@ def test_queries_in_words():
     words = "people with a child: region=s, sex=1; who has age=old"
     assert query.text(0, grouped.RELATED) == words
     assert Marginal(grouped.RELATED, GROUP).queries().text(0, grouped.RELATED) == "groups"
-    marginal = Marginal(grouped.RELATED, SPOUSE, (1,), (1,), (1, 2))
+    marginal = Marginal(
+        domain=grouped.RELATED, level=SPOUSE, group=(1,), person=(1,), relative=(1, 2)
+    )
     assert marginal.text == "people with a spouse: size, sex; who has sex, age"
 
 

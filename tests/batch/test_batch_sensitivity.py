@@ -38,7 +38,7 @@ def domain(children):
         (),
         (Column("role", ROLES), Column("a", (0, 1)), Column("b", (0, 1))),
         children + 3,
-        Roles("role", HEAD, SPOUSE_ROLE, CHILD, children),
+        Roles(column="role", head=HEAD, spouse=SPOUSE_ROLE, child=CHILD, children=children),
     )
 
 
@@ -110,7 +110,8 @@ PEOPLE = {
 def test_no_change_moves_more_and_some_change_moves_as_much(children, level, people, same_role):
     declared = domain(children)
     largest_changes = [
-        largest(level, size, children, PEOPLE[people], same_role) for size in range(1, children + 3)
+        largest(level, size, children, people=PEOPLE[people], same_role=same_role)
+        for size in range(1, children + 3)
     ]
     assert max(cell for cell, _, _ in largest_changes) == count_sensitivity(declared, level)
     relative = (2,) if level >= SPOUSE else ()
@@ -148,7 +149,7 @@ def test_tables_of_neighbours_differ_by_no_more(data, marginal):
 @pytest.mark.parametrize("children", [4, 5, 7])
 def test_parents_of_many_children(children):
     """A head whose own value changes, and children who all differ: 2 C; all alike: 2 C^2."""
-    roles = Roles("role", "head", "spouse", "child", children)
+    roles = Roles(column="role", head="head", spouse="spouse", child="child", children=children)
     columns = Column("role", ("head", "spouse", "child")), Column("a", tuple(range(children + 1)))
     declared = Domain((), columns, children + 1, roles)
 
@@ -158,7 +159,12 @@ def test_parents_of_many_children(children):
             people = [[0, head], *([2, v] for v in values)]
             hierarchy = Hierarchy(declared, [[children]], people, np.zeros(children + 1))
             tables.append(
-                marginal_counts(hierarchy, marginal := Marginal(declared, level, (), (1,), (1,)))
+                marginal_counts(
+                    hierarchy,
+                    marginal := Marginal(
+                        domain=declared, level=level, group=(), person=(1,), relative=(1,)
+                    ),
+                )
             )
         return int(((tables[0] - tables[1]) ** 2).sum()), squared_sensitivity(marginal)
 

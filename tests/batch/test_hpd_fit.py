@@ -54,7 +54,13 @@ def test_the_gradient_is_that_of_the_sum_over_all_households(name):
     family, rng = model(name, rows=2), np.random.default_rng(2)
     logits, queries = family.init(3), workload(family, 40)
     target, weight = rng.random(40), rng.random(40)
-    chunks, _ = pack_queries(family.layout, family.encode(queries), 16, target, weight)
+    chunks, _ = pack_queries(
+        layout=family.layout,
+        queries=family.encode(queries),
+        length=16,
+        target=target,
+        weight=weight,
+    )
     value, gradient = gradient_of(family.layout, logits, chunks)
 
     def error(logits):
@@ -97,7 +103,11 @@ def test_padding_adds_nothing(name):
 
     def summed(rows, length):
         chunks, _ = pack_queries(
-            family.layout, encoded.take(rows), length, target[rows], weight[rows]
+            layout=family.layout,
+            queries=encoded.take(rows),
+            length=length,
+            target=target[rows],
+            weight=weight[rows],
         )
         value, gradient = gradient_of(family.layout, logits, chunks)
         return float(value), {k: np.asarray(g, float) for k, g in gradient.items()}
@@ -338,7 +348,13 @@ def test_a_sample_answers_as_the_model_does(name, form):
     family = model(name, form)
     params, queries = family.init(21), workload(family, 300)
     drawn = family.sample(params, 40_000, 22)
-    added = counted(family.layout, drawn.groups, drawn.people, drawn.group_of, queries)
+    added = counted(
+        family.layout,
+        group=drawn.groups,
+        people=drawn.people,
+        group_of=drawn.group_of,
+        queries=queries,
+    )
     assert np.array_equal(added.sum(axis=0), exact.exact_answers(drawn, queries))
     of_groups = queries.level == GROUP
     share = family.answers(params, queries) / np.where(of_groups, GROUPS, PEOPLE)
@@ -354,7 +370,11 @@ def test_memory_does_not_grow_with_queries():
     def temporary_bytes(n):
         ones = np.ones(n)
         chunks, _ = pack_queries(
-            family.layout, encoded.take(np.arange(n)), family.length, ones, ones
+            layout=family.layout,
+            queries=encoded.take(np.arange(n)),
+            length=family.length,
+            target=ones,
+            weight=ones,
         )
         lowered = fitting.adam.lower(
             family.layout, params, chunks, AdamSettings(1, 0.1).as_arguments()

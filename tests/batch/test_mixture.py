@@ -87,7 +87,7 @@ def test_privacy_noise_is_not_of_numpy_or_jax(monkeypatch):
 
 
 def test_households_of_relatives_are_valid_and_relations_are_learnt():
-    roles = Roles("role", HEAD, "spouse", "child", 2)
+    roles = Roles(column="role", head=HEAD, spouse="spouse", child="child", children=2)
     person = Column("role", (HEAD, "spouse", "child")), Column("age", (0, 1, 2))
     domain = Domain((Column("region", (0, 1)),), person, 4, roles)
     truth = HPD(domain, 1500, 3000, 5).sample(HPD(domain, 1500, 3000, 5).init(3), 1500, 1)

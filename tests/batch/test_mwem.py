@@ -20,7 +20,7 @@ from stream_dp.errors import UserError
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.study.groups import BatchRelease
 
-ROLES = Roles("role", HEAD, SPOUSE_ROLE, CHILD, 1)
+ROLES = Roles(column="role", head=HEAD, spouse=SPOUSE_ROLE, child=CHILD, children=1)
 KIN = Domain((), (Column("role", (CHILD, HEAD, OTHER, SPOUSE_ROLE)), Column("a", (0, 1))), 3, ROLES)
 
 

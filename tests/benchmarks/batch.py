@@ -32,7 +32,11 @@ def domain(form: str) -> Any:
         return tuple(Column(f"{prefix}{i}", tuple(range(n))) for i, n in enumerate(sizes))
 
     group, person = columns("g", 5, 5, 3, 2), columns("p", 3, 2, 9, 5, 6, 4, 8, 2)
-    roles = Roles("p0", 0, 1, 2, MOST - 2) if form == "households" else None
+    roles = (
+        Roles(column="p0", head=0, spouse=1, child=2, children=MOST - 2)
+        if form == "households"
+        else None
+    )
     return Domain(group, person, MOST, roles)
 
 

@@ -120,7 +120,7 @@ def union() -> Case:
 def six_states() -> Case:
     n, periods = 20_000, 72
     declared = study("state", range(STATES), periods, "0.05", size=n, width=2)
-    panel = simulate.panel(2, n, periods, STATES, 0.9)
+    panel = simulate.panel(2, n=n, periods=periods, symbols=STATES, stay=0.9)
     return Case("six states", declared, {"state": panel}, simulated=True, share=0.1)
 
 
@@ -211,12 +211,20 @@ def _against(
             other = form.quantity(query, "raw" if answer == "raw" else "panel")
             subject = f"{contest.release}, {quantity.query}"
             ratio = quantity.rmse / other.rmse
-            yield Aim(f"{subject}: RMSE", word, form.label, most, ratio)
+            yield Aim(
+                subject=f"{subject}: RMSE", answer=word, over=form.label, most=most, ratio=ratio
+            )
             if contest.release == "totals":
                 assert quantity.worst is not None
                 assert other.worst is not None
                 ratio = quantity.worst / other.worst
-                yield Aim(f"{subject}: largest RMSE", word, form.label, WORST_AIM, ratio)
+                yield Aim(
+                    subject=f"{subject}: largest RMSE",
+                    answer=word,
+                    over=form.label,
+                    most=WORST_AIM,
+                    ratio=ratio,
+                )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -86,7 +86,7 @@ def relations() -> Hierarchy:
     role[age <= 3] = 2
     role[(hierarchy.people[:, 0] == 1) & (age >= 4) & (abs(age - of_head) <= 2)] = 1
     role[head] = 0
-    roles = Roles("role", "head", "spouse", "child", 5)
+    roles = Roles(column="role", head="head", spouse="spouse", child="child", children=5)
     columns = Column("role", ("head", "spouse", "child", "other")), AGE, SEX, WORK
     domain = Domain(hierarchy.domain.group, columns, 6, roles)
     people = np.stack([role, *hierarchy.people.T[1:]], axis=1)

@@ -65,12 +65,12 @@ def raw(size: int, period: int) -> list[Stored]:
     order = np.random.default_rng(period).permutation(size)
     return [
         Stored(
-            0,
-            place,
-            0,
-            None,
-            b'{"person":"p%d","period":%d,"values":{"poverty":%d}}' % (i, period, symbols[i]),
-            (),
+            partition=0,
+            offset=place,
+            time=0,
+            key=None,
+            value=b'{"person":"p%d","period":%d,"values":{"poverty":%d}}' % (i, period, symbols[i]),
+            headers=(),
         )
         for place, i in enumerate(order)
     ]

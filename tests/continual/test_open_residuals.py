@@ -22,12 +22,12 @@ def open_residuals(q, width, horizon, relation="add_remove", *, absent=None, dir
     presence = Presence(q, width, horizon)
     prefix = PresenceCosts(presence, direct).prefix(relation)
     inside = Residuals(
-        q,
-        width,
-        horizon,
-        Fraction(1),
-        False,
-        prefix[-1] / (2 * RHO),
+        q=q,
+        width=width,
+        horizon=horizon,
+        exponent=Fraction(1),
+        total=False,
+        scale=prefix[-1] / (2 * RHO),
         absent=q - 1 if absent is None else absent,
     )
     return OpenResiduals(inside, presence, direct), prefix

@@ -124,7 +124,10 @@ def test_path_costs_are_those_of_all_pairs_of_paths(horizon, seed, name, entered
     for relation in ("add_remove", "replace_one", "replace_in_place"):
         single = relation == "add_remove"
         costs = path_costs(counters, weights, relation, prefixes=True, entry=entry)
-        assert costs == [brute_force(counters, weights, single, end, entry) for end in ends]
+        assert costs == [
+            brute_force(counters=counters, weights=weights, single=single, end=end, entry=entry)
+            for end in ends
+        ]
         assert costs[-1:] == path_costs(counters, weights, relation, prefixes=False, entry=entry)
         assert costs == sorted(costs)
     single = path_costs(counters, weights, "add_remove", prefixes=True, entry=entry)

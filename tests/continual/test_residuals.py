@@ -22,9 +22,16 @@ RELATIONS = ["add_remove", "replace_one", "replace_in_place"]
 def residuals(q, width, horizon, relation, *, total=None, moves=False):
     private = relation == "add_remove" if total is None else total
     exponent = Fraction(3, 4) if relation == "add_remove" else Fraction(1)
-    costs = ResidualCosts(q, width, horizon, exponent, private)
+    costs = ResidualCosts(q=q, width=width, horizon=horizon, exponent=exponent, total=private)
     prefix = costs.prefix(relation, moves=moves)
-    return Residuals(q, width, horizon, exponent, private, prefix[-1] / (2 * RHO)), prefix
+    return Residuals(
+        q=q,
+        width=width,
+        horizon=horizon,
+        exponent=exponent,
+        total=private,
+        scale=prefix[-1] / (2 * RHO),
+    ), prefix
 
 
 def measurements(design, history):
@@ -98,7 +105,9 @@ def test_a_move_between_strata_costs_at_most_what_is_charged(q, width, horizon):
     ],
 )
 def test_with_weights_in_proportion_to_windows_the_cost_is_that_of_all_histograms(relation, costs):
-    own = ResidualCosts(2, 3, 12, Fraction(1), relation == "add_remove")
+    own = ResidualCosts(
+        q=2, width=3, horizon=12, exponent=Fraction(1), total=relation == "add_remove"
+    )
     assert own.prefix(relation) == tuple(Fraction(c) for c in costs.split())
 
 
@@ -107,7 +116,9 @@ def test_with_weights_in_proportion_to_windows_the_cost_is_that_of_all_histogram
 )
 def test_prefix_costs_rise_and_alone_is_the_sum_over_components(q, width, more, exponent):
     horizon = width + more
-    costs = ResidualCosts(q, width, horizon, Fraction(exponent), True)
+    costs = ResidualCosts(
+        q=q, width=width, horizon=horizon, exponent=Fraction(exponent), total=True
+    )
     for relation in ("add_remove", "replace_one"):
         prefix = costs.prefix(relation)
         assert all(a <= b for a, b in zip((Fraction(0), *prefix), prefix, strict=False))
@@ -244,7 +255,7 @@ def test_the_weights_under_add_remove_are_near_the_best(q, width, horizon):
     2 % of it and p = 1 is not."""
 
     def mean_error(exponent):
-        costs = ResidualCosts(q, width, horizon, exponent, True)
+        costs = ResidualCosts(q=q, width=width, horizon=horizon, exponent=exponent, total=True)
         error = 0.0
         for t in range(width, horizon + 1):
             for inside in product((0, 1), repeat=width):

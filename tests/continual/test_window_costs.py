@@ -75,7 +75,7 @@ GRID = [
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_charges_are_exact_for_every_strategy_and_period(relation, strategy):
     for q, width, horizon in GRID:
-        mechanism = form(q, width, horizon, relation, strategy)
+        mechanism = form(q, width, horizon, relation, strategy=strategy)
         assert exact_costs(mechanism, relation) == list(accumulate(mechanism.charges))
         assert sum(mechanism.charges) == RHO
 
@@ -83,7 +83,7 @@ def test_charges_are_exact_for_every_strategy_and_period(relation, strategy):
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_charges_of_histograms_are_exact_in_an_open_population(relation):
     for q, width, horizon in GRID:
-        mechanism = form(q, width, horizon, relation, "histogram", q - 1)
+        mechanism = form(q, width, horizon, relation, strategy="histogram", absent=q - 1)
         assert exact_costs(mechanism, relation) == list(accumulate(mechanism.charges))
         assert sum(mechanism.charges) == RHO
 
@@ -114,9 +114,9 @@ def test_residuals_of_strata_are_never_charged_less_than_they_cost(moves):
 @pytest.mark.parametrize("absent", [0, 1])
 @pytest.mark.parametrize("strategy", ["histogram", "residuals"])
 def test_which_code_is_the_absent_one_does_not_matter(strategy, absent):
-    mechanism = form(3, 2, 4, "add_remove", strategy, absent=absent)
+    mechanism = form(3, 2, 4, "add_remove", strategy=strategy, absent=absent)
     assert exact_costs(mechanism, "add_remove") == list(accumulate(mechanism.charges))
-    assert mechanism.charges == form(3, 2, 4, "add_remove", strategy, absent=2).charges
+    assert mechanism.charges == form(3, 2, 4, "add_remove", strategy=strategy, absent=2).charges
 
 
 @pytest.mark.slow
@@ -127,7 +127,7 @@ def test_which_code_is_the_absent_one_does_not_matter(strategy, absent):
 def test_charges_are_exact_over_longer_horizons(q, width, horizon, relation, strategy, absent):
     if absent is not None and strategy == "residuals" and relation != "add_remove":
         return  # an upper bound: see above
-    mechanism = form(q, width, horizon, relation, strategy, absent)
+    mechanism = form(q, width, horizon, relation, strategy=strategy, absent=absent)
     assert exact_costs(mechanism, relation) == list(accumulate(mechanism.charges))
 
 
@@ -211,6 +211,6 @@ def test_measuring_the_absences_costs_twice_as_much():
 def test_long_studies_and_wide_windows_are_planned_quickly(strategy, absent):
     open_residuals = absent is not None and strategy == "residuals"
     for width, horizon in ((3, 1200), (5 if open_residuals else 12, 40)):
-        mechanism = form(2, width, horizon, "replace_one", strategy, absent)
+        mechanism = form(2, width, horizon, "replace_one", strategy=strategy, absent=absent)
         assert sum(mechanism.charges) == RHO
         assert mechanism.worst_variance >= mechanism.mean_variance * (1 - 1e-12)

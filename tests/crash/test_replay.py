@@ -185,7 +185,16 @@ def stored(records: list[Record]) -> list[list[Stored]]:
     for r in records:
         assert r.partition is not None
         here = partitions[r.partition]
-        here.append(Stored(r.partition, len(here), 0, r.key, r.value, r.headers))
+        here.append(
+            Stored(
+                partition=r.partition,
+                offset=len(here),
+                time=0,
+                key=r.key,
+                value=r.value,
+                headers=r.headers,
+            )
+        )
     return partitions
 
 

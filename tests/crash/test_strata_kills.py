@@ -97,7 +97,13 @@ def homes(memory: Path, request: pytest.FixtureRequest) -> HouseholdFolder:
     for number in range(1, PERIODS + 1):
         payloads = [msgspec.json.encode(report) for n, report in reports() if n == number]
         household_folder.send(
-            [*(Record(REPORTS, data, None, (), 0) for data in payloads), close_marker(number, 0)]
+            [
+                *(
+                    Record(topic=REPORTS, value=data, key=None, headers=(), partition=0)
+                    for data in payloads
+                ),
+                close_marker(number, 0),
+            ]
         )
     return household_folder
 
@@ -164,7 +170,9 @@ def test_without_noise_estimates_are_the_true_counts(
                 rises = true[release.name][-_length(study, release.name) - 1 :]
                 sums[release.name] = sums.get(release.name, 0) + rises
             for row in read_estimates(parts_in_records(sent)).to_pylist() if sent else ():
-                expected = _expected(study, release.name, row["query"], true, sums)
+                expected = _expected(
+                    study=study, name=release.name, text=row["query"], true=true, sums=sums
+                )
                 if expected is not None:
                     assert row["value"] == pytest.approx(expected, abs=1e-6)
                     seen[release.name] += 1

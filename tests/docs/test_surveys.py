@@ -1,13 +1,19 @@
 """The examples of surveys, on small files of the Census Bureau's formats."""
 
+import csv
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+from kit.commands import json_output
+
 from stream_dp.services.cli import main
+from stream_dp.services.deployment import Deployment
 
 SIPP = Path(__file__).parents[2] / "examples" / "sipp"
+PUMS = SIPP.with_name("pums")
 
 
 def test_sipp_becomes_reports_that_all_count(tmp_path, capsys):
@@ -34,3 +40,103 @@ def test_sipp_becomes_reports_that_all_count(tmp_path, capsys):
     assert main(["close", study, "2020-12"]) == 0
     assert main(["run", study, "--until-idle"]) == 0
     assert "the horizon is reached" in capsys.readouterr().out
+
+
+# Of each household: tenure, income, and of its people relation (RELSHIPP, RELP), age, sex, ESR.
+HOMES = {
+    "2023HU0000001": ("1", "60000", [("20", "00", "45", "1", "1"), ("21", "01", "44", "2", "3")]),
+    "2023HU0000002": ("3", "", [("20", "00", "81", "2", "6"), ("36", "15", "30", "1", "4")]),
+    "2023HU0000003": ("4", "-500", [("20", "00", "33", "2", "2"), ("26", "03", "7", "1", "")]),
+}
+
+
+def write_pums(folder, relation):
+    """Files of the ACS PUMS: three households, a vacant unit, one too large, group quarters."""
+    place = ["RELSHIPP", "RELP"].index(relation)
+    houses, people = ["RT,SERIALNO,NP,TEN,HINCP,WGTP"], [f"RT,SERIALNO,SPORDER,{relation},AGEP,"]
+    people[0] += "SEX,ESR,PWGTP"
+    large = ("2", "9", [("20", "00", "50", "1", "1"), *[("36", "15", "20", "1", "1")] * 10])
+    quarters = ("", "", [("38", "17", "19", "1", "6")])
+    empty = ("", "", [])
+    special = {"2023HU0000004": large, "2023GQ0000005": quarters, "2023HU0000006": empty}
+    for serial, (tenure, income, members) in {**HOMES, **special}.items():
+        houses.append(f"H,{serial},{len(members)},{tenure},{income},17")
+        people += [
+            f"P,{serial},{n},{m[place]},{','.join(m[2:])},9" for n, m in enumerate(members, 1)
+        ]
+    (folder / "h.csv").write_text("\n".join(houses) + "\n")
+    (folder / "p.csv").write_text("\n".join(people) + "\n")
+
+
+def pums_tables(folder):
+    command = [sys.executable, str(PUMS / "tables.py"), "h.csv", "p.csv", "out"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def read_rows(file):
+    return list(csv.DictReader(file.read_text("utf-8").splitlines()))
+
+
+@pytest.mark.parametrize("relation", ["RELSHIPP", "RELP"])
+def test_pums_becomes_tables_of_households(relation, tmp_path):
+    write_pums(tmp_path, relation)
+    done = pums_tables(tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "3 households, 6 people; 1 larger households left out\n"
+    out = tmp_path / "out"
+    assert read_rows(out / "groups.csv") == [
+        {"household": "2023HU0000001", "tenure": "owned", "income": "2"},
+        {"household": "2023HU0000002", "tenure": "rented", "income": "0"},
+        {"household": "2023HU0000003", "tenure": "rented", "income": "0"},
+    ]
+    members = read_rows(out / "members.csv")
+    roles = ["head", "spouse", "head", "other", "head", "child"]
+    assert [row["role"] for row in members] == roles
+    assert members[5]["person"] == "2023HU0000003-2"
+    reports = read_rows(out / "reports.csv")
+    assert [row["age"] for row in reports] == ["4", "4", "8", "3", "3", "0"]
+    assert [row["sex"] for row in reports] == ["male", "female", "female", "male", "female", "male"]
+    work = ["employed", "unemployed", "not in labour force", "employed", "employed", "under 16"]
+    assert [row["work"] for row in reports] == work
+    assert Deployment.load(out / "pums.toml").study.size == 6
+
+
+def released(tmp_path, more):
+    """The study file of the tables of PUMS, once everything is sent and closed."""
+    write_pums(tmp_path, "RELSHIPP")
+    assert pums_tables(tmp_path).returncode == 0
+    out = tmp_path / "out"
+    study = out / "pums.toml"
+    study.write_text(study.read_text("utf-8").replace('kind = "hpd-fixed"', more))
+    tables = [str(out / f"{name}.csv") for name in ("groups", "members")]
+    assert main(["groups", str(study), *tables, "--group", "household"]) == 0
+    assert main(["send", str(study), str(out / "reports.csv")]) == 0
+    assert main(["close", str(study), "2023"]) == 0
+    return str(study)
+
+
+def test_pums_begins_the_job_of_a_data_set(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("STREAM_DP_WORKER", "false")
+    study = released(tmp_path, 'kind = "hpd-fixed"')
+    assert main(["run", study, "--until-idle"]) == 0
+    capsys.readouterr()
+    (job,) = json_output(capsys, "jobs", study)["jobs"]
+    assert (job["release"], job["state"]) == ("households", "waiting")
+    counts = json_output(capsys, "status", study)["cells_at_last_cut"]
+    assert (counts["received"], counts["accepted"]) == (18, 18)
+
+
+@pytest.mark.slow
+def test_pums_becomes_a_data_set(tmp_path, capsys):
+    study = released(tmp_path, 'kind = "hpd-fixed"\nrows = 5\nrounds = 1\n')
+    assert main(["run", study, "--until-idle"]) == 0
+    assert main(["export", study, "households", str(tmp_path / "published")]) == 0
+    assert "3 groups" in capsys.readouterr().out
+
+
+def test_pums_refuses_another_file(tmp_path):
+    (tmp_path / "h.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "p.csv").write_text("a,b\n1,2\n")
+    done = pums_tables(tmp_path)
+    assert done.returncode == 1
+    assert "h.csv: no column HINCP, NP, SERIALNO, TEN" in done.stderr

@@ -75,10 +75,22 @@ def test_errors_of_a_known_change() -> None:
     judge = DataSetJudge.of(tiny([0, 0, 1, 1, 1]), marginal_queries(TINY))
     groups, people = judge.data_set(tiny([0, 0, 0, 1, 1]), "m", "b")
     assert groups == Quality(
-        "m", "b", "data set", "groups", 6, pytest.approx(1 / 3), pytest.approx(1 / 18)
+        method="m",
+        budget="b",
+        answer="data set",
+        queries="groups",
+        number=6,
+        greatest=pytest.approx(1 / 3),
+        mean=pytest.approx(1 / 18),
     )
     assert people == Quality(
-        "m", "b", "data set", "people", 6, pytest.approx(1 / 5), pytest.approx(2 / 5 / 6)
+        method="m",
+        budget="b",
+        answer="data set",
+        queries="people",
+        number=6,
+        greatest=pytest.approx(1 / 5),
+        mean=pytest.approx(2 / 5 / 6),
     )
 
 
@@ -107,7 +119,7 @@ def test_a_data_set_of_nothing() -> None:
 
 def test_relations_are_a_class_of_their_own() -> None:
     """One couple of two who are alike; then the spouse has the other value."""
-    roles = Roles("role", "head", "spouse", "child", 1)
+    roles = Roles(column="role", head="head", spouse="spouse", child="child", children=1)
     domain = Domain(
         (), (Column("role", ("head", "spouse", "child")), Column("a", (0, 1))), 3, roles
     )
@@ -129,7 +141,9 @@ def test_the_floor_is_the_noise_and_nothing_else() -> None:
     rows = np.array([2, 3, 0, 1])
     true = exact_answers(truth, workload.queries)[rows]
     noisy = NoisyAnswers((1, 0), rows, true + np.array([3, -1, 0, -2]), (Fraction(1),) * 4, (2, 4))
-    fitted: Any = AdaptiveFit("t", workload, ((1,), (0,)), noisy, None, 0.0)  # type: ignore[arg-type]
+    fitted: Any = AdaptiveFit(
+        title="t", workload=workload, picked=((1,), (0,)), answers=noisy, model=None, error=0.0
+    )  # type: ignore[arg-type]
     groups, people = measurement_errors(truth, fitted, "m", "b")
     assert (groups.answer, groups.number, people.number) == ("measurements", 2, 2)
     assert (groups.greatest, groups.mean) == (pytest.approx(2 / 3), pytest.approx(1 / 3))
@@ -181,8 +195,21 @@ def test_errors_fall_as_rho_grows() -> None:
 
 
 def test_repetitions_are_averaged() -> None:
-    one, two = (Quality("m", "b", "model", "people", 4, e, e / 2) for e in (0.1, 0.3))
-    other = Quality("m", "c", "model", "people", 4, 0.5, 0.5)
+    one, two = (
+        Quality(
+            method="m",
+            budget="b",
+            answer="model",
+            queries="people",
+            number=4,
+            greatest=e,
+            mean=e / 2,
+        )
+        for e in (0.1, 0.3)
+    )
+    other = Quality(
+        method="m", budget="c", answer="model", queries="people", number=4, greatest=0.5, mean=0.5
+    )
     first, second = averaged([one, other, two])
     assert (first.greatest, first.mean) == (pytest.approx(0.2), pytest.approx(0.1))
     assert second == other
@@ -190,9 +217,33 @@ def test_repetitions_are_averaged() -> None:
 
 def test_the_table_has_a_line_a_method_and_a_column_a_budget() -> None:
     qualities = [
-        Quality("m", "rho 1", "data set", "people", 4, 0.125, 0.01),
-        Quality("m", "rho 2", "data set", "people", 4, 0.25, 0.02),
-        Quality("m", "rho 1", "measurements", "people", 9, 0.5, 0.25),
+        Quality(
+            method="m",
+            budget="rho 1",
+            answer="data set",
+            queries="people",
+            number=4,
+            greatest=0.125,
+            mean=0.01,
+        ),
+        Quality(
+            method="m",
+            budget="rho 2",
+            answer="data set",
+            queries="people",
+            number=4,
+            greatest=0.25,
+            mean=0.02,
+        ),
+        Quality(
+            method="m",
+            budget="rho 1",
+            answer="measurements",
+            queries="people",
+            number=9,
+            greatest=0.5,
+            mean=0.25,
+        ),
     ]
     text = quality_text(qualities)
     assert text.startswith("CONFIDENTIAL")
@@ -320,7 +371,7 @@ def test_nothing_but_what_was_drawn_shapes_them(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_people_without_households_are_in_no_relation() -> None:
-    roles = Roles("role", 0, 1, 2, 1)
+    roles = Roles(column="role", head=0, spouse=1, child=2, children=1)
     domain = Domain((), (Column("role", (0, 1, 2)),), 3, roles)
     alone = Hierarchy(domain, np.array([[0]]), np.array([[0]]), np.zeros(1, int))
     with pytest.raises(ValueError, match="no relation"):
@@ -330,7 +381,7 @@ def test_people_without_households_are_in_no_relation() -> None:
 
 
 def test_relatives_keep_their_places_and_nothing_else() -> None:
-    roles = Roles("role", 0, 1, 2, 1)
+    roles = Roles(column="role", head=0, spouse=1, child=2, children=1)
     domain = Domain(
         (Column("g", (0, 1)),), (Column("a", (0, 1)), Column("role", (0, 1, 2))), 2, roles
     )

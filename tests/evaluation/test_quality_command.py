@@ -97,7 +97,7 @@ def test_the_population_is_what_a_snapshot_holds() -> None:
         study = homes.setting.study
         known, members = known_panel_and_members(study, table, TableLayout(), roster())
         (release,) = study.batches or ()
-        hierarchy = evaluating.hierarchy(study, release, known, members, 2)
+        hierarchy = evaluating.hierarchy(study, release, known=known, members=members, number=2)
         kept = pyarrow.parquet.read_table(people)
         assert hierarchy.people.tolist() == list(
             map(list, zip(kept["income"].to_pylist(), kept["work"].to_pylist(), strict=True))
@@ -115,7 +115,18 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         hierarchy: Any, releases: Any, repetitions: int, *, seed: int, progress: Any
     ) -> list[Quality]:
         seen.append((hierarchy, releases, repetitions, seed, progress))
-        return [Quality("m", label, "data set", "people", 1, 0.5, 0.1) for label, _ in releases]
+        return [
+            Quality(
+                method="m",
+                budget=label,
+                answer="data set",
+                queries="people",
+                number=1,
+                greatest=0.5,
+                mean=0.1,
+            )
+            for label, _ in releases
+        ]
 
     monkeypatch.setattr(households, "evaluate_data_sets", instead)
     return seen
@@ -332,7 +343,15 @@ def test_figures_need_matplotlib_before_anything_runs(
 def report(budgets: tuple[str, ...] = ("1/100", "1/10", "1")) -> DataSetReport:
     rhos = {f"rho {b}": Fraction(b) for b in budgets}
     qualities = [
-        Quality(method, label, answer, name, 9, 0.3 / (place + 1), 0.02 / (place + 1))
+        Quality(
+            method=method,
+            budget=label,
+            answer=answer,
+            queries=name,
+            number=9,
+            greatest=0.3 / (place + 1),
+            mean=0.02 / (place + 1),
+        )
         for method, answer in (
             ("mwem", "data set"),
             ("mwem", "model"),
@@ -342,7 +361,18 @@ def report(budgets: tuple[str, ...] = ("1/100", "1/10", "1")) -> DataSetReport:
         for place, label in enumerate(rhos)
         for name in ("groups", "people", "relations")
     ]
-    return DataSetReport("s", "homes", "mwem", "2021-02", 60, 90, 3, 0, rhos, tuple(qualities))
+    return DataSetReport(
+        study="s",
+        release="homes",
+        kind="mwem",
+        period="2021-02",
+        groups=60,
+        people=90,
+        repetitions=3,
+        seed=0,
+        rhos=rhos,
+        qualities=tuple(qualities),
+    )
 
 
 @pytest.mark.parametrize("budgets", [("1/100", "1/10", "1"), ("1/10",)])
@@ -379,7 +409,15 @@ def test_figures_are_the_same_again(tmp_path: Path) -> None:
 def test_an_error_of_nothing_is_drawn() -> None:
     ordinary = report()
     none = tuple(
-        Quality(q.method, q.budget, q.answer, q.queries, q.number, 0.0, 0.0)
+        Quality(
+            method=q.method,
+            budget=q.budget,
+            answer=q.answer,
+            queries=q.queries,
+            number=q.number,
+            greatest=0.0,
+            mean=0.0,
+        )
         for q in ordinary.qualities
     )
     figure = quality_figures.draw_quality_figure(

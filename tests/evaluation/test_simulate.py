@@ -36,15 +36,15 @@ def test_facts_are_read_from_histories_as_the_paper_defines_them() -> None:
 def test_same_seed_same_panel() -> None:
     assert (simulate.poverty(3, 500) == simulate.poverty(3, 500)).all()
     assert (simulate.poverty(3, 500) != simulate.poverty(4, 500)).any()
-    first = simulate.panel(3, 200, 5, 3, 0.5)
-    assert (first == simulate.panel(3, 200, 5, 3, 0.5)).all()
+    first = simulate.panel(3, n=200, periods=5, symbols=3, stay=0.5)
+    assert (first == simulate.panel(3, n=200, periods=5, symbols=3, stay=0.5)).all()
 
 
 def test_plain_panel_persists_as_asked() -> None:
-    symbols = simulate.panel(1, 20_000, 4, 3, 0.9)
+    symbols = simulate.panel(1, n=20_000, periods=4, symbols=3, stay=0.9)
     assert symbols.shape == (20_000, 4)
     kept = (symbols[:, 1:] == symbols[:, :-1]).mean()
     assert kept == pytest.approx(0.9 + 0.1 / 3, abs=0.005)
     assert np.bincount(symbols[:, 3], minlength=3).min() > 6300
     with pytest.raises(ValueError, match="stay"):
-        simulate.panel(1, 5, 4, 3, 1.5)
+        simulate.panel(1, n=5, periods=4, symbols=3, stay=1.5)

@@ -101,7 +101,14 @@ def run_releaser(load: Load, log: Log, public: Log, folder: Path) -> tuple[Outco
     """Run the releaser on the reports sent; the outcome, and the hash of the last release."""
     snapshots = Snapshots("snapshots", folder)
     plan = plan_study(study(load.people))
-    process = Releaser(plan, log, public, snapshots, PARTITIONS, source=Noiseless())
+    process = Releaser(
+        plan=plan,
+        log=log,
+        public=public,
+        snapshots=snapshots,
+        partitions=PARTITIONS,
+        source=Noiseless(),
+    )
     assert not process.run(until_idle=True)
     outcome = Outcome()
     for entry in journal.read(log)[1:]:

@@ -87,7 +87,13 @@ class Matrix:
         finally:
             self.nursery.close()
             seen, decided = public.stop(), private.stop()
-        judge(self.report, self.days, self.calm, seen, decided)
+        judge(
+            self.report,
+            interrupted=self.days,
+            calm=self.calm,
+            seen=seen,
+            tried=decided,
+        )
         self.report.lives = self.nursery.lives
         self.report.codes = Counter(self.nursery.codes.values())
         self.report.seconds = time.monotonic() - start

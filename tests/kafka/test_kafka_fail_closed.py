@@ -95,7 +95,17 @@ def replace_topic(
         time.sleep(0.05)
     with opened(place, topic) as log:
         log.create({topic: partitions})
-        log.append(Record(topic, r.value, r.key, r.headers, r.partition, r.time) for r in records)
+        log.append(
+            Record(
+                topic=topic,
+                value=r.value,
+                key=r.key,
+                headers=r.headers,
+                partition=r.partition,
+                time=r.time,
+            )
+            for r in records
+        )
 
 
 def ended(records: Sequence[Stored], last: str) -> list[Stored]:
@@ -209,7 +219,9 @@ def test_reports_of_another_topic(
     place: Days, admin: AdminClient, refused: Callable[..., str]
 ) -> None:
     """As after a move to another cluster: every record is there, but that cannot be verified."""
-    replace_topic(place, admin, REPORTS, read(place, REPORTS), 2)
+    replace_topic(
+        place=place, admin=admin, topic=REPORTS, records=read(place, REPORTS), partitions=2
+    )
     assert refused().startswith("reports: this is another log than the one that the journal was")
 
 
@@ -234,7 +246,9 @@ def test_reports_that_end_before_the_last_cut(
 ) -> None:
     """Positions show the loss even if the topic has the expected identity."""
     identity = place.entries()[0].message.head["reports"]["identity"]
-    replace_topic(place, admin, REPORTS, read(place, REPORTS)[:20], 2)
+    replace_topic(
+        place=place, admin=admin, topic=REPORTS, records=read(place, REPORTS)[:20], partitions=2
+    )
     describe = KafkaLog.describe
     monkeypatch.setattr(
         KafkaLog,

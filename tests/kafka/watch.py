@@ -71,11 +71,11 @@ class Watch:
 
 def _seen(message: Message) -> Seen:
     return Seen(
-        message.offset(),
-        message.timestamp()[1],
-        message.key(),
-        message.value(),
-        tuple(message.headers() or ()),
+        offset=message.offset(),
+        time=message.timestamp()[1],
+        key=message.key(),
+        value=message.value(),
+        headers=tuple(message.headers() or ()),
     )
 
 

@@ -47,7 +47,7 @@ OPEN, BOUNDED = make_study(), make_study(4)
 
 
 def stored(value, offset=0, partition=0):
-    return Stored(partition, offset, 0, None, value, ())
+    return Stored(partition=partition, offset=offset, time=0, key=None, value=value, headers=())
 
 
 def rows(cells):

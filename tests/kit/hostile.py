@@ -122,12 +122,26 @@ def sealed(chain: list[Draft]) -> list[Record]:
         if manifest is None:
             manifest = json.dumps(head, sort_keys=True, separators=(",", ":")).encode()
         previous = hashlib.sha256(manifest).hexdigest()
-        sent = Message(index, {}, tuple(one.parts), "", previous, manifest)
+        sent = Message(
+            index=index,
+            head={},
+            parts=tuple(one.parts),
+            previous="",
+            hash=previous,
+            manifest=manifest,
+        )
         own_records = message_records(
             sent, "releases", kind="k", source="s", content="c", time=None
         )
         records += [
-            Record(r.topic, r.value, r.key, (*r.headers, *one.headers), 0, r.time)
+            Record(
+                topic=r.topic,
+                value=r.value,
+                key=r.key,
+                headers=(*r.headers, *one.headers),
+                partition=0,
+                time=r.time,
+            )
             for r in own_records
         ]
     return [r for r in records if len(r.value or b"") < MAX_RECORD - 1000]

@@ -85,7 +85,9 @@ def roster(groups: int = 12, seed: int = 5) -> Roster:
 
 def report(person: str, number: int, **values: Any) -> Record:
     content = {"person": person, "period": LABELS[number - 1], "values": values}
-    return Record(REPORTS, json.dumps(content).encode(), None, (), 0)
+    return Record(
+        topic=REPORTS, value=json.dumps(content).encode(), key=None, headers=(), partition=0
+    )
 
 
 def reports(number: int) -> list[Record]:

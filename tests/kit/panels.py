@@ -66,7 +66,7 @@ def report(partition: int, person: object, period: object, values: object) -> Re
 
 
 def raw(partition: int, data: bytes | None) -> Record:
-    return Record(REPORTS, data, None, (), partition)
+    return Record(topic=REPORTS, value=data, key=None, headers=(), partition=partition)
 
 
 def markers(number: int) -> list[Record]:
@@ -193,7 +193,14 @@ class StudyFolder:
         with self.log() as log, self.public() as public:
             snapshots = Snapshots("small-snapshots", self.folder)
             how = {"source": Noiseless(), "clock": self.clock, "steady": self.clock, **how}
-            yield Releaser(plan_study(study), log, public, snapshots, run.partitions, **how)
+            yield Releaser(
+                plan=plan_study(study),
+                log=log,
+                public=public,
+                snapshots=snapshots,
+                partitions=run.partitions,
+                **how,
+            )
 
     def run(self, **how: Any) -> bool:
         """Run in this process until nothing is left to do."""

@@ -20,7 +20,10 @@ class TopicInMemory:
 
     def __init__(self, records):
         self._records = [
-            Stored(0, i, r.time or 0, r.key, r.value, r.headers) for i, r in enumerate(records)
+            Stored(
+                partition=0, offset=i, time=r.time or 0, key=r.key, value=r.value, headers=r.headers
+            )
+            for i, r in enumerate(records)
         ]
 
     def describe(self, topic):

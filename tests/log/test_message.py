@@ -264,7 +264,14 @@ def test_a_header_without_a_value_is_no_part_name(log):
         describe = log.describe
 
         def read(self, *_):
-            stored = Stored(0, 0, 0, None, b"x", (("stream-dp-part", None),))
+            stored = Stored(
+                partition=0,
+                offset=0,
+                time=0,
+                key=None,
+                value=b"x",
+                headers=(("stream-dp-part", None),),
+            )
             return replace(read, records=[stored], at_end=True)
 
     with pytest.raises(Inconsistent, match="ends in the middle of message 0"):

@@ -62,7 +62,13 @@ def run(path: Path, more: list[Record]) -> dict[str, bytes | str]:
 def write(log: SqliteLog, job: str, rounds: list[bytes]) -> None:
     """Rounds that were decided before: no noise is drawn."""
     log.append(
-        Record(TRANSCRIPTS, data, f"{job}/{n}".encode(), (("stream-dp-chunk", b"w/0/1"),), 0)
+        Record(
+            topic=TRANSCRIPTS,
+            value=data,
+            key=f"{job}/{n}".encode(),
+            headers=(("stream-dp-chunk", b"w/0/1"),),
+            partition=0,
+        )
         for n, data in enumerate(rounds)
     )
 

@@ -85,7 +85,10 @@ def treated(declared: Study, seed: int, own: Sequence[Sent]) -> tuple[list[Any],
                     line.insert(place, (True, data))
             start = offsets[partition]
             offsets[partition] += len(line)
-            batch = [Stored(partition, start + i, 0, None, r, ()) for i, (_, r) in enumerate(line)]
+            batch = [
+                Stored(partition=partition, offset=start + i, time=0, key=None, value=r, headers=())
+                for i, (_, r) in enumerate(line)
+            ]
             cells, rejected = decoder.decode(batch, population.period)
             refusals += [(line[r.place][1], r.cells) for r in rejected if not line[r.place][0]]
             population.fold(cells, rejected)
@@ -164,7 +167,10 @@ def closes(declared: Study, seed: int, own: Sequence[Sent]) -> list[dict[str, An
     released, offset = [], 0
     for number in range(1, PERIODS + 1):
         records = [r for r in [*of_others(seed), *own] if r[0] == number]
-        batch = [Stored(r[1], offset + i, 0, None, r[3], ()) for i, r in enumerate(records)]
+        batch = [
+            Stored(partition=r[1], offset=offset + i, time=0, key=None, value=r[3], headers=())
+            for i, r in enumerate(records)
+        ]
         offset += len(batch)
         population.fold(*decoder.decode(batch, population.period))
         released.append(population.close().counts)

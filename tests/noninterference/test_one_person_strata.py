@@ -71,7 +71,10 @@ def treated(study: Study, seed: int, own: Sequence[Sent]) -> tuple[list[Any], An
                 if (when, where) == (number, partition):
                     line.insert(place, data)
             start, offsets[partition] = offsets[partition], offsets[partition] + len(line)
-            batch = [Stored(partition, start + i, 0, None, r, ()) for i, r in enumerate(line)]
+            batch = [
+                Stored(partition=partition, offset=start + i, time=0, key=None, value=r, headers=())
+                for i, r in enumerate(line)
+            ]
             population.fold(*decoder.decode(batch, population.period))
         closed = population.close()
         counts.append(closed.counts)

@@ -49,7 +49,10 @@ def decoded(path, study, layout, closed):
     """How many cells the decoder accepts, and the rejected ones by reason."""
     accepted, rejected = 0, Counter()
     for batch in encoded_reports(path, study, layout, quiet=True):
-        records = [Stored(0, i, 0, None, value, ()) for i, (_, value) in enumerate(batch)]
+        records = [
+            Stored(partition=0, offset=i, time=0, key=None, value=value, headers=())
+            for i, (_, value) in enumerate(batch)
+        ]
         cells, refused = Decoder(study, bytes(32)).decode(records, closed)
         accepted += len(cells)
         for record in refused:
@@ -170,3 +173,39 @@ def test_columns_that_are_left_out_are_named_and_doubtful_ones_refused(tmp_path)
     assert "--columns '2022-01='" in header.faults[0]
     columns = {"2022-01": ""}
     assert not judged(tmp_path, wide, attribute="poverty", columns=columns).header.faults
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    rows=st.lists(
+        st.tuples(
+            st.sampled_from(["a", "A ", "b"]),
+            st.sampled_from(["2021-01", "202101", "2021-02", "2029-01"]),
+            st.sampled_from(["0", "1", "", "9"]),
+            st.sampled_from(["no", ""]),
+        ),
+        max_size=8,
+    )
+)
+def test_repeated_cells_are_those_that_a_later_row_replaces(rows, tmp_path):
+    """Against a dictionary of cells, by the reports that would be sent and count."""
+    path = tmp_path / f"{uuid.uuid4().hex}.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerows([["person", "period", "poverty", "work"], *rows])
+    seen, expected = set(), Counter()
+    for batch in encoded_reports(path, FOLDING, TableLayout(), quiet=True):
+        for i, (_, value) in enumerate(batch):
+            cells, _ = Decoder(FOLDING, bytes(32)).decode([Stored(0, i, 0, None, value, ())], 0)
+            for cell in zip(*(c.tolist() for c in cells.columns()[:4]), strict=True):
+                expected["cells"] += cell in seen
+                seen.add(cell)
+    repeated = judge_table(path, FOLDING, TableLayout()).repeated
+    assert sum(place.cells for place in repeated.values()) == expected["cells"]
+
+
+def test_the_first_row_of_a_repeated_cell_is_named(tmp_path):
+    path = tmp_path / "wide.csv"
+    path.write_text("person,2021-01,2021-02\na,1,0\nb,,1\na,,1\nb,1,1\n")
+    repeated = judge_table(path, STUDY, TableLayout(attribute="poverty")).repeated
+    assert {c: (p.cells, p.first_row) for c, p in repeated.items()} == {"2021-02": (2, 3)}

@@ -43,11 +43,20 @@ def decoder(texts, declared=DECLARED):
 
 
 def numbered(number, offset=0, partition=0, report=REPORT):
-    return Stored(partition, offset, 0, None, avro_bytes(AVRO_REPORT, report, number), ())
+    return Stored(
+        partition=partition,
+        offset=offset,
+        time=0,
+        key=None,
+        value=avro_bytes(AVRO_REPORT, report, number),
+        headers=(),
+    )
 
 
 def decoded(value, texts=None):
-    cells, rejected = decoder(texts or source()).decode([Stored(0, 0, 0, None, value, ())], 0)
+    cells, rejected = decoder(texts or source()).decode(
+        [Stored(partition=0, offset=0, time=0, key=None, value=value, headers=())], 0
+    )
     return len(cells), rejected[0].cells if rejected else {}
 
 
@@ -157,7 +166,9 @@ def test_logical_types_are_what_they_are_stored_as():
         {"person": "p1", "period": "2001", "a": 1},
     )
     flat = decoder(source(schema=schema), Input(format="avro", schemas="s"))
-    cells, rejected = flat.decode([Stored(0, 0, 0, None, value, ())], 0)
+    cells, rejected = flat.decode(
+        [Stored(partition=0, offset=0, time=0, key=None, value=value, headers=())], 0
+    )
     assert (cells.code.tolist(), rejected) == ([1], [])
 
 

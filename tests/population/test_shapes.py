@@ -28,7 +28,10 @@ def decoder(shape, study=OPEN):
 
 def packed(shape, several):
     pairs = [shape.pack(report) for report in several]
-    return [Stored(0, i, 0, None, value, headers) for i, (value, headers) in enumerate(pairs)]
+    return [
+        Stored(partition=0, offset=i, time=0, key=None, value=value, headers=headers)
+        for i, (value, headers) in enumerate(pairs)
+    ]
 
 
 def plain(several):
@@ -86,7 +89,7 @@ STUDY = small_study(
 
 def decoded(declared, value, headers=(), key=None):
     """Cells as (person's place among a, b, c; period; attribute; code), and the reasons."""
-    record = Stored(0, 5, 0, key, value, headers)
+    record = Stored(partition=0, offset=5, time=0, key=key, value=value, headers=headers)
     cells, rejected = ShapedDecoder(STUDY, KEY, Input.model_validate(declared)).decode([record], 0)
     known = [hi for hi, _ in Decoder(STUDY, KEY).hashes(["a", "b", "c"]).tolist()]
     cells = zip(

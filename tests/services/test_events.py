@@ -49,7 +49,9 @@ def lines_of(error: str) -> list[dict[str, str | None]]:
 
 def test_a_line_has_all_fields_in_this_order(capsys: pytest.CaptureFixture[str]) -> None:
     words = 'failed: a "quoted" word\nand an end of line \x1b[31m'
-    events.tell_json("homes")(Event("job-failed", words, "2021-01", "households", "a-job"))
+    events.tell_json("homes")(
+        Event(name="job-failed", message=words, period="2021-01", release="households", job="a-job")
+    )
     out, error = capsys.readouterr()
     assert (out, error.count("\n")) == ("", 1)
     assert "\x1b" not in error

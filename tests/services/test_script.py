@@ -124,3 +124,23 @@ def test_a_fit_that_fails_is_one_line(monkeypatch):
     for line in error.value.lines:
         assert line.startswith("run_study: job homes")
         assert line.endswith(": failed: ZeroDivisionError")
+
+
+def test_a_table_with_cells_that_would_not_count_is_not_run():
+    wrong = REPORTS.set_column(1, "2026-01", pa.array(["maybe", "no"]))
+    with pytest.raises(stream_dp.UserError) as refusal:
+        stream_dp.run_study(declared(groups=False), wrong, attribute="work", simulation_seed=1)
+    first, _, row, mend = refusal.value.lines
+    assert first == "reports: 1 of 4 cells would not count; nothing is run"
+    assert row.split() == ["2026-01", "value", "1", "1"]
+    assert mend.endswith("allow_rejects=0.25")
+    public = stream_dp.run_study(
+        declared(groups=False), wrong, attribute="work", allow_rejects=0.25, simulation_seed=1
+    )
+    assert public.study.name == "homes"
+
+
+def test_a_table_that_is_none_of_reports_is_named_as_the_argument():
+    with pytest.raises(stream_dp.UserError) as refusal:
+        stream_dp.run_study(declared(groups=False), GROUPS, simulation_seed=1)
+    assert all(line.startswith("reports: ") for line in refusal.value.lines)

@@ -54,18 +54,20 @@ class Asked:
 
 
 ASKED = {
-    "a pattern": Asked("residuals, n public", "r0", "pattern 1 1 1", 4, True),
-    "a pattern, early": Asked("histograms, n public", "r0", "pattern 0 1 1", 3, False),
-    "at least": Asked("n private", "r0", "at-least 1 of last 3 x=1", 4, True),
-    "consecutive": Asked("histograms, n public", "r0", "consecutive 2 of last 3 x=1", 4, True),
-    "narrower": Asked("histograms, n private", "r0", "pattern 1", 2, True),
-    "totals": Asked("residuals, n public", "r1", "total at-least 2", 3, True),
-    "totals, late": Asked("histograms, n public", "r1", "total at-least 3", 4, False),
-    "totals, n private": Asked("n private", "r1", "total at-least 1", 4, True),
-    "totals, joint": Asked("joint", "r0", "total at-least 2", 4, True),
-    "a pattern, joint": Asked("joint", "r0", "at-least 1 of last 2 x=1", 3, False),
-    "present": Asked("people come and go", "r0", "pattern 1 1", 3, True),
-    "totals, entered": Asked("people come and go", "r1", "total at-least 1", 3, True),
+    "a pattern": Asked("residuals, n public", "r0", "pattern 1 1 1", 4, share=True),
+    "a pattern, early": Asked("histograms, n public", "r0", "pattern 0 1 1", 3, share=False),
+    "at least": Asked("n private", "r0", "at-least 1 of last 3 x=1", 4, share=True),
+    "consecutive": Asked(
+        "histograms, n public", "r0", "consecutive 2 of last 3 x=1", 4, share=True
+    ),
+    "narrower": Asked("histograms, n private", "r0", "pattern 1", 2, share=True),
+    "totals": Asked("residuals, n public", "r1", "total at-least 2", 3, share=True),
+    "totals, late": Asked("histograms, n public", "r1", "total at-least 3", 4, share=False),
+    "totals, n private": Asked("n private", "r1", "total at-least 1", 4, share=True),
+    "totals, joint": Asked("joint", "r0", "total at-least 2", 4, share=True),
+    "a pattern, joint": Asked("joint", "r0", "at-least 1 of last 2 x=1", 3, share=False),
+    "present": Asked("people come and go", "r0", "pattern 1 1", 3, share=True),
+    "totals, entered": Asked("people come and go", "r1", "total at-least 1", 3, share=True),
 }
 
 

@@ -130,7 +130,18 @@ def counts(study):
         size = len(said)
         hashes, where = ids * np.uint64(0x9E3779B97F4A7C15), np.zeros(size, np.uint16)
         period, code = np.full(size, t + 1, np.uint16), SAID[said, t].astype(np.uint8)
-        population.fold(Cells(hashes, ids, period, where, code, where, np.arange(size) + t), [])
+        population.fold(
+            Cells(
+                hi=hashes,
+                lo=ids,
+                period=period,
+                attribute=where,
+                code=code,
+                partition=where,
+                offset=np.arange(size) + t,
+            ),
+            [],
+        )
         by_period.append(population.close().counts)
     return by_period
 

@@ -57,7 +57,9 @@ def folded(study, persons, odd=False):
     values = {"poverty": 1} | ({"age": 3} if odd else {})
     decoder, population = Decoder(study, bytes(32)), Population(study)
     records = [
-        Stored(0, i, 0, None, json.dumps(report).encode(), ())
+        Stored(
+            partition=0, offset=i, time=0, key=None, value=json.dumps(report).encode(), headers=()
+        )
         for i, report in enumerate(
             {"person": p, "period": "2021-01", "values": values} for p in persons
         )

@@ -293,7 +293,9 @@ def loss_and_gradient(
 
     def add(form: Form, carry: Carry, chunk: QueryChunks) -> Carry:
         value, gradient = jax.value_and_grad(
-            lambda t: chunk_loss(form, t, chunk.queries, chunk.target, chunk.weight)
+            lambda t: chunk_loss(
+                form=form, t=t, q=chunk.queries, target=chunk.target, weight=chunk.weight
+            )
         )(t)
         return carry[0] + value, jax.tree.map(jnp.add, carry[1], gradient)
 

@@ -1,4 +1,4 @@
-"""The decoder of records of another shape: plain reports first, and then as every other."""
+"""Decodes records of another shape: as plain reports, which are then decoded like any other."""
 
 from __future__ import annotations
 
@@ -99,7 +99,14 @@ class ShapedDecoder(Decoder):
         for place, record in enumerate(records):
             for value in self._shape.reports(record):
                 reports.append(
-                    Stored(record.partition, record.offset, record.time, None, value, ())
+                    Stored(
+                        partition=record.partition,
+                        offset=record.offset,
+                        time=record.time,
+                        key=None,
+                        value=value,
+                        headers=(),
+                    )
                 )
                 places.append(place)
         cells, rejected = super().decode(reports, closed)

@@ -1,4 +1,4 @@
-"""What a record packs: Kafka Connect's JSON, CloudEvents, the registry's wire format, Debezium."""
+"""Unpacks records: Kafka Connect's JSON, CloudEvents, the registry's wire format, Debezium."""
 
 from __future__ import annotations
 

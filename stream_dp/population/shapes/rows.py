@@ -89,7 +89,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _mapped(value: Any, mapped: dict[str, int | str]) -> Any:
-    """What a column's value stands for."""
+    """The value that a column's value is mapped to."""
     if isinstance(value, bool):
         text = "true" if value else "false"
     elif isinstance(value, str | int | float):

@@ -1,9 +1,9 @@
 """The schemas of Avro reports: each is asked for once, and a closed period has its own for good.
 
-A record is read by the schema that its id names. An id that the source does not know makes its
-record unreadable; a source that does not answer makes none so, but raises. Which schemas a closed
-period was read with, and from which position on, is part of its journal entry: whoever reads it
-again uses the same, whatever the source says by then.
+A record is read by the schema that its id names. Where the source does not know the id, the record
+is unreadable; where the source does not answer, an error is raised and nothing is rejected. The
+journal entry of a closed period holds the schemas that it was read with, and from which positions
+on: whoever reads it again uses the same, whatever the source says by then.
 """
 
 from __future__ import annotations

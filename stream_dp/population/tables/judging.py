@@ -22,17 +22,10 @@ from stream_dp.study import Study
 from .id_shapes import IdShapes, ShapeFault
 from .layout import Header, TableLayout
 from .reading import ReportColumns, read_columns, rows_of
+from .repeats import Place, Repeats
 
 Fault = Reason | Literal["shape"]
 Mask = NDArray[np.bool_]
-
-
-@dataclass
-class Place:
-    """Cells of a column with the same fault: how many, and the row of the first, from 1."""
-
-    cells: int
-    first_row: int
 
 
 @dataclass
@@ -46,6 +39,7 @@ class Judgement:
     periods: the distinct texts in the column of periods that name none of the study's, at most 99.
     shapes: of the ids.
     strange: ids of another shape than those known, which would be accepted as new people.
+    repeated: by column, cells that replace an earlier one of the same person and period.
     """
 
     cells: int = 0
@@ -55,6 +49,7 @@ class Judgement:
     periods: set[str] = field(default_factory=set)
     shapes: IdShapes = field(default_factory=IdShapes)
     strange: list[ShapeFault] = field(default_factory=list)
+    repeated: dict[str, Place] = field(default_factory=dict)
 
     @property
     def rejected(self) -> Counter[Reason]:
@@ -102,6 +97,7 @@ def judge_table(
     judgement.strange = judgement.shapes.faults(known or IdShapes())
     for fault in judgement.strange:
         judgement.note(layout.person, "shape", fault.count, fault.first_row)
+    judgement.repeated = judge.repeats.places()
     return judgement
 
 
@@ -112,6 +108,7 @@ class _Judge:
         self, study: Study, layout: TableLayout, closed: int, judgement: Judgement
     ) -> None:
         self._layout, self._closed, self._judgement = layout, closed, judgement
+        self.repeats = Repeats()
         self._labels = pa.array(study.periods.labels, pa.string())
         self._numbers = study.periods.numbers
         self._normal = None if study.ids is None else study.ids.normal
@@ -135,6 +132,7 @@ class _Judge:
         cells = np.sum(list(present.values()), axis=0)
         judged = sound & (cells > 0)
         judgement.shapes.add(persons.filter(pa.array(judged)), rows[judged], cells[judged])
+        usable = {}
         for name, here in present.items():
             judgement.cells += int(here.sum())
             self._note(self._layout.person, "person", here & ~sound, rows)
@@ -146,7 +144,11 @@ class _Judge:
             good = _mask(pc.is_in(column, value_set=self._values[attribute]))
             if (here & ~good).any():
                 judgement.undeclared.add(name)
-            self._note(name, "value", here & sound & named & ~late & ~good, rows)
+            sayable = here & sound & named & ~late
+            self._note(name, "value", sayable & ~good, rows)
+            usable[name] = sayable & good
+        periods = None if columns.periods is None else columns.periods.to_pylist()
+        self.repeats.add(persons.to_pylist(), periods, rows, usable)
 
     def _note(self, column: str, reason: Reason, faulty: Mask, rows: NDArray[np.int64]) -> None:
         if faulty.any():

@@ -73,7 +73,7 @@ def read_header(
     path: Path, names: Sequence[str], study: Study, layout: TableLayout, texts: PeriodTexts
 ) -> Header:
     """The columns of a table. Raises UserError, with every fault, where it cannot be read."""
-    renamed, problems = _renamed(path, names, study, layout, texts)
+    renamed, problems = _renamed(path=path, names=names, study=study, layout=layout, texts=texts)
     if layout.person not in names:
         problems.append(
             f"{path}: no column '{layout.person}'; name the ids' with --person: there are"
@@ -98,7 +98,13 @@ def read_header(
     used += Counter(n for n in names if n in set(layout.keys) - used.keys())
     problems += [f"{path}: '{n}' is there in {c} columns" for n, c in used.items() if c > 1]
     rest = {n: renamed[n] for n in names if n not in sources and n not in layout.keys}
-    faults = [] if problems else _doubtful(path, rest, study, layout, texts, sources)
+    faults = (
+        []
+        if problems
+        else _doubtful(
+            path=path, rest=rest, study=study, layout=layout, texts=texts, sources=sources
+        )
+    )
     if not sources and not problems:
         problems = [f"{path}: nothing to send: give {hint}", *faults]
     if problems:

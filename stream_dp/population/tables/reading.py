@@ -47,7 +47,13 @@ class ReportColumns:
         periods = self.periods if self.periods is None else self.periods.slice(start, count)
         values = {name: column.slice(start, count) for name, column in self.values.items()}
         persons = self.persons.slice(start, count)
-        return ReportColumns(self.header, self.first_row + start, persons, periods, values)
+        return ReportColumns(
+            header=self.header,
+            first_row=self.first_row + start,
+            persons=persons,
+            periods=periods,
+            values=values,
+        )
 
 
 def read_columns(path: Path, study: Study, layout: TableLayout) -> Iterator[ReportColumns]:
@@ -58,7 +64,9 @@ def read_columns(path: Path, study: Study, layout: TableLayout) -> Iterator[Repo
     row = 1
     for batch in read_batches(path, layout.form, layout.keys):
         if header is None:
-            header = read_header(path, batch.schema.names, study, layout, texts)
+            header = read_header(
+                path=path, names=batch.schema.names, study=study, layout=layout, texts=texts
+            )
         values = {}
         for name, (_, attribute) in header.sources.items():
             column = _text(path, batch, name, _cells)
@@ -69,7 +77,9 @@ def read_columns(path: Path, study: Study, layout: TableLayout) -> Iterator[Repo
         if layout.attribute is None:
             periods = rewritten(_text(path, batch, layout.period, period_column), texts.label)
         persons = _padded(_text(path, batch, layout.person, _ids), layout.id_width)
-        yield ReportColumns(header, row, persons, periods, values)
+        yield ReportColumns(
+            header=header, first_row=row, persons=persons, periods=periods, values=values
+        )
         row += len(batch)
 
 

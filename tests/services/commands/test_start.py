@@ -10,6 +10,7 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 
 import pytest
 
@@ -58,7 +59,8 @@ def test_every_command_is_there() -> None:
         for action in cli._parser()._actions
         if isinstance(action, argparse._SubParsersAction)
     )
-    assert len(commands.choices) == 19
+    modules = iter_modules(import_module("stream_dp.services.commands").__path__)
+    assert commands.choices.keys() == {module.name for module in modules}
     for name, parser in commands.choices.items():
         module = import_module(f"stream_dp.services.commands.{name}")
         assert parser.get_default("command") is module.run, name

@@ -274,7 +274,12 @@ def test_the_messy_file_of_an_agency(study, command):
     words = ["--dates", "%d.%m.%Y", "--map", "poverty:Ja=1,Nein=0"]
     code, out, _ = command("send", study, path, *words)
     assert code == 0
-    assert out.splitlines() == [f"{path}: 129 reports sent", f"{path}: columns left out: region"]
+    assert out.splitlines() == [
+        f"{path}: 129 reports sent",
+        f"{path}: columns left out: region",
+        f"{path}: 18 cells repeat an earlier one of the same person and period, the first in row"
+        " 41 below the header: the last one counts",
+    ]
     command("close", study, "2021-03")
     assert command("run", study, "--until-idle")[0] == 0
     cells = json.loads(command("status", study, "--json")[1])["cells_at_last_cut"]
@@ -321,6 +326,7 @@ def test_check_sends_nothing_and_says_what_would_count(study, command):
     assert data == {
         "checked": {str(path): 80},
         "left_out": {str(path): []},
+        "repeated_cells": {str(path): 0},
         "compared_with_log": True,
     }
     assert not (study.parent / "agency.db").exists()

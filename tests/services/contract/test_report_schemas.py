@@ -72,7 +72,19 @@ def test_reports_in_avro_are_read_as_the_plain_ones(report):
     schema = report_avro(OPEN)
     declared = Input(format="avro", rows="report", schemas="schemas")
     decoder = ShapedDecoder(OPEN, KEY, declared, lambda number: json.dumps(schema))
-    ours = decoder.decode([Stored(0, 0, 0, None, avro_bytes(schema, report), ())], 0)
+    ours = decoder.decode(
+        [
+            Stored(
+                partition=0,
+                offset=0,
+                time=0,
+                key=None,
+                value=avro_bytes(schema, report),
+                headers=(),
+            )
+        ],
+        0,
+    )
     plain = Decoder(OPEN, KEY).decode([stored(json.dumps(report).encode())], 0)
     assert rows(ours[0]) == rows(plain[0])
     assert ours[1] == plain[1]

@@ -41,7 +41,14 @@ def test_a_table_that_was_changed_behind_its_back(homes: HouseholdFolder, folder
         from stream_dp.log.base import Record
 
         log.append(
-            Record("groups", value, key, tuple(msgspec.msgpack.decode(h)), 0, at)
+            Record(
+                topic="groups",
+                value=value,
+                key=key,
+                headers=tuple(msgspec.msgpack.decode(h)),
+                partition=0,
+                time=at,
+            )
             for _, _, at, key, value, h in other.rows("groups")
         )
     with pytest.raises(Inconsistent, match="not the table that the journal was begun with"):

@@ -123,7 +123,7 @@ def test_a_journal_that_takes_a_result_of_no_job(homes: HouseholdFolder) -> None
     entries = homes.entries()
     job = next(job for entry in entries for job in entry.jobs)
     with homes.log() as log:
-        again = journal.result(entries[-1].message, job, "0" * 64, [], [])
+        again = journal.result(entries[-1].message, job, digest="0" * 64, public=[], hashes=[])
         log.append(journal.journal_records(again, homes.setting.study))
     with pytest.raises(Inconsistent, match="takes a result that no job waits for"):
         homes.run()

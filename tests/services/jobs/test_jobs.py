@@ -233,7 +233,9 @@ def test_confidential_metrics_of_jobs(homes: HouseholdFolder) -> None:
     homes.prepare().run()
     (job,) = (job.id for entry in homes.entries() for job in entry.jobs)
     with homes.log() as log:
-        log.append([progress_record(Progress(job, 3, 20, 1.5, math.nan))])
+        log.append(
+            [progress_record(Progress(job=job, done=3, rounds=20, error=1.5, left=math.nan))]
+        )
     with homes.releaser() as releaser:
         releaser.run(until_idle=True)
         metrics = ConfidentialMetrics(releaser.facts).collect()

@@ -23,7 +23,7 @@ from stream_dp.services.jobs.records import progress_record
 from stream_dp.services.synthesizer.transcript import LogTranscript
 from stream_dp.topics import JOB_TOPICS, TRANSCRIPTS
 
-HALF = Progress("a", 3, 6, 1.25, 90.0)
+HALF = Progress(job="a", done=3, rounds=6, error=1.25, left=90.0)
 
 
 class Terminal(io.StringIO):
@@ -41,8 +41,13 @@ def test_durations(seconds: float, words: str) -> None:
 
 def test_words_leave_out_what_is_not_known() -> None:
     assert HALF.words == "round 3 of 6, error 1.25, 1m 30s left"
-    assert Progress("a", 1, 6, math.nan, math.nan).words == "round 1 of 6"
-    json.dumps(Progress("a", 1, 6, math.nan, math.inf).as_dict(), allow_nan=False)
+    assert (
+        Progress(job="a", done=1, rounds=6, error=math.nan, left=math.nan).words == "round 1 of 6"
+    )
+    json.dumps(
+        Progress(job="a", done=1, rounds=6, error=math.nan, left=math.inf).as_dict(),
+        allow_nan=False,
+    )
 
 
 def test_what_is_reported_is_no_round(tmp_path: Path) -> None:
@@ -50,10 +55,25 @@ def test_what_is_reported_is_no_round(tmp_path: Path) -> None:
     log.create(JOB_TOPICS)
     transcript = LogTranscript(log, "a")
     transcript.record(0, b"x")
-    log.append([progress_record(Progress("a", 1, 6, math.nan, math.nan)), progress_record(HALF)])
+    log.append(
+        [
+            progress_record(Progress(job="a", done=1, rounds=6, error=math.nan, left=math.nan)),
+            progress_record(HALF),
+        ]
+    )
     for value in (b"{", b"[]", b'{"job":"a","done":1e999,"rounds":1,"error":null,"left":null}'):
-        log.append([Record(TRANSCRIPTS, value, None, (("stream-dp-progress", b""),), 0)])
-    log.append([progress_record(Progress("b", 2, 2, 1.0, 0.0))])
+        log.append(
+            [
+                Record(
+                    topic=TRANSCRIPTS,
+                    value=value,
+                    key=None,
+                    headers=(("stream-dp-progress", b""),),
+                    partition=0,
+                )
+            ]
+        )
+    log.append([progress_record(Progress(job="b", done=2, rounds=2, error=1.0, left=0.0))])
     assert transcript.record(1, b"y") == b"y"
     assert LogTranscript(log, "a").rounds() == [b"x", b"y"]
     board = JobBoard(log)
@@ -61,7 +81,7 @@ def test_what_is_reported_is_no_round(tmp_path: Path) -> None:
     assert dict(board.rounds) == {"a": 2}
     assert {job: reported.progress for job, reported in board.progress.items()} == {
         "a": HALF,
-        "b": Progress("b", 2, 2, 1.0, 0.0),
+        "b": Progress(job="b", done=2, rounds=2, error=1.0, left=0.0),
     }
     log.close()
 
@@ -71,8 +91,8 @@ def test_one_line_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", screen)
     with _Bar() as bar:
         bar.show(HALF)
-        bar.show(Progress("a", 6, 6, 1.0, 0.0))
-        bar.show(Progress("b", 1, 2, math.nan, math.nan))
+        bar.show(Progress(job="a", done=6, rounds=6, error=1.0, left=0.0))
+        bar.show(Progress(job="b", done=1, rounds=2, error=math.nan, left=math.nan))
     lines = screen.getvalue().split("\n")
     assert len(lines) == 3
     assert "#####          | a: round 3 of 6, error 1.25, 1m 30s left" in lines[0].replace("█", "#")

@@ -42,11 +42,11 @@ class Service:
 
     def run(self):
         return Releaser(
-            plan_study(self.study),
-            self.log,
-            self.public,
-            Snapshots("snapshots", self.folder),
-            self.partitions,
+            plan=plan_study(self.study),
+            log=self.log,
+            public=self.public,
+            snapshots=Snapshots("snapshots", self.folder),
+            partitions=self.partitions,
             source=SeededNoise(1),
             tell=lines_to(self.lines),
             stop=threading.Event(),

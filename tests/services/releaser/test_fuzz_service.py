@@ -28,7 +28,9 @@ from stream_dp.topics import REPORTS
 def test_the_service_lives_and_accounts_for_everything(tmp_path, study, segments, stop):
     service = Service(tmp_path / uuid.uuid4().hex, study)
     for number, segment_ in enumerate(segments, 1):
-        service.log.append(Record(REPORTS, v, b"k", (), p) for p, v in segment_)
+        service.log.append(
+            Record(topic=REPORTS, value=v, key=b"k", headers=(), partition=p) for p, v in segment_
+        )
         service.mark(number)
         if stop or number == len(segments):
             assert service.run() is (number == len(segments))
@@ -64,8 +66,10 @@ def test_a_record_that_fails_twice_is_counted_twice(tmp_path):
 def test_a_record_that_only_looks_like_a_marker_is_not_lost(tmp_path, word):
     service = Service(tmp_path / "s", OPEN)
     header = (("stream-dp-close", word),)
-    service.log.append([Record(REPORTS, report_bytes("p", a=1), None, header, 0)])
-    service.log.append([Record(REPORTS, None, None, header, 1)])
+    service.log.append(
+        [Record(topic=REPORTS, value=report_bytes("p", a=1), key=None, headers=header, partition=0)]
+    )
+    service.log.append([Record(topic=REPORTS, value=None, key=None, headers=header, partition=1)])
     assert service.run() is False
     service.mark(1)
     service.run()
@@ -79,8 +83,12 @@ def test_a_record_that_only_looks_like_a_marker_is_not_lost(tmp_path, word):
 def test_dead_letters_hold_the_record_and_say_where_it_was(tmp_path):
     service = Service(tmp_path / "s", OPEN)
     bad = report_bytes(SECRET, "1999", a=1, b="x")
-    service.log.append([Record(REPORTS, report_bytes("p"), None, (), 1)])
-    service.log.append([Record(REPORTS, bad, b"key", (("h", b"1"),), 1)])
+    service.log.append(
+        [Record(topic=REPORTS, value=report_bytes("p"), key=None, headers=(), partition=1)]
+    )
+    service.log.append(
+        [Record(topic=REPORTS, value=bad, key=b"key", headers=(("h", b"1"),), partition=1)]
+    )
     service.mark(1)
     service.run()
     first, second = service.letters()

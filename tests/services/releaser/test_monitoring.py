@@ -326,10 +326,12 @@ def test_nothing_confidential_reaches_the_public_metrics(place: StudyFolder) -> 
     study = load_study(place.file)[0]
     empty, full = Facts(study), Facts(study)
     full.recovered, full.open_period, full.records_read = True, 3, 17
-    full.cells = CellCounts(5, 4, 3, 2, dict.fromkeys(REASONS, 9))
+    full.cells = CellCounts(
+        received=5, accepted=4, superseded=3, pending=2, rejected=dict.fromkeys(REASONS, 9)
+    )
     full.closed_accepted, full.released = 8, 2
     full.intake, full.paused = IntakeFacts(7, 1.0, 6), True
-    full.jobs["job"] = JobFacts("failed", 1, 2, 3.0, 4.0)
+    full.jobs["job"] = JobFacts(state="failed", done=1, rounds=2, error=3.0, left=4.0)
     full.answer()
 
     def shown(facts: Facts) -> bytes:

@@ -146,7 +146,14 @@ def test_a_journal_from_before_takes_note_and_then_knows(
 ) -> None:
     def older(sent: Message) -> Message:
         head = {k: v for k, v in sent.head.items() if k != "places"}
-        return Message(sent.index, head, sent.parts, sent.previous, sent.hash, sent.manifest)
+        return Message(
+            index=sent.index,
+            head=head,
+            parts=sent.parts,
+            previous=sent.previous,
+            hash=sent.hash,
+            manifest=sent.manifest,
+        )
 
     rewrite(original, older)
     assert not original.entries()[0].places

@@ -92,7 +92,9 @@ def test_a_report_over_its_declared_size_is_unreadable(how, fits):
     value = report_bytes("p", a=1)
     value += b" " * (how.get("value", 0) - len(value))
     headers = (("h", bytes(how["header"])),) if "header" in how else ()
-    record = Stored(0, 0, 0, bytes(how.get("key", 0)), value, headers)
+    record = Stored(
+        partition=0, offset=0, time=0, key=bytes(how.get("key", 0)), value=value, headers=headers
+    )
     cells, rejected = Decoder(OPEN, KEY).decode([record], 0)
     assert (len(cells), [r.cells for r in rejected]) == (
         (1, []) if fits else (0, [{"unreadable": 1}])

@@ -98,7 +98,14 @@ def test_a_job_that_is_sent_twice_is_one(log: SqliteLog) -> None:
     name = job_id("genesis", "households", "2021-02")
     assert name == job_id("genesis", "households", "2021-02")
     assert name != job_id("another", "households", "2021-02")
-    job = Job(name, "households", 2, "1/10", SnapshotFile("g", "0"), SnapshotFile("p", "1"))
+    job = Job(
+        id=name,
+        release="households",
+        period=2,
+        rho="1/10",
+        groups=SnapshotFile("g", "0"),
+        people=SnapshotFile("p", "1"),
+    )
     log.append([job_record(job, study, False)] * 2)
     board = JobBoard(log)
     board.refresh()

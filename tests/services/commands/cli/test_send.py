@@ -11,6 +11,7 @@ def test_send_says_how_many_reports_it_sent(study, stream_dp, as_json):
     assert as_json("send", study, table) == {
         "sent": {str(table): 150},
         "left_out": {str(table): []},
+        "repeated_cells": {str(table): 0},
         "compared_with_log": True,
     }
 
@@ -76,3 +77,12 @@ def test_sending_twice_changes_no_release(study, stream_dp, as_json):
         "rejected": {},
         "pending": 0,
     }
+
+
+def test_send_says_which_cells_a_later_row_replaces(study, stream_dp):
+    table = study.parent / "twice.csv"
+    rows = ["p1,2021-01,1", "p2,2021-01,1", "p1,2021-01,0", "p1,2021-01,1"]
+    table.write_text("\n".join(["person,period,poverty", *rows]) + "\n")
+    words = stream_dp("send", study, table, "--check")
+    assert f"{table}: 2 cells repeat an earlier one of the same person and period" in words
+    assert "the first in row 3 below the header: the last one counts" in words

@@ -101,7 +101,14 @@ def test_a_broken_chain_in_the_journal(place: StudyFolder, refused: Callable[...
 
 def replaced(sent: Message, name: str, data: bytes) -> Message:
     parts = tuple((n, data if n == name else d) for n, d in sent.parts)
-    return Message(sent.index, sent.head, parts, sent.previous, sent.hash, sent.manifest)
+    return Message(
+        index=sent.index,
+        head=sent.head,
+        parts=parts,
+        previous=sent.previous,
+        hash=sent.hash,
+        manifest=sent.manifest,
+    )
 
 
 @pytest.mark.parametrize("release", ["pairs", "working"])
@@ -128,7 +135,14 @@ def test_a_state_that_cannot_be_read(place: StudyFolder, refused: Callable[..., 
 
 def with_head(sent: Message, **changes: Any) -> Message:
     head = {**sent.head, **changes}
-    return Message(sent.index, head, sent.parts, sent.previous, sent.hash, sent.manifest)
+    return Message(
+        index=sent.index,
+        head=head,
+        parts=sent.parts,
+        previous=sent.previous,
+        hash=sent.hash,
+        manifest=sent.manifest,
+    )
 
 
 def test_periods_out_of_order(place: StudyFolder, refused: Callable[..., str]) -> None:
