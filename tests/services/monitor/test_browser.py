@@ -1,0 +1,182 @@
+"""The pages in a real Chromium: narrow and wide, dark and light, by keyboard, and for everybody."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kit.hostile import sound
+from kit.monitors import Monitor, monitor, publish
+
+from stream_dp.services import cli
+
+playwright = pytest.importorskip("playwright.sync_api")
+CHROMIUM = shutil.which("chromium")
+AXE = Path(__file__).parents[3] / ".tools" / "axe-core" / "axe.min.js"
+if CHROMIUM is None:
+    pytest.skip("chromium is not installed; tests/tools can, as root", allow_module_level=True)
+
+PAGES = (
+    "/",
+    "/release/pairs",
+    "/release/both",
+    "/release/pairs?q=at-least+1+of+last+2+work%3Dfull",
+    "/data/homes?pair=groups:region:size",
+    "/privacy",
+    "/verify",
+    "/downloads",
+    "/certificate/1",
+    "/api",
+    "/none",
+)
+SIZES = (320, 768, 1280)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as started:
+        # Root has no sandbox, and a container's /dev/shm is small.
+        options = ["--no-sandbox", "--disable-dev-shm-usage"]
+        one = started.chromium.launch(executable_path=CHROMIUM, args=options)
+        yield one
+        one.close()
+
+
+class Seen:
+    """A page and whatever its console said."""
+
+    def __init__(self, browser: Any, scheme: str = "light", width: int = 1280) -> None:
+        self.page = browser.new_page(color_scheme=scheme, viewport={"width": width, "height": 900})
+        self.page.set_default_timeout(120_000)
+        self.said: list[str] = []
+        self.page.on("console", lambda m: self.said.append(m.text) if m.type == "error" else None)
+        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+
+    def __enter__(self) -> Seen:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.page.close()
+
+
+@pytest.fixture(scope="module")
+def axe() -> str:
+    if not AXE.exists():
+        pytest.skip("axe-core is not there; tests/tools fetches it")
+    return AXE.read_text("utf-8")
+
+
+def violations(page: Any, axe: str) -> list[str]:
+    """What axe-core finds, each with the first element."""
+    page.evaluate(axe)
+    found = page.evaluate("axe.run(document).then(result => result.violations)")
+    return [f"{v['id']}: {v['help']}: {v['nodes'][0]['html'][:300]}" for v in found]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", PAGES)
+def test_pages_fit_and_can_be_read_by_everybody(
+    served: Monitor, browser: Any, axe: str, path: str, scheme: str
+) -> None:
+    with Seen(browser, scheme) as seen:
+        seen.page.goto(served.url + path)
+        for width in SIZES:
+            seen.page.set_viewport_size({"width": width, "height": 900})
+            shown = seen.page.evaluate("document.documentElement.scrollWidth")
+            assert shown <= width, f"{path} is {shown} pixels wide at {width}"
+            if width == (320 if scheme == "light" else 1280):
+                assert violations(seen.page, axe) == []
+        colour = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
+        dark = sum(int(part) for part in colour[4:-1].split(",")) < 384
+        assert dark == (scheme == "dark")
+        expected = [text for text in seen.said if "404" not in text]
+        assert expected == []
+
+
+@pytest.mark.parametrize("path", ["/release/both", "/data/homes", "/privacy"])
+def test_every_chart_has_words_and_a_table_behind_it(
+    served: Monitor, browser: Any, path: str
+) -> None:
+    with Seen(browser) as seen:
+        seen.page.goto(served.url + path)
+        figures = seen.page.locator("figure")
+        assert figures.count() > 0
+        for i in range(figures.count()):
+            figure = figures.nth(i)
+            label = figure.locator('svg[role="img"]').first.get_attribute("aria-label")
+            assert label
+            table = figure.locator("table")
+            assert not table.first.is_visible()
+            figure.locator("summary").first.click()
+            assert table.first.is_visible()
+            assert table.first.locator("tbody tr").count() > 0
+
+
+def test_a_question_is_asked_by_keyboard_alone(served: Monitor, browser: Any) -> None:
+    with Seen(browser) as seen:
+        page = seen.page
+        page.goto(served.url + "/release/pairs")
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+        page.keyboard.press("Enter")
+        for _ in range(60):
+            page.keyboard.press("Tab")
+            outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+            assert outline != "none"
+            if page.evaluate("document.activeElement.name") == "words":
+                break
+        page.keyboard.type("pattern no ?")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/release/pairs?q=pattern+no+%3F")
+        assert page.locator("h1").text_content() == "pattern no ?"
+        assert seen.said == []
+
+
+def test_the_builder_gives_an_address_that_can_be_shared(served: Monitor, browser: Any) -> None:
+    with Seen(browser) as seen:
+        page = seen.page
+        page.goto(served.url + "/release/pairs")
+        form = page.locator("form").first
+        form.locator("[name=form]").select_option("consecutive")
+        form.locator("[name=need]").fill("2")
+        form.locator("[name=value]").select_option("half day")
+        form.locator("button").click()
+        page.wait_for_url("**/release/pairs?q=*")
+        assert page.locator("h1").text_content() == "consecutive 2 of last 2 'work=half day'"
+        shared = page.locator(".share code").first.text_content()
+        answer = page.locator(".answer").text_content()
+        page.goto(served.url + shared)
+        assert page.locator(".answer").text_content() == answer
+
+
+def test_a_release_appears_by_itself(tmp_path: Path, browser: Any) -> None:
+    messages, path = sound(), tmp_path / "growing.db"
+    publish(path, messages[:-4])
+    with monitor(f"sqlite:{path}") as one, Seen(browser) as seen:
+        page = seen.page
+        page.goto(one.url + "/verify")
+        last = f".hash >> text={messages[-1].hash} >> nth=0"
+        assert page.locator(last).count() == 0
+        publish(path, messages[-4:])
+        page.wait_for_selector(last)
+        assert "this page shows it" in page.locator("#live").text_content()
+        assert page.evaluate("document.body.dataset.head") == messages[-1].hash
+        assert seen.said == []
+
+
+def test_the_offline_page_opens_from_a_file(
+    log_file: Path, tmp_path: Path, browser: Any, axe: str
+) -> None:
+
+    out = tmp_path / "page.html"
+    assert cli.main(["page", f"sqlite:{log_file}", str(out)]) == 0
+    with Seen(browser) as seen:
+        seen.page.goto(out.as_uri())
+        for width in SIZES:
+            seen.page.set_viewport_size({"width": width, "height": 900})
+            assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
+        assert violations(seen.page, axe) == []
+        assert seen.said == []
