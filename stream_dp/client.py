@@ -6,7 +6,6 @@ Standard errors and intervals measure the privacy noise only, not the sampling o
 from __future__ import annotations
 
 import os
-import shlex
 from collections import Counter
 from contextlib import closing
 from functools import cached_property
@@ -18,6 +17,7 @@ import pyarrow as pa
 from .errors import UserError
 from .estimate.answer import LEVEL, Estimate, answer_query, panel_events, release_query
 from .estimate.estimator import StreamMeasurements
+from .estimate.examples import example_queries
 from .estimate.kept import KeptFactor
 from .estimate.measurements import PeriodMeasurements as Measurements
 from .estimate.measurements import releases_of_stream
@@ -41,8 +41,7 @@ from .release.published import (
     keep_all,
     refusal,
 )
-from .study import CumulativeRelease, WindowRelease
-from .study.alphabet import ABSENT
+from .study import CumulativeRelease
 from .topics import RELEASES
 
 __all__ = ["LEVEL", "Estimate", "PublicLog", "PublishedRelease", "open"]
@@ -235,13 +234,15 @@ class PublicLog:
         """
         return _by_period([(r.certificate.period, r.estimates) for r in self.releases_of(name)])
 
-    def measurements(self, name: str) -> pa.Table:
-        """The noisy answers that every release of that name was published with.
+    def measurements(self, name: str, until: str | None = None) -> pa.Table:
+        """The noisy answers that the releases of that name, up to a period, were published with.
 
         A column `period`, and those of `PublishedRelease.measurements`: query, value, variance,
         standard_error. Raises UserError where there are none.
         """
-        return _by_period([(r.certificate.period, r.measurements) for r in self.releases_of(name)])
+        last = self.release_at(name, until).certificate.number
+        releases = [r for r in self.releases_of(name) if r.certificate.number <= last]
+        return _by_period([(r.certificate.period, r.measurements) for r in releases])
 
     def panel(self, name: str, period: str | None = None) -> Panel:
         """The synthetic panel up to a period, or up to the last one; `table()` is in Arrow."""
@@ -385,27 +386,7 @@ class PublicLog:
 
     def queries(self, name: str) -> list[str]:
         """Examples of queries of a release, with values of its attribute."""
-        declared = self.study.release(name)
-        alphabet = self.study.alphabet(declared)
-        totals = []
-        if not isinstance(declared, WindowRelease):
-            first, last = self.study.span(declared)
-            top = last - first + 1
-            totals = [f"total at-least {b}" for b in dict.fromkeys((1, min(3, top), top))]
-        if isinstance(declared, CumulativeRelease):
-            return totals
-        known = [v for v in alphabet.values if ABSENT not in str(v).replace("=", "&").split("&")]
-        value, width = shlex.quote(str(known[-1])), declared.width
-        what = shlex.quote(
-            f"{alphabet.name}={known[-1]}" if len(alphabet.parts) == 1 else str(known[-1])
-        )
-        return [
-            "pattern " + " ".join([value] * width),
-            f"pattern {value}" + " ?" * (width - 1),
-            f"at-least 1 of last {width} {what}",
-            f"consecutive {min(2, width)} of last {width} {what}",
-            *totals,
-        ]
+        return example_queries(self.study, self.study.release(name))
 
 
 def _by_period(tables: list[tuple[str, pa.Table]]) -> pa.Table:

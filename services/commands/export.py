@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pyarrow.parquet
 
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError, write_error
+from stream_dp.panel import Panel
 from stream_dp.release.data_sets import BatchCertificate
 from stream_dp.release.published import AnyCertificate
 from stream_dp.study import Study
@@ -27,7 +29,12 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("release", metavar="RELEASE")
     words = "a panel: a file .parquet or .csv; groups and people: a folder for two Parquet files"
     parser.add_argument("out", type=Path, metavar="OUT", help=words)
-    parser.add_argument("--period", help="the panel up to this period; the last one by default")
+    parser.add_argument("--period", help="up to this period; the last one by default")
+    form = parser.add_mutually_exclusive_group()
+    words = "a row for each synthetic person and period, with the dates of the period"
+    form.add_argument("--long", action="store_true", help=words)
+    words = "the noisy answers of every period, with their variances, instead of a panel"
+    form.add_argument("--measurements", action="store_true", help=words)
 
 
 def run(options: argparse.Namespace) -> Output:
@@ -36,21 +43,22 @@ def run(options: argparse.Namespace) -> Output:
     def keep(study: Study, certificate: AnyCertificate, table: str) -> bool:
         last = study.periods.numbers.get(options.period, study.periods.count)
         ours = certificate.release == options.release and certificate.number <= last
-        return ours and (table == "panel" or isinstance(certificate, BatchCertificate))
+        wanted = "measurements" if options.measurements else "panel"
+        return ours and (table == wanted or isinstance(certificate, BatchCertificate))
 
     public, _ = open_public(options.source, keep)
     if public.study.batch(options.release) is not None:
+        if options.long or options.measurements:
+            word = "--long" if options.long else "--measurements"
+            raise UserError(f"{word}: goes with panels; '{options.release}' is a data set")
         return _export_groups(public, options.release, options.period, out)
     if out.suffix not in {".parquet", ".csv"}:
         raise UserError(f"{out}: write it as .parquet or .csv")
+    if options.measurements:
+        return _export_measurements(public, options.release, options.period, out)
     bias = public.release_at(options.release, options.period).certificate.panel_bias
     panel = public.panel(options.release, options.period)
-    tables = panel.tables()
-    first_rows = next(tables)
-    opened = pa.csv.CSVWriter if out.suffix == ".csv" else pa.parquet.ParquetWriter
-    with writing(out) as draft, opened(draft, first_rows.schema) as file:
-        for table in chain([first_rows], tables):
-            file.write_table(table)
+    _write(out, _long(public.study, panel) if options.long else panel.tables())
     first, last = panel.periods[0], panel.periods[-1]
     data = {"out": str(out), "rows": panel.rows, "periods": list(panel.periods)}
     text = [f"{out}: {panel.rows} synthetic rows, {first} to {last}"]
@@ -58,6 +66,41 @@ def run(options: argparse.Namespace) -> Output:
         data["panel_bias"] = bias
         text.append(f"panel bias: {bias}")
     return Output(data, "\n".join(text))
+
+
+def _write(out: Path, tables: Iterator[pa.Table]) -> None:
+    first_rows = next(tables)
+    opened = pa.csv.CSVWriter if out.suffix == ".csv" else pa.parquet.ParquetWriter
+    with writing(out) as draft, opened(draft, first_rows.schema) as file:
+        for table in chain([first_rows], tables):
+            file.write_table(table)
+
+
+def _long(study: Study, panel: Panel) -> Iterator[pa.Table]:
+    """row, period, first and last day, and a column of values for each attribute.
+
+    The days are null where periods are steps without dates.
+    """
+    periods = study.periods
+    for place, label in enumerate(panel.periods):
+        column = Panel(panel.symbols[:, place : place + 1], (label,), panel.values)
+        days = periods.days(periods.numbers[label]) or (None, None)
+        for table in column.tables():
+            rows = table.num_rows
+            names = [name.removeprefix(label).strip() or "value" for name in table.column_names[1:]]
+            when = [pa.array([label] * rows, pa.string())]
+            when += [pa.array([day] * rows, pa.date32()) for day in days]
+            yield pa.table(
+                [table.column(0), *when, *table.columns[1:]],
+                names=["row", "period", "first_day", "last_day", *names],
+            )
+
+
+def _export_measurements(public: PublicLog, name: str, period: str | None, out: Path) -> Output:
+    table = public.measurements(name, period)
+    _write(out, iter([table]))
+    text = f"{out}: {table.num_rows} noisy answers of {name}, with their variances"
+    return Output({"out": str(out), "rows": table.num_rows, "hash": public.head}, text)
 
 
 def _export_groups(public: PublicLog, name: str, period: str | None, out: Path) -> Output:

@@ -1,5 +1,6 @@
 """The parser of queries in words.
 
+poverty=1                            in the period itself
 pattern 1 ? 1                        the last periods, oldest first; ? is any value, 0|1 either
 at-least 2 of last 3 poverty=1       in how many of the last periods
 consecutive 2 of last 3 poverty=1    a run of at least that length among them
@@ -12,7 +13,9 @@ Where a release is of several attributes, its values are `poverty=1&job=yes`, an
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,9 +91,13 @@ def parse_query(text: str, attribute: str, values: tuple[int | str, ...]) -> Que
                 attribute=attribute,
                 values=values,
             )
+        case [event] if "=" in event:
+            value = _event_value(text, event, attribute)
+            return _pattern(text, [value], values)
+    near = _nearest(words[0], ("pattern", "at-least", "consecutive", "total")) if words else ""
     raise UserError(
         f"query '{text}': not understood; write 'pattern 1 ? 1', 'at-least 2 of last 3 A=1', "
-        "'consecutive 2 of last 3 A=1' or 'total at-least 3'"
+        f"'consecutive 2 of last 3 A=1', 'total at-least 3' or 'A=1'{near}"
     )
 
 
@@ -108,14 +115,29 @@ def _times_of(
     attribute: str,
     values: tuple[int | str, ...],
 ) -> WindowQuery:
-    name, _, value = ("", "", event) if "&" in attribute else event.rpartition("=")
-    if name and name != attribute:
-        raise UserError(f"query '{text}': the release is of '{attribute}', not '{name}'")
+    value = _event_value(text, event, attribute)
     if not 1 <= need <= width:
         raise UserError(f"query '{text}': cannot ask for {need} of {width} periods")
     hits = np.isin(_all(text, len(values), width), _codes(text, value, values))
     count = _run(hits) if form == "consecutive" else hits.sum(axis=1)
     return WindowQuery(text, width, np.asarray(count >= need))
+
+
+def _event_value(text: str, event: str, attribute: str) -> str:
+    """The value, or the part of a product, that an event such as `poverty=1` names."""
+    if "&" in attribute:
+        return event
+    name, _, value = event.rpartition("=")
+    if name and name != attribute:
+        raise UserError(f"query '{text}': the release is of '{attribute}', not '{name}'")
+    return value
+
+
+def _nearest(word: str, known: Iterable[object]) -> str:
+    """'; did you mean ...?', where a known word is near."""
+    by_small = {str(each).lower(): str(each) for each in known}
+    near = get_close_matches(word.lower(), by_small, n=1)
+    return f"; did you mean '{by_small[near[0]]}'?" if near else ""
 
 
 def _pattern(text: str, words: list[str], values: tuple[int | str, ...]) -> WindowQuery:
@@ -134,7 +156,8 @@ def _codes(text: str, word: str, values: tuple[int | str, ...]) -> list[int]:
         codes = matching_codes(value, values)
         if not codes:
             known = ", ".join(map(str, values))
-            raise UserError(f"query '{text}': '{value}' is no value; the values are {known}")
+            near = _nearest(value, values)
+            raise UserError(f"query '{text}': '{value}' is no value; the values are {known}{near}")
         all_codes += codes
     return all_codes
 

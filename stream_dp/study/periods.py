@@ -153,6 +153,12 @@ class Periods(BaseModel):
         """Period number, from 1, by label."""
         return {label: i + 1 for i, label in enumerate(self.labels)}
 
+    def days(self, number: int) -> tuple[date, date] | None:
+        """The first and the last day of a period; None for steps."""
+        if self.every == "step":
+            return None
+        return self._start(number - 1), self._start(number) - timedelta(days=1)
+
     def close_time(self, number: int) -> float | None:
         """When period `number` closes, in Unix seconds; None where a marker closes it."""
         if not isinstance(self.close, Schedule):

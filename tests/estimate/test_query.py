@@ -84,6 +84,34 @@ def test_totals():
     assert parse_query("total at-least 003", "a", BINARY) == query
 
 
+JOBS = ("work", ("employed", "unemployed", "not working"))
+
+
+def test_a_value_by_itself_is_a_query():
+    query = parse_query("work=unemployed", *JOBS)
+    assert (query.width, query.mask.tolist()) == (1, [False, True, False])
+    either = parse_query("work='not working|employed'", *JOBS)
+    assert either.mask.tolist() == [True, False, True]
+    product = parse_query("job=no", "poor&job", ("poor=1&job=yes", "poor=1&job=no"))
+    assert product.mask.tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("text", "near"),
+    [
+        ("work=unemploied", "did you mean 'unemployed'?"),
+        ("work=Employed", "did you mean 'employed'?"),
+        ("atleast 1 of last 2 work=employed", "did you mean 'at-least'?"),
+        ("patern employed", "did you mean 'pattern'?"),
+        ("pattern employd", "did you mean 'employed'?"),
+    ],
+)
+def test_a_mistake_names_the_nearest_word(text, near):
+    with pytest.raises(UserError) as raised:
+        parse_query(text, *JOBS)
+    assert str(raised.value).endswith(near)
+
+
 def test_values_as_numbers_or_text_are_the_same():
     masks = [parse_query(f"pattern {w}", "a", (7, 8)).mask for w in ("7", '"7"', "'7'")]
     assert all(mask.tolist() == [True, False] for mask in masks)

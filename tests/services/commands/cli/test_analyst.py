@@ -8,7 +8,9 @@ import sys
 from fractions import Fraction
 from pathlib import Path
 
+import pyarrow.compute as pc
 import pyarrow.parquet
+import pyarrow.parquet as pq
 import pytest
 from trial import MONTHS, STUDY
 
@@ -69,6 +71,29 @@ def test_what_cannot_be_exported(source, stream_dp, tmp_path, monkeypatch, words
     monkeypatch.chdir(tmp_path)
     assert message in stream_dp("export", source, *words, code=2)
     assert not list(tmp_path.glob("out*"))
+
+
+def test_measurements_and_long_tables(source, stream_dp, as_json, tmp_path):
+    out = tmp_path / "noisy.parquet"
+    said = as_json("export", source, "pairs", str(out), "--measurements")
+    noisy = pq.read_table(out)
+    assert noisy.column_names == ["period", "query", "value", "variance", "standard_error"]
+    assert noisy.num_rows == said["rows"] > 0
+    assert set(noisy["period"].to_pylist()) == {"2021-02", "2021-03"}
+    first = tmp_path / "first.parquet"
+    stream_dp("export", source, "pairs", str(first), "--measurements", "--period", "2021-02")
+    assert set(pq.read_table(first)["period"].to_pylist()) == {"2021-02"}
+    for name in ("wide", "long"):
+        words = ["--long"] if name == "long" else []
+        stream_dp("export", source, "pairs", str(tmp_path / f"{name}.parquet"), *words)
+    wide, long = (pq.read_table(tmp_path / f"{name}.parquet") for name in ("wide", "long"))
+    assert long.column_names == ["row", "period", "first_day", "last_day", "value"]
+    assert long.schema.field("value").type == wide.schema.field("2021-01").type
+    assert long.num_rows == 3 * wide.num_rows
+    february = long.filter(pc.equal(long["period"], "2021-02"))
+    assert february["value"].to_pylist() == wide["2021-02"].to_pylist()
+    assert {str(day) for day in february["first_day"].to_pylist()} == {"2021-02-01"}
+    assert {str(day) for day in february["last_day"].to_pylist()} == {"2021-02-28"}
 
 
 def test_estimate(source, stream_dp, as_json):
