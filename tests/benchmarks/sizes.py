@@ -32,13 +32,13 @@ from kit.region_trees import hawaii
 from stream_dp.batch.base import FitContext
 from stream_dp.batch.sizes.fit import FittedLevels, fit_levels
 from stream_dp.batch.sizes.histogram import Sizes, earth_movers_distance
-from stream_dp.batch.sizes.plan import LevelPlan, SizesPlan, omniscient_error
+from stream_dp.batch.sizes.plan import LevelPlan, SizesPlan, default_methods, omniscient_error
 from stream_dp.batch.sizes.regions import Regions
 from stream_dp.privacy.noise import SeededNoise, SystemNoise
 
 EPSILONS = [Fraction(x) for x in ("1/10", "1/5", "1/2", "1", "2")]
 SHORT = {"c": "cumulative-squares", "l": "cumulative", "s": "sorted", "h": "histogram"}
-MIXES = ("ccs", "sss", "lls")
+MIXES = ("ccs", "sss")
 LARGEST = 10_000
 HOUSEHOLDS = np.array([0.28, 0.34, 0.15, 0.13, 0.06, 0.025, 0.015])
 
@@ -133,7 +133,10 @@ def timing(most: int) -> None:
         if groups > most:
             return
         regions, leaves = housing(groups)
-        plan = plan_of(regions, "ccs", Fraction(1, 10), False)
+        levels = tuple(
+            LevelPlan("add_remove", m, Fraction(1, 200)) for m in default_methods(regions)
+        )
+        plan = SizesPlan(regions, LARGEST, levels)
         begun = time.perf_counter()
         fitted = fit_levels(leaves, plan, FitContext(SystemNoise()))
         sizes = fitted.sizes

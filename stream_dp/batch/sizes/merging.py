@@ -12,7 +12,7 @@ their sums (Kuo et al. 2018, section 5). How the one size follows from the two i
   and after it; half of this difference is its deviation, and where many groups have one size, it
   is 0 and not 2 v / n. Of children, it is multiplied by the square root of their number, as the
   errors of their ranks add up. No deviation is below half a step of size. Where the noise of a
-  sorted size is at most two steps, groups are matched by what isotonic regression gave them before
+  sorted size is at most four steps, groups are matched by what isotonic regression gave them before
   it was rounded: the fraction says which of several equal groups is nearest to the next size.
 """
 
@@ -32,7 +32,7 @@ from .regions import Regions
 
 Merge = Literal["spread", "weighted", "plain"]
 
-_FINE = 4.0  # the largest variance where fractions of a size tell groups apart
+_FINE = 16.0  # the largest variance where fractions of a size tell groups apart
 _LEAST = 0.25  # variance of a size that its noise hardly moves
 
 

@@ -26,6 +26,7 @@ from .regions import Regions
 
 DISTANCE_CHANGE = {"add_remove": 1, "replace_one": 2}
 RELATIONS = tuple(DISTANCE_CHANGE)
+FEW_GROUPS = 200  # in a region on average: below it sorted sizes are measured
 DEFAULT_CHOICE = Fraction(1, 5)
 
 
@@ -112,9 +113,16 @@ class SizesPlan:
         return sum(count(int(g), self.largest) for g in self.regions.counts[depth] if g)
 
 
-def default_methods(depth: int) -> tuple[tuple[str, ...], ...]:
-    """For each of so many levels a method: sorted sizes of the smallest regions, counts above."""
-    return (*[("cumulative-squares",)] * (depth - 1), ("sorted",))
+def default_methods(regions: Regions) -> tuple[tuple[str, ...], ...]:
+    """A method for each level, by the public number of groups in its regions.
+
+    The error of sorted sizes grows with how many groups have one size, for isotonic regression
+    cannot tell where the next size begins; that of cumulative counts only with the number of sizes.
+    """
+    return tuple(
+        ("sorted",) if counts.sum() < FEW_GROUPS * len(counts) else ("cumulative-squares",)
+        for counts in regions.counts
+    )
 
 
 def omniscient_error(distinct: int, deviation: float) -> float:

@@ -158,7 +158,7 @@ def fit_sizes(
     epsilon: the same as pure differential privacy, with double-geometric noise.
     methods: for each level, the root's first: `histogram`, `sorted`, `cumulative` (L1) or
         `cumulative-squares` (L2), or several, among which one is chosen privately. By default
-        `sorted` for the smallest regions and `cumulative-squares` above.
+        `sorted` where regions have fewer than 200 groups on average, else `cumulative-squares`.
     parts: of the budget, by level; equal by default.
     choice: the part of a level's budget that a choice among methods costs.
     merge: how levels become one: `spread`, or `weighted` and `plain` as Kuo et al. 2018.
@@ -188,7 +188,7 @@ def fit_sizes(
         raise UserError(f"largest: must be a whole number from 1 to {MOST_SIZE}")
     tree, leaves = _regions(counts, regions)
     levels = _levels(
-        tree.depth,
+        tree,
         neighbours,
         rho=rho,
         epsilon=epsilon,
@@ -209,7 +209,7 @@ def fit_sizes(
 
 
 def _levels(
-    depth: int,
+    tree: Regions,
     neighbours: str,
     *,
     rho: Numbers | None,
@@ -221,13 +221,14 @@ def _levels(
     """The plan of each level. Raises UserError."""
     if (rho is None) == (epsilon is None):
         raise UserError("rho, epsilon: give one of the two")
+    depth = tree.depth
     name, pure = ("rho", False) if epsilon is None else ("epsilon", True)
     total = _number(name, rho if epsilon is None else epsilon, Rho)
     share = _number("choice", choice, Probability)
     parts = parts if parts is not None else [1] * depth
     if len(parts) != depth or any(not isinstance(p, int) or p < 1 for p in parts):
         raise UserError(f"parts: give {depth} whole numbers from 1 on, the root's first")
-    declared = methods if methods is not None else default_methods(depth)
+    declared = methods if methods is not None else default_methods(tree)
     chosen = [(m,) if isinstance(m, str) else tuple(m) for m in declared]
     if len(chosen) != depth or any(not m or len({*m}) < len(m) for m in chosen):
         raise UserError(f"methods: give {depth} of them, the root's first")

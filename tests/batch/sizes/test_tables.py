@@ -59,7 +59,7 @@ def test_every_region_has_its_public_number_of_groups_at_every_level():
 
 
 def test_much_budget_gives_the_truth_and_its_measurements():
-    result = fitted(rho=10**5)
+    result = fitted(rho=10**5, methods=["cumulative-squares", "sorted", "sorted"])
     leaves = result.sizes.filter(pa.compute.field("level") == "county").to_pylist()
     assert [(r["state"], r["county"], r["size"], r["groups"]) for r in leaves] == [
         ("n", "1", 0, 30),
@@ -70,7 +70,7 @@ def test_much_budget_gives_the_truth_and_its_measurements():
     ]
     assert result.methods == {
         "all": "cumulative-squares",
-        "state": "cumulative-squares",
+        "state": "sorted",
         "county": "sorted",
     }
     root = result.measurements.filter(pa.compute.field("level") == "all")
@@ -110,6 +110,15 @@ def test_answers_are_unbiased_and_their_error_is_that_of_the_noise_in_them(metho
         answer(exact + unit).unbiased - true.unbiased for unit in np.eye(len(exact), dtype=int)
     ]
     assert true.standard_error == pytest.approx((variance * np.square(weights).sum()) ** 0.5)
+
+
+def test_small_regions_are_measured_by_size_and_large_ones_by_counts():
+    columns = {"state": ["n", "s"], "county": [1, 1], "size": [1, 1]}
+    assert set(fitted().methods.values()) == {"sorted"}
+    large = fitted(pa.table({**columns, "groups": [150, 249]}))
+    assert list(large.methods.values()) == ["cumulative-squares", "sorted", "sorted"]
+    larger = fitted(pa.table({**columns, "groups": [150, 250]}))
+    assert set(larger.methods.values()) == {"cumulative-squares"}
 
 
 def test_sorted_sizes_tell_no_number_of_groups():
