@@ -5,11 +5,13 @@ from __future__ import annotations
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from stream_dp.client import PublicLog, cache_folder, public_log
 from stream_dp.errors import UserError
 from stream_dp.log import Log, address, open_log
 from stream_dp.log.base import Missing
+from stream_dp.log.signing import SigningKey
 from stream_dp.plan import Plan, plan_study
 from stream_dp.release.published import TableFilter, keep_all
 from stream_dp.study import Run, Study
@@ -17,6 +19,7 @@ from stream_dp.studyfile import load_study
 from stream_dp.topics import CLOCK, REPORTS
 
 from . import journal_checks
+from .secrets import secret_text
 from .snapshots import Snapshots
 
 
@@ -87,6 +90,21 @@ class Deployment:
             insecure=self.run.insecure,
             replication=self.run.replication,
         )
+
+    def signing_key(self, name: Literal["signing", "signing_before"]) -> SigningKey | None:
+        """The key that `[run]` refers to under that name; None where it does not.
+
+        Raises UserError.
+        """
+        declared = self.run.signing if name == "signing" else self.run.signing_before
+        if declared is None:
+            return None
+        place = f"run.{name}"
+        text = secret_text(place, declared, self.base)
+        try:
+            return SigningKey.of_pem(text)
+        except UserError as error:
+            raise UserError(f"{place}: {line}" for line in error.lines) from None
 
     @property
     def public_place(self) -> tuple[str, Path]:

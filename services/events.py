@@ -34,6 +34,7 @@ KINDS: dict[str, Kind] = {
     "period-published": Kind("info", "The releases of a period are public."),
     "horizon-reached": Kind("info", "Every period is released; the releaser ends."),
     "description-changed": Kind("warning", "The study file's new description is ignored."),
+    "key-changed": Kind("warning", "Another key signs what is published from now on."),
     "moved": Kind("warning", "The journal goes on in other files, as the operator said."),
     "job-due": Kind("info", "A close has begun a batch job."),
     "jobs-outstanding": Kind("info", "Nothing is left to do but batch jobs that workers have."),
@@ -65,6 +66,7 @@ DESCRIPTION_CHANGED = Event(
     "description-changed",
     "study.description has changed; the first one stays the published one",
 )
+KEY_CHANGED = Event("key-changed", "published the key that signs from now on")
 MOVED = Event(
     "moved",
     "moved: the journal goes on in these files; never start another copy of them, for both would"

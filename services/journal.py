@@ -1,9 +1,9 @@
 """The journal: the releaser's confidential record of decisions, a chain of messages.
 
 Entry 0 (genesis) binds the study to its input and holds the key of the hash of ids. Every other
-entry closes a period, publishes the result of a batch job that a close began, or notes that the
-logs are in other files. An entry holds the exact records to be published, so that publishing, at
-once or after a crash, only copies them.
+entry closes a period, publishes the result of a batch job that a close began, names another key
+of signatures, or notes that the logs are in other files. An entry holds the exact records to be
+published, signatures included, so that publishing, at once or after a crash, only copies them.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from stream_dp.log.message import (
     read_messages,
     split_part,
 )
+from stream_dp.log.signing import SigningKey
 from stream_dp.population import CellCounts
 from stream_dp.population.reports import ReadAs
 from stream_dp.privacy.ledger import Charge
@@ -42,6 +43,7 @@ from .journal_heads import (
     GenesisHead,
     Head,
     JobHead,
+    KeyHead,
     PlacedHead,
     ReportsTopic,
     ResultHead,
@@ -106,6 +108,11 @@ class Entry:
     def places(self) -> dict[str, str]:
         """The places of both logs' files, by `log` and `public`, where the entry notes them."""
         return dict(self.head.places) if isinstance(self.head, GenesisHead | PlacedHead) else {}
+
+    @property
+    def signer(self) -> str | None:
+        """The public key that the entry names for what is published from then on."""
+        return self.head.signer if isinstance(self.head, GenesisHead | KeyHead) else None
 
     @property
     def jobs(self) -> list[Job]:
@@ -182,6 +189,7 @@ def genesis(
     simulated: bool,
     groups: str | None = None,
     places: Mapping[str, str] | None = None,
+    signer: SigningKey | None = None,
 ) -> Message:
     """Entry 0, with the study's declaration as the first public message.
 
@@ -190,12 +198,14 @@ def genesis(
     simulated: whether the noise is seeded.
     groups: the hash of the table of groups, where the study has batch releases.
     places: the places of both logs' files, by `log` and `public`.
+    signer: signs what is published, and is named in the first message.
     """
     manifest = {
         "type": STUDY_TYPE,
         "study": msgspec.json.decode(study.canonical()),
         "study_hash": study.hash,
         "code_version": __version__,
+        **({} if signer is None else {"signer": signer.public}),
     }
     declared = build_message(0, START, manifest, [])
     public = message_records(
@@ -205,6 +215,7 @@ def genesis(
         source=f"stream-dp/{study.name}",
         content="application/json",
         time=None,
+        signer=signer,
     )
     head = GenesisHead(
         number=0,
@@ -218,9 +229,10 @@ def genesis(
         public=[declared.hash],
         code_version=__version__,
         groups=groups,
+        signer=None if signer is None else signer.public,
         places=dict(places) if places and any(places.values()) else {},
     )
-    return build_message(0, START, head.as_dict(), _parts(public, {}))
+    return build_message(0, START, head.as_dict(), entry_parts(public, {}))
 
 
 def close(
@@ -267,7 +279,7 @@ def close(
         jobs=[JobHead.of(job) for job in jobs],
         read_as=read_as,
     )
-    return _next_message(before, head, _parts(public, states))
+    return next_message(before, head, entry_parts(public, states))
 
 
 def result(
@@ -290,7 +302,7 @@ def result(
         public=list(hashes),
         code_version=__version__,
     )
-    return _next_message(before, head, _parts(public, {}))
+    return next_message(before, head, entry_parts(public, {}))
 
 
 def placed(before: Message, places: Mapping[str, str]) -> Message:
@@ -302,14 +314,15 @@ def placed(before: Message, places: Mapping[str, str]) -> Message:
         public=[],
         code_version=__version__,
     )
-    return _next_message(before, head, [])
+    return next_message(before, head, [])
 
 
-def _next_message(before: Message, head: Head, parts: list[tuple[str, bytes]]) -> Message:
+def next_message(before: Message, head: Head, parts: list[tuple[str, bytes]]) -> Message:
+    """The entry with this head and these parts, after the entry `before`."""
     return build_message(before.index + 1, before.hash, head.as_dict(), parts)
 
 
-def _parts(public: Sequence[Record], states: Mapping[str, bytes]) -> list[tuple[str, bytes]]:
+def entry_parts(public: Sequence[Record], states: Mapping[str, bytes]) -> list[tuple[str, bytes]]:
     """The parts of an entry: the states, split to fit a record, and the public records."""
     dumped = [part for name, data in states.items() for part in split_part(f"state {name}", data)]
     packed = [msgspec.msgpack.encode(record) for record in public]
@@ -351,7 +364,7 @@ def _in_order(entries: list[Entry]) -> list[Entry]:
     closed = -1
     for index, entry in enumerate(entries):
         result_of = entry.result_of
-        if isinstance(entry.head, PlacedHead):
+        if isinstance(entry.head, PlacedHead | KeyHead):
             continue
         if result_of is None:
             closed += 1

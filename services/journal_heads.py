@@ -17,7 +17,7 @@ from stream_dp.privacy.ledger import Charge
 
 from .jobs.records import Job, SnapshotFile
 
-GENESIS, CLOSE, RESULT, PLACED = "genesis", "close", "result", "placed"
+GENESIS, CLOSE, RESULT, PLACED, KEY = "genesis", "close", "result", "placed", "key"
 
 
 class ChargeHead(msgspec.Struct, frozen=True):
@@ -84,6 +84,7 @@ class GenesisHead(_Head, frozen=True, kw_only=True, tag=GENESIS):
     cut: dict[int, int]  # by partition, 0
     marks: dict[int, int]  # by partition, 0
     groups: str | None = None  # the hash of the table of groups
+    signer: str | None = None  # the public key that signs what is published
     places: dict[str, str] = {}  # of both logs' files, by `log` and `public`
 
 
@@ -113,7 +114,13 @@ class PlacedHead(_Head, frozen=True, kw_only=True, tag=PLACED):
     places: dict[str, str]
 
 
-Head: TypeAlias = GenesisHead | CloseHead | ResultHead | PlacedHead
+class KeyHead(_Head, frozen=True, kw_only=True, tag=KEY):
+    """The head of an entry that publishes the key that signs from then on."""
+
+    signer: str
+
+
+Head: TypeAlias = GenesisHead | CloseHead | ResultHead | PlacedHead | KeyHead
 
 
 def head_of(message: Message) -> Head:

@@ -10,7 +10,6 @@ import base64
 import functools
 import http.client
 import json
-import os
 import time
 import urllib.error
 import urllib.request
@@ -27,6 +26,7 @@ from stream_dp.population.shapes.schemas import Schemas, SchemaSource
 from stream_dp.study.intake import Input
 
 from .deployment import Deployment
+from .secrets import secret_text
 
 _NOT_THERE = 40403  # the registry's error code for an unknown schema id
 _REFUSED = {401, 403}
@@ -90,17 +90,8 @@ def _authorization(declared: Input, base: Path) -> str | None:
     """The value of the header that says who asks."""
     if declared.registry_user is None:
         return None
-    ((kind, name),) = (declared.registry_password or {}).items()
     place = "run.input.registry_password"
-    if kind == "env":
-        if name not in os.environ:
-            raise UserError(f"{place}: environment variable {name} is not set")
-        password = os.environ[name]
-    else:
-        try:
-            password = (base / name).read_text("utf-8").strip()
-        except (OSError, UnicodeDecodeError):
-            raise UserError(f"{place}: {base / name} cannot be read") from None
+    password = secret_text(place, declared.registry_password or {}, base)
     pair = f"{declared.registry_user}:{password}".encode()
     return f"Basic {base64.b64encode(pair).decode()}"
 

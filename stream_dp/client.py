@@ -41,6 +41,7 @@ from .release.published import (
     keep_all,
     refusal,
 )
+from .release.signatures import Signatures
 from .study import CumulativeRelease
 from .topics import RELEASES
 
@@ -124,25 +125,28 @@ class PublicLog:
         self._cache = cache
         self._tallies: dict[str, PanelTally] = {}
         self.published: list[PublishedRelease | DataSet] = []
-        first: Message | None = None
+        self.messages: list[Message] = []
+        self.signatures = Signatures()
         try:
             for message in read_messages(log, RELEASES, "public log"):
-                if first is None:
-                    first, self.study = message, declared_study(message)
-                else:
-                    release = checked_release(self.study, message, keep)
-                    self.published.append(release)
-                    if count_panels and isinstance(release, PublishedRelease):
-                        self._count(release, message)
+                if not self.messages:
+                    self.study = declared_study(message)
+                if self.signatures.check(message) or not self.messages:
+                    self.messages.append(message)
+                    continue
+                release = checked_release(self.study, message, keep)
+                self.published.append(release)
+                self.messages.append(release.message)
+                if count_panels and isinstance(release, PublishedRelease):
+                    self._count(release, message)
         except Missing:
             raise
         except (Damaged, Unavailable) as error:
             raise type(error)(f"public log: {error}") from None
         except LogError as error:
             raise UserError(f"public log: {error}") from None
-        if first is None:
+        if not self.messages:
             raise UserError("public log: nothing is published yet; 'stream-dp run' begins it")
-        self.messages = [first, *(release.message for release in self.published)]
         self._panels: dict[str, Panel] = {}
         self._streams: dict[str, StreamMeasurements] = {}
 
@@ -324,6 +328,7 @@ class PublicLog:
                 raise refusal(release.message, f"{where}: its budget does not add up")
         lines = [
             f"chain: {len(self.messages)} messages, every hash and part as its manifest says",
+            self.signatures.line(),
             f"budget: {ledger.spent} of {study.rho} spent, as the certificates say",
         ]
         for name in dict.fromkeys(r.certificate.release for r in self.releases):

@@ -109,7 +109,10 @@ FOLDERS = {
     "continual": (["continual", "privacy", "study", "panel", "errors"], True),
     "batch": (["batch", "privacy", "celltext", "study", "panel", "errors"], True),
     "release": (
-        ["release", "study", "continual", "panel", "privacy", "log.message", "errors"],
+        [
+            *("release", "study", "continual", "panel", "privacy"),
+            *("log.message", "log.signing", "errors"),
+        ],
         False,
     ),
     "estimate": (["estimate", "study", "panel", "panel_counts", "continual", "errors"], False),
@@ -271,6 +274,7 @@ EXTRAS = {
     "jax": ("stream_dp.batch", "stream_dp.services"),
     "optax": ("stream_dp.batch", "stream_dp.services"),
     "openpyxl": ("stream_dp.population.tables.spreadsheets",),
+    "cryptography": ("stream_dp.log.signing",),
     "fastavro": ("stream_dp.population.shapes.avro",),
     "fastapi": ("stream_dp.services.monitor",),
     "starlette": ("stream_dp.services.monitor",),
@@ -296,6 +300,7 @@ import sys, importlib
 class Refuse:
     def find_spec(self, name, path=None, target=None):
         extras = "matplotlib jax optax confluent_kafka fastavro openpyxl fastapi uvicorn starlette"
+        extras += " cryptography"
         if name.split(".")[0] in extras.split():
             raise ImportError(f"{name} is not installed")
 sys.meta_path.insert(0, Refuse())

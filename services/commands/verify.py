@@ -19,11 +19,16 @@ from ..output import Output
 def options(parser: argparse.ArgumentParser) -> None:
     public_source(parser)
     parser.add_argument("--head", metavar="HASH", help="a hash that was kept elsewhere")
+    words = "the public key that message 0 must name, kept elsewhere: ed25519:..."
+    parser.add_argument("--key", metavar="KEY", help=words)
 
 
 def run(options: argparse.Namespace) -> Output:
     public, deployment = open_public(options.source, keep_none)
     lines = public.verify()
+    if options.key is not None:
+        public.signatures.require(options.key)
+        lines.append("key: the one that was kept elsewhere")
     if options.head is not None:
         if options.head not in {m.hash for m in public.messages}:
             raise Inconsistent(

@@ -43,7 +43,7 @@ def asyncapi(study: Study, run: Run) -> dict[str, Any]:
     A log that is a file has the same topics under their bare names, and no server.
     """
     private, public = topics_of(study, run.partitions)
-    contents = messages(study, run.input)
+    contents = messages(study, run)
     servers, channels, operations = {}, {}, {}
     for server, url, partitions in (("log", run.log, private), ("public", run.public, public)):
         host, prefix = address(url)

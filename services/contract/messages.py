@@ -11,14 +11,16 @@ import msgspec
 from pydantic.json_schema import models_json_schema
 
 from stream_dp import topics
+from stream_dp.log.message import SIGNATURE
 from stream_dp.population.rejected import REASONS
 from stream_dp.release.data_sets import BATCH_TYPE, BatchCertificate
 from stream_dp.release.panels import RELEASE_TYPE, STUDY_TYPE, PanelCertificate
-from stream_dp.study import Study
+from stream_dp.release.signatures import KEY_TYPE
+from stream_dp.study import Run, Study
 from stream_dp.study.intake import Input
 
 from ..jobs.records import Job, JobStudy
-from ..journal_heads import CloseHead, GenesisHead, PlacedHead, ResultHead
+from ..journal_heads import CloseHead, GenesisHead, KeyHead, PlacedHead, ResultHead
 from .reports import report_schema
 
 Schema = dict[str, Any]
@@ -28,13 +30,14 @@ _SHARED = "#/components/schemas/"
 _TEXT: Schema = {"type": "string"}
 _COUNT: Schema = {"type": "integer", "minimum": 0}
 _DIGEST: Schema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
+_SIGNER: Schema = {"type": "string", "pattern": "^ed25519:[0-9a-f]{64}$"}
 _ARROW = "application/vnd.apache.arrow.stream"
 _JSON, _BYTES = "application/json", "application/octet-stream"
 
 
 def shared_schemas() -> dict[str, Schema]:
     """The schemas that messages of several topics refer to, by name."""
-    heads = (GenesisHead, CloseHead, ResultHead, PlacedHead, Job, JobStudy)
+    heads = (GenesisHead, CloseHead, ResultHead, PlacedHead, KeyHead, Job, JobStudy)
     _, private = msgspec.json.schema_components(heads, ref_template=f"{_SHARED}{{name}}")
     _, public = models_json_schema(
         [(PanelCertificate, "serialization"), (BatchCertificate, "serialization")],
@@ -51,11 +54,11 @@ def shared_schemas() -> dict[str, Schema]:
     return {**private, **public["$defs"], "Manifest": manifest}
 
 
-def messages(study: Study, declared: Input) -> dict[str, Messages]:
-    """By topic, its messages by name. declared: how records become reports."""
-    source = f"stream-dp/{study.name}"
+def messages(study: Study, run: Run) -> dict[str, Messages]:
+    """By topic, its messages by name."""
+    source, signed = f"stream-dp/{study.name}", run.signing is not None
     private = {
-        topics.REPORTS: {"report": _report(study, declared), "closeMarker": _marker(study)},
+        topics.REPORTS: {"report": _report(study, run.input), "closeMarker": _marker(study)},
         topics.DEAD_LETTERS: {"deadLetter": _dead_letter()},
         topics.JOURNAL: {
             "journalPart": _part("stream-dp.decision", source, "(state .+|public)", _BYTES),
@@ -66,12 +69,13 @@ def messages(study: Study, declared: Input) -> dict[str, Messages]:
                     "close": "CloseHead",
                     "result": "ResultHead",
                     "placed": "PlacedHead",
+                    **({"key": "KeyHead"} if signed else {}),
                 }.items()
             },
         },
         topics.CLOCK: {"tick": _message("Its append time is the cluster's time.", _BYTES)},
     }
-    return {**private, **_job_messages(source), topics.RELEASES: _releases(study, source)}
+    return {**private, **_job_messages(source), topics.RELEASES: _releases(study, source, signed)}
 
 
 def _report(study: Study, declared: Input) -> Schema:
@@ -181,13 +185,20 @@ def _job_messages(source: str) -> dict[str, Messages]:
     }
 
 
-def _releases(study: Study, source: str) -> Messages:
-    """The public messages: the declaration, and a manifest and parts for each kind of release."""
+def _releases(study: Study, source: str, signed: bool) -> Messages:
+    """The public messages: the declaration, and a manifest and parts for each kind of release.
+
+    signed: whether every manifest has a signature, and keys may change.
+    """
     declaration = _all(
         _typed(STUDY_TYPE),
         _object({"study": {"type": "object"}, "study_hash": _DIGEST, "code_version": _TEXT}),
     )
-    public = {"studyDeclaration": _manifest(STUDY_TYPE, source, [declaration], dated=False)}
+    public = {"studyDeclaration": _manifest(STUDY_TYPE, source, [declaration], signed=signed)}
+    if signed:
+        named = _object({"signer": _SIGNER, "study_hash": _DIGEST, "code_version": _TEXT})
+        heads = [_typed(KEY_TYPE), named]
+        public["signingKey"] = _manifest(KEY_TYPE, source, heads, signed=True)
     kinds = (
         ("panel", RELEASE_TYPE, "PanelCertificate", study.releases, "panel|measurements|estimates"),
         ("dataSet", BATCH_TYPE, "BatchCertificate", study.batches, "groups|people|measurements"),
@@ -207,7 +218,7 @@ def _releases(study: Study, source: str) -> Messages:
         dated = study.periods.release_time(1) is not None
         heads = [_typed(kind), _shared(certificate), stated]
         public[f"{name}Part"] = _part(kind, source, f"({tables})", _ARROW, dated=dated)
-        public[f"{name}Release"] = _manifest(kind, source, heads, dated=dated)
+        public[f"{name}Release"] = _manifest(kind, source, heads, dated=dated, signed=signed)
     return public
 
 
@@ -218,8 +229,13 @@ def _part(kind: str, source: str, names: str, content: str, *, dated: bool = Fal
     return _message("A part of the message that the next manifest ends.", content, headers=headers)
 
 
-def _manifest(kind: str, source: str, heads: list[Schema], *, dated: bool = False) -> Schema:
+def _manifest(
+    kind: str, source: str, heads: list[Schema], *, dated: bool = False, signed: bool = False
+) -> Schema:
     headers = _event_headers(kind, source, _JSON, {"const": "manifest"}, dated)
+    if signed:
+        headers["required"].append(SIGNATURE)
+        headers["properties"][SIGNATURE] = {"type": "string", "pattern": "^[A-Za-z0-9+/]{86}==$"}
     return _message(
         "The manifest that ends a message; its SHA-256 is the message's hash.",
         _JSON,

@@ -10,6 +10,7 @@ from typing import Any
 from stream_dp.continual import AnyMechanism, mechanism
 from stream_dp.log.base import Positions, Record
 from stream_dp.log.message import Message, build_message, message_records
+from stream_dp.log.signing import SigningKey
 from stream_dp.panel import Columns
 from stream_dp.plan import Plan
 from stream_dp.population import CellCounts, ClosedPeriod
@@ -126,6 +127,7 @@ def decide(
     draws: Sequence[Draw],
     closed_input: ClosedInput,
     simulated: bool,
+    signer: SigningKey | None = None,
 ) -> tuple[ChainEnd, tuple[ReleaseState, ...]]:
     """The entry that closes a period, as the new end of the chain, and the states after it.
 
@@ -137,6 +139,7 @@ def decide(
     draws: the period's noise for each of them.
     closed_input: the period's input.
     simulated: whether the noise is seeded.
+    signer: signs what is published.
     """
     study, ledger = plan.study, end.certified
     index, previous = end.index, end.hash
@@ -173,7 +176,7 @@ def decide(
         )
         previous = message.hash
         hashes.append(message.hash)
-        public += _records(study, message, release, number)
+        public += _records(study, message, release, number, signer)
     entry = journal.close(
         end.entry.message,
         number=number,
@@ -192,7 +195,9 @@ def decide(
     return ChainEnd(Entry(entry), index, previous, ledger), tuple(after)
 
 
-def _records(study: Study, message: Message, release: Release, number: int) -> list[Record]:
+def _records(
+    study: Study, message: Message, release: Release, number: int, signer: SigningKey | None
+) -> list[Record]:
     """The records of a public message, each key ending with the release's name."""
     keyed = message_records(
         message,
@@ -201,6 +206,7 @@ def _records(study: Study, message: Message, release: Release, number: int) -> l
         source=f"stream-dp/{study.name}",
         content="application/vnd.apache.arrow.stream",
         time=study.periods.release_time(number),
+        signer=signer,
     )
     return [replace(r, key=(r.key or b"") + _key(release)) for r in keyed]
 

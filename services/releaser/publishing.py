@@ -10,7 +10,7 @@ from stream_dp.log.base import Writer
 from stream_dp.privacy.ledger import Ledger
 from stream_dp.study import Study
 
-from ..events import Event, Tell
+from ..events import KEY_CHANGED, Event, Tell
 from ..journal import Entry, certified_charges
 from .clocks import Clocks
 from .facts import Facts, delayed_release_time
@@ -82,6 +82,8 @@ class Publisher:
             words = f"published the result of job {job}"
             event = Event("job-published", words, label, release=charge.release, job=job)
             self.tell(event)
+        elif not entry.closes:
+            self.tell(KEY_CHANGED)
         elif entry.number:
             self.tell(Event("period-published", f"published {label}", label))
         return True

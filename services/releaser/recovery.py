@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.base import Log, OutOfRange, Writer
 from stream_dp.log.message import Message
+from stream_dp.log.signing import SigningKey
 from stream_dp.population import Population
 from stream_dp.population.reports import Decoder, DecoderMaker
 from stream_dp.privacy.noise import system_entropy
@@ -31,12 +32,14 @@ def begun_journal(
     writer: Writer,
     *,
     simulated: bool,
+    signer: SigningKey | None,
     at: Callable[[str], None],
 ) -> tuple[list[Entry], Roster | None]:
     """The entries of the journal, which is begun where it is empty, and the table of groups.
 
     writer: the one writer of the journal.
     simulated: whether the noise is seeded.
+    signer: signs what is published.
     at: called with `begun` after a new genesis.
 
     Raises Inconsistent where the journal is empty but something is published, or where it was
@@ -53,6 +56,7 @@ def begun_journal(
             simulated=simulated,
             groups=None if groups is None else groups.hash,
             places=log_places(log, public),
+            signer=signer,
         )
         writer.commit(journal.journal_records(genesis, study))
         entries = [Entry(genesis)]

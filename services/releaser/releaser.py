@@ -27,6 +27,8 @@ from functools import partial
 from stream_dp.errors import UserError
 from stream_dp.log.base import Log, Positions, Writer
 from stream_dp.log.chain import read_chain
+from stream_dp.log.message import Message
+from stream_dp.log.signing import SigningKey
 from stream_dp.plan import Plan
 from stream_dp.population.reports import Decoder, DecoderMaker
 from stream_dp.privacy.noise import NoiseSource, SystemNoise
@@ -38,7 +40,7 @@ from ..groups.members import Members
 from ..jobs.records import Job, Result
 from ..journal import Entry
 from ..snapshots import Snapshots
-from . import decision, recovery, results
+from . import decision, recovery, results, signing
 from .child import Child
 from .clocks import Clocks, steady
 from .decision import ChainEnd, ClosedInput
@@ -69,6 +71,8 @@ class Releaser:
     tell: called with events for the operator.
     at: called with the name of every step, for tests that stop there.
     stop: ends the run at the next safe point when set.
+    signer: signs what is published; None for a study without signatures.
+    signer_before: the key that `signer` takes over from, if it does.
     decoder: makes the decoder of reports from the study and the key of the hash of ids.
     """
 
@@ -87,6 +91,8 @@ class Releaser:
     at: Callable[[str], None] = lambda name: None
     stop: threading.Event = field(default_factory=threading.Event)
     decoder: DecoderMaker = Decoder
+    signer: SigningKey | None = None
+    signer_before: SigningKey | None = None
     facts: Facts = field(init=False)
     _clocks: Clocks = field(init=False)
 
@@ -142,6 +148,7 @@ class Releaser:
                     draws=draws,
                     closed_input=closed_input,
                     simulated=self.source.simulated,
+                    signer=self.signer,
                 )
                 # 7. Commit everything in one transaction.
                 self.at("commit")
@@ -178,6 +185,7 @@ class Releaser:
             self.public,
             writer,
             simulated=self.source.simulated,
+            signer=self.signer,
             at=self.at,
         )
         self._keep_description(entries)
@@ -187,6 +195,10 @@ class Releaser:
         chain = read_chain(self.public, RELEASES, "public log")
         published, waiting = recovery.split_published(chain, entries)
         self._note_place(writer, entries, bool(published))
+        key = signing.key_entry(entries, study, self.signer, self.signer_before)
+        if key is not None:
+            self._note(writer, entries, key, "key-changed")
+            waiting.append(entries[-1])
         publisher.follow(published)
         for entry in waiting:
             if not publisher.publish(entry, until_idle):
@@ -265,7 +277,7 @@ class Releaser:
 
         def decide(job: Job, result: Result) -> ChainEnd:
             return results.result_entry(
-                study=study, job=job, result=result, end=run.journal.end, simulated=simulated
+                *(study, job, result, run.journal.end), simulated=simulated, signer=self.signer
             )
 
         while (finished := run.jobs.next_finished(decide)) is not None:
@@ -329,13 +341,16 @@ class Releaser:
         entry = place.placed_entry(
             entries, self.log, self.public, published=published, moved=self.moved, file=self.file
         )
-        if entry is None:
-            return
+        if entry is not None:
+            self._note(writer, entries, entry, "placed")
+            if self.moved:
+                self.tell(events.MOVED)
+
+    def _note(self, writer: Writer, entries: list[Entry], entry: Message, step: str) -> None:
+        """Commits an entry that closes nothing. step: its name for `at`."""
         writer.commit(journal.journal_records(entry, self.plan.study))
         entries.append(Entry(entry))
-        self.at("placed")
-        if self.moved:
-            self.tell(events.MOVED)
+        self.at(step)
 
     def _read_to_cut(self, number: int, run: Recovered, until_idle: bool) -> Positions | None:
         """Reads until period `number` can close. Its cut; None if asked to stop before that."""

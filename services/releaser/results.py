@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from stream_dp.errors import UserError
 from stream_dp.log.message import MAX_PART, build_message, message_records
+from stream_dp.log.signing import SigningKey
 from stream_dp.release.data_sets import (
     BATCH_TYPE,
     batch_certificate,
@@ -26,7 +27,13 @@ _ROOM = 65_536  # bytes of a journal record, beside those of the public record i
 
 
 def result_entry(
-    study: Study, job: Job, result: Result, end: ChainEnd, simulated: bool
+    study: Study,
+    job: Job,
+    result: Result,
+    end: ChainEnd,
+    *,
+    simulated: bool,
+    signer: SigningKey | None = None,
 ) -> ChainEnd:
     """The end of the chain after the entry that publishes a result.
 
@@ -71,6 +78,7 @@ def result_entry(
             source=f"stream-dp/{study.name}",
             content="application/vnd.apache.arrow.stream",
             time=study.periods.release_time(job.period),
+            signer=signer,
         )
     ]
     entry = journal.result(

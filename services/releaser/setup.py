@@ -28,6 +28,8 @@ def releaser_of(
         tell=tell,
         stop=stop or threading.Event(),
         decoder=decoder_maker(deployment),
+        signer=deployment.signing_key("signing"),
+        signer_before=deployment.signing_key("signing_before"),
     )
 
 

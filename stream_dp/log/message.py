@@ -19,12 +19,14 @@ from typing import Any
 from stream_dp.errors import Inconsistent
 
 from .base import Headers, Log, Record, Stored
+from .signing import SigningKey
 
 # Room for headers and framing under the log's limit for a record.
 MAX_PART = 900_000
 START = "0" * 64
 _PART = "stream-dp-part"
 PartListing = tuple[str, int, str]  # name, bytes, SHA-256
+SIGNATURE = "stream-dp-signature"  # the header of a manifest that is signed
 _AT_ONCE = 20  # records of one read: a record is up to a megabyte
 
 
@@ -36,6 +38,7 @@ class Message:
     head: JSON.
     parts: (name, bytes); empty where only the manifest was read.
     previous, hash: the hash of the message before it, and its own.
+    signature: of the manifest, in base64; empty where it was read without one.
     start: the position of its first record in the topic that it was read from.
     """
 
@@ -45,6 +48,7 @@ class Message:
     previous: str
     hash: str
     manifest: bytes
+    signature: str = field(default="", compare=False)
     start: int = field(default=-1, compare=False)
 
     @cached_property
@@ -94,12 +98,20 @@ def build_message(
 
 
 def message_records(
-    sent: Message, topic: str, *, kind: str, source: str, content: str, time: float | None
+    sent: Message,
+    topic: str,
+    *,
+    kind: str,
+    source: str,
+    content: str,
+    time: float | None,
+    signer: SigningKey | None = None,
 ) -> list[Record]:
     """The message as records of partition 0, with CloudEvents headers (Kafka binding 1.0).
 
     content: the parts' media type. time: Unix seconds, the event's scheduled time; without one,
     no ce_time and a timestamp of 0, which a log may store as 1 (base.Record).
+    signer: signs the manifest.
     """
     common: list[tuple[str, bytes]] = [
         ("ce_specversion", b"1.0"),
@@ -110,12 +122,13 @@ def message_records(
         common.append(("ce_time", rfc3339_utc(time).encode()))
     stamp = 0 if time is None else max(0, round(time * 1000))
 
-    def record(name: str, data: bytes, media: str) -> Record:
+    def record(name: str, data: bytes, media: str, *more: tuple[str, bytes]) -> Record:
         headers: Headers = (
             *common,
             ("ce_id", f"{sent.index}/{name}".encode()),
             ("content-type", media.encode()),
             (_PART, name.encode()),
+            *more,
         )
         return Record(
             topic=topic,
@@ -127,7 +140,8 @@ def message_records(
         )
 
     records = [record(name, data, content) for name, data in sent.parts]
-    return [*records, record("manifest", sent.manifest, "application/json")]
+    signed = [] if signer is None else [(SIGNATURE, signer.sign(sent.manifest).encode())]
+    return [*records, record("manifest", sent.manifest, "application/json", *signed)]
 
 
 def parts_in_records(sent: Sequence[Record]) -> tuple[tuple[str, bytes], ...]:
@@ -187,7 +201,8 @@ def read_messages(log: Log, topic: str, what: str) -> Iterator[Message]:
                 what=what,
             )
             index, previous, parts = index + 1, message.hash, []
-            yield replace(message, start=start)
+            signature = record.header(SIGNATURE).decode("ascii", "replace")
+            yield replace(message, start=start, signature=signature)
         position = batch.next[0]
         if batch.at_end:
             break

@@ -13,13 +13,13 @@ from .model import (
     JointRelease,
     Neighbours,
     Release,
-    Run,
     Strategy,
     Study,
     StudyKeys,
     WindowRelease,
 )
 from .periods import Periods, Schedule
+from .run import Run
 
 __all__ = [
     "MOST_PRESENCE_WIDTH",

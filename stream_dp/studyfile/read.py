@@ -35,6 +35,7 @@ from stream_dp.study.sections import Sections
 from . import domains
 from .strata import EXPANDED_KEYS, Waves, expanded_releases
 
+_TABLES = {"kafka", "kafka_public", "input", "signing", "signing_before"}  # of [run]
 _NAMES = "use letters, digits, '.', '_' and '-', at most 64"
 _LIMITS = {
     "greater_than_equal": ("must be at least {}", "ge"),
@@ -98,7 +99,7 @@ def load_study(path: Path) -> tuple[Study, Run]:
     if lines:
         raise UserError(f"{path}: {line}" for line in lines)
     assert run is not None
-    plain = Run.model_fields.keys() - {"kafka", "kafka_public", "input"}
+    plain = Run.model_fields.keys() - _TABLES
     overrides = {f: v for f in plain if (v := os.environ.get(f"STREAM_DP_{f.upper()}"))}
     checked = _section(Run, {**run.model_dump(), **overrides}, "environment STREAM_DP_*", lines)
     if checked is None:

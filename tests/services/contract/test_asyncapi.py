@@ -8,26 +8,34 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft7Validator
 from kit.arrivals import KEY, OPEN, has_integral_float, reports, stored
 from kit.commands import json_output
 from kit.households import HouseholdFolder, roster, use_fit_in_rounds
+from kit.panels import StudyFolder, script
 from kit.studies import PAIRS, SCHEDULE, small_study, study_toml
 
 from stream_dp.log.base import Record
+from stream_dp.log.message import SIGNATURE
+from stream_dp.log.signing import SigningKey
 from stream_dp.population.reports import Decoder
 from stream_dp.services.contract.asyncapi import asyncapi
 from stream_dp.services.groups.roster import send_roster
 from stream_dp.services.jobs.records import failure_record, operator_word
+from stream_dp.services.journal import Entry, journal_records
 from stream_dp.services.markers import close_marker
+from stream_dp.services.releaser.signing import key_entry
 from stream_dp.study import Run
-from stream_dp.topics import CLOCK, RELEASES, REPORTS, topics_of
+from stream_dp.studyfile import load_study
+from stream_dp.topics import CLOCK, JOURNAL, RELEASES, REPORTS, topics_of
 
 SCHEMA = Path(__file__).parents[3] / ".tools" / "asyncapi" / "3.0.0.json"
 KAFKA = Run(log="kafka://h1:9092,h2:9092/p", public="kafka://h3:9092/q", partitions=3)
 FILES = Run(log="sqlite:a.db", public="sqlite:b.db")
+SIGNED = Run(log="sqlite:a.db", public="sqlite:b.db", signing={"file": "signing.pem"})
 
 
 class Contract:
@@ -158,7 +166,8 @@ def test_the_contract_accepts_what_the_decoder_accepts(report, key):
 def documents():
     scheduled = small_study(periods={"first": "2021-01", "every": "month", "count": 3, **SCHEDULE})
     other = KAFKA.model_copy(update={"input": KAFKA.input.model_copy(update={"format": "flat"})})
-    return [asyncapi(study, run) for study in (OPEN, scheduled) for run in (KAFKA, FILES, other)]
+    runs = (KAFKA, FILES, other, SIGNED)
+    return [asyncapi(study, run) for study in (OPEN, scheduled) for run in runs]
 
 
 @pytest.mark.skipif(not SCHEMA.exists(), reason="no schema of AsyncAPI: run tests/tools")
@@ -222,3 +231,30 @@ def test_the_command_writes_it(tmp_path, capsys):
     )["files"]
     assert Path(written).name == "asked.asyncapi.json"
     assert json.loads(Path(written).read_text("utf-8")) == printed
+
+
+def test_a_signed_study_has_signatures_and_a_message_of_keys(tmp_path):
+    key, other = (SigningKey(Ed25519PrivateKey.generate()) for _ in range(2))
+    place = StudyFolder(tmp_path / "signed")
+    for sent in script():
+        place.send(sent)
+    place.run(signer=key)
+    study, run = load_study(place.file)
+    contract = Contract(asyncapi(study, run.model_copy(update={"signing": {"file": "k"}})))
+    plain = Contract(asyncapi(study, run))
+    entry = key_entry(place.entries(), study, other, key)
+    with place.log() as log, place.public(readonly=True) as published:
+        read = log.read(JOURNAL, {0: 0}, 1000, 0).records
+        released = published.read(RELEASES, {0: 0}, 1000, 0).records
+    rotation = [*journal_records(entry, study), *Entry(entry).public_records()]
+    names = Counter()
+    for record in [*read, *released, *rotation]:
+        topic = record.topic if record in rotation else JOURNAL if record in read else RELEASES
+        (name,) = contract.fits(topic, record)
+        names[name] += 1
+        if topic == RELEASES and name.endswith(("Release", "Declaration", "Key")):
+            bare = tuple(h for h in record.headers if h[0] != SIGNATURE)
+            assert contract.fits(topic, Record(topic, record.value, record.key, bare)) == []
+            assert (plain.fits(topic, record) == []) == (name == "signingKey")
+    assert names["keyEntry"] == names["signingKey"] == names["studyDeclaration"] == 1
+    assert names["panelRelease"] > 1

@@ -1,0 +1,348 @@
+"""Signatures: every public message has one, also after a kill, and none that is wrong is read."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import signal
+import subprocess
+import warnings
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from shutil import which
+
+import msgspec
+import pytest
+from kit.commands import json_output, refusal
+from kit.panels import PERIODS, StudyFolder, script
+
+from stream_dp.client import PublicLog
+from stream_dp.errors import Inconsistent, UserError
+from stream_dp.log import signing
+from stream_dp.log.base import Headers, Record
+from stream_dp.log.memory import MemoryLog
+from stream_dp.log.message import SIGNATURE, build_message, message_records
+from stream_dp.log.signing import SigningKey
+from stream_dp.release.signatures import KEY_TYPE
+from stream_dp.services.secrets import secret_text
+from stream_dp.topics import RELEASES
+
+pytest.importorskip("cryptography")
+
+# Of RFC 8032's first two test vectors: secret keys, public keys.
+VECTORS = [
+    (
+        "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60",
+        "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a",
+    ),
+    (
+        "4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb",
+        "3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c",
+    ),
+]
+
+
+def pem(secret: str) -> str:
+    """PKCS 8 in PEM: a fixed head (RFC 8410), then the 32 bytes of the key."""
+    der = bytes.fromhex("302e020100300506032b657004220420" + secret)
+    text = base64.b64encode(der).decode()
+    return f"-----BEGIN PRIVATE KEY-----\n{text}\n-----END PRIVATE KEY-----\n"
+
+
+PEMS = [pem(secret) for secret, _ in VECTORS]
+OLD, NEW = (SigningKey.of_pem(text) for text in PEMS)
+
+
+@pytest.fixture
+def sent(place: StudyFolder) -> StudyFolder:
+    for records in script():
+        place.send(records)
+    return place
+
+
+def public(place: StudyFolder) -> PublicLog:
+    with place.public(readonly=True) as log:
+        return PublicLog(log)
+
+
+def records_of(place: StudyFolder) -> list[Record]:
+    with place.public(readonly=True) as log:
+        stored = log.read(RELEASES, {0: 0}, 100_000, 0).records
+    return [
+        Record(RELEASES, s.value, s.key, s.headers or (), partition=0, time=s.time) for s in stored
+    ]
+
+
+def read(records: list[Record]) -> PublicLog:
+    with closing(MemoryLog()) as log:
+        log.create({RELEASES: 1})
+        log.append(records)
+        return PublicLog(log)
+
+
+def signatures_at(records: list[Record]) -> list[int]:
+    return [i for i, r in enumerate(records) if SIGNATURE in dict(r.headers)]
+
+
+def with_signature(record: Record, signature: bytes | None) -> Record:
+    headers: Headers = tuple(h for h in record.headers if h[0] != SIGNATURE)
+    more = () if signature is None else ((SIGNATURE, signature),)
+    return replace(record, headers=(*headers, *more))
+
+
+def test_keys_and_signatures_are_those_of_rfc_8032() -> None:
+    assert [key.public for key in (OLD, NEW)] == [f"ed25519:{known}" for _, known in VECTORS]
+    # The signatures of the empty message and of 0x72.
+    assert base64.b64decode(OLD.sign(b"")).hex().startswith("e5564300c360ac729086e2cc806e828a")
+    assert base64.b64decode(NEW.sign(b"\x72")).hex().startswith("92a009a9f0d4cab8720e820b5f642540")
+
+
+def test_every_message_is_signed_by_the_key_that_the_first_one_names(sent: StudyFolder) -> None:
+    assert sent.run(signer=OLD)
+    log = public(sent)
+    assert log.messages[0].head["signer"] == OLD.public
+    line = f"signatures: {len(log.messages)} messages, by {OLD.public}, named in message 0"
+    assert line in log.verify()
+    assert len(signatures_at(records_of(sent))) == len(log.messages)
+
+
+def test_a_study_without_a_key_works_and_says_so(sent: StudyFolder) -> None:
+    assert sent.run()
+    assert "signatures: none; this log is not signed" in public(sent).verify()
+    assert signatures_at(records_of(sent)) == []
+
+
+@pytest.mark.skipif(which("openssl") is None, reason="openssl is not installed")
+def test_openssl_checks_a_signature(sent: StudyFolder, tmp_path: Path) -> None:
+    assert sent.run(signer=OLD)
+    (tmp_path / "key.pem").write_text(PEMS[0])
+    derive = ["openssl", "pkey", "-in", "key.pem", "-pubout", "-out", "public.pem"]
+    subprocess.run(derive, cwd=tmp_path, check=True)
+    record = records_of(sent)[-1]
+    (tmp_path / "signature").write_bytes(base64.b64decode(dict(record.headers)[SIGNATURE]))
+    check = ["openssl", "pkeyutl", "-verify", "-pubin", "-inkey", "public.pem", "-rawin"]
+    check += ["-in", "manifest", "-sigfile", "signature"]
+    for manifest, code in ((record.value or b"", 0), ((record.value or b"") + b" ", 1)):
+        (tmp_path / "manifest").write_bytes(manifest)
+        done = subprocess.run(check, cwd=tmp_path, capture_output=True, check=False)
+        assert done.returncode == code
+
+
+def test_a_signature_that_is_missing_wrong_or_anothers_is_refused(sent: StudyFolder) -> None:
+    assert sent.run(signer=OLD)
+    records = records_of(sent)
+    first, second, *_ = signatures_at(records)
+    good = dict(records[first].headers)[SIGNATURE]
+    other = NEW.sign(records[second].value or b"").encode()
+    for wrong in (None, good, other, b"", b"\xff", b"AAAA", good + b"A"):
+        changed = [*records]
+        changed[second] = with_signature(records[second], wrong)
+        with pytest.raises(Inconsistent, match=f"message 1: has no signature of {OLD.public}"):
+            read(changed)
+    assert read(records).head == public(sent).head
+
+
+def test_another_key_takes_over_by_a_message_of_the_old_one(sent: StudyFolder) -> None:
+    with sent.releaser(signer=OLD, at=stop_at("published", 2)) as releaser:
+        with pytest.raises(Stop):
+            releaser.run(until_idle=True)
+    before = records_of(sent)
+    told = []
+    assert sent.run(signer=NEW, signer_before=OLD, tell=lambda event: told.append(event.name))
+    assert told.count("key-changed") == 1
+    assert told.count("period-published") == PERIODS - 1
+    assert sent.run(signer=NEW, signer_before=OLD)
+    assert sent.run(signer=NEW)
+    assert records_of(sent)[: len(before)] == before
+    log = public(sent)
+    assert log.signatures.keys == [OLD.public, NEW.public]
+    (number,) = [m.index for m in log.messages if m.head.get("type") == KEY_TYPE]
+    assert log.messages[number].head["signer"] == NEW.public
+    assert [m.index for m in log.messages] == list(range(len(log.messages)))
+    assert any("and 1 that followed it" in line for line in log.verify())
+
+
+@pytest.mark.parametrize("by", ["new", "nobody", "unsigned log"])
+def test_a_key_that_names_itself_is_refused(by: str, sent: StudyFolder) -> None:
+    assert sent.run(signer=None if by == "unsigned log" else OLD)
+    log = public(sent)
+    head = {"type": KEY_TYPE, "signer": NEW.public}
+    message = build_message(len(log.messages), log.head, head, [])
+    signer = NEW if by == "new" else None
+    how = {"kind": KEY_TYPE, "source": "s", "content": "application/json", "time": None}
+    added = message_records(message, RELEASES, signer=signer, **how)
+    with pytest.raises(Inconsistent, match=f"message {message.index}: "):
+        read([*records_of(sent), *added])
+
+
+@pytest.mark.parametrize("named", ["", "ed25519:", "ed25519:" + "g" * 64, 7, ["x"], None])
+def test_a_first_message_names_a_key_or_none(named: object) -> None:
+    from kit.hostile import sound
+
+    first = sound()[0]
+    message = build_message(0, first.previous, {**first.head, "signer": named}, [])
+    how = {"kind": "k", "source": "s", "content": "application/json", "time": None}
+    records = message_records(message, RELEASES, **how)
+    if named is None:
+        assert read(records).signatures.keys == []
+    else:
+        with pytest.raises(Inconsistent, match="a key of an unknown kind"):
+            read(records)
+
+
+def test_the_journals_key_alone_signs_on(sent: StudyFolder) -> None:
+    with sent.releaser(signer=OLD, at=stop_at("published", 2)) as releaser:
+        with pytest.raises(Stop):
+            releaser.run(until_idle=True)
+    for how, words in (
+        ({}, "is signed with"),
+        ({"signer": NEW}, "signing_before"),
+        ({"signer": NEW, "signer_before": NEW}, "signing_before"),
+    ):
+        with pytest.raises(UserError, match=words):
+            sent.run(**how)
+    assert sent.run(signer=OLD)
+
+
+def test_a_study_that_began_without_a_key_goes_on_without(sent: StudyFolder) -> None:
+    assert sent.run()
+    with pytest.raises(UserError, match="began without signatures"):
+        sent.run(signer=OLD)
+
+
+class Stop(Exception):
+    """Ends a run at a step."""
+
+
+def stop_at(step: str, call: int) -> Callable[[str], None]:
+    calls = 0
+
+    def at(name: str) -> None:
+        nonlocal calls
+        calls += name == step
+        if name == step and calls == call:
+            raise Stop
+
+    return at
+
+
+def killed_at(place: StudyFolder, step: str, call: int, **how: object) -> None:
+    """Runs the releaser in a child that is killed at the call of that number of a step."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        child = os.fork()
+    if child == 0:
+        try:
+            signal.alarm(60)
+            place.run(at=stop_at(step, call), **how)
+        except Stop:
+            os.kill(os.getpid(), signal.SIGKILL)
+        finally:
+            os._exit(1)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL
+
+
+STEPS = [
+    *(("begun", 1), ("publish", 1), ("published", 1), ("drawn", 1), ("commit", 2)),
+    *(("committed", 1), ("publish", 3), ("published", 3)),
+]
+
+
+@pytest.mark.parametrize(("step", "call"), STEPS)
+def test_a_kill_changes_no_signed_byte(step: str, call: int, sent: StudyFolder) -> None:
+    killed_at(sent, step, call, signer=OLD)
+    before = records_of(sent) if sent.public_db.exists() else []
+    assert sent.run(signer=OLD)
+    check_bytes(sent, before)
+
+
+@pytest.mark.parametrize("step", ["key-changed", "publish", "published"])
+def test_a_kill_while_a_key_takes_over(step: str, sent: StudyFolder) -> None:
+    with sent.releaser(signer=OLD, at=stop_at("committed", 1)) as releaser:
+        with pytest.raises(Stop):
+            releaser.run(until_idle=True)
+    # What waits to be published, and was signed with the old key, goes out first.
+    killed_at(sent, step, 1, signer=NEW, signer_before=OLD)
+    before = records_of(sent)
+    assert sent.run(signer=NEW, signer_before=OLD)
+    check_bytes(sent, before)
+    assert public(sent).signatures.keys == [OLD.public, NEW.public]
+
+
+def check_bytes(place: StudyFolder, before: list[Record]) -> None:
+    """The public log is what the journal holds, and grew from what it was; all is signed."""
+    after = records_of(place)
+    assert after[: len(before)] == before
+    decided = [record for entry in place.entries() for record in entry.public_records()]
+    assert place.rows(RELEASES) == [
+        (0, i, r.time, r.key, r.value, msgspec.msgpack.encode(r.headers))
+        for i, r in enumerate(decided)
+    ]
+    log = public(place)
+    assert log.signatures.signed == len(log.messages)
+    log.verify()
+
+
+# Commands
+
+
+@pytest.fixture
+def file(sent: StudyFolder) -> Path:
+    (sent.folder / "signing.pem").write_text(PEMS[0])
+    sent.file.write_text(sent.text + '\n[run.signing]\nfile = "signing.pem"\n')
+    return sent.file
+
+
+def test_run_signs_and_verify_says_so(
+    file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    json_output(capsys, "run", file, "--until-idle")
+    answer = json_output(capsys, "verify", file, "--key", OLD.public)
+    assert "key: the one that was kept elsewhere" in answer["verified"]
+    assert any(OLD.public in line for line in answer["verified"])
+    assert NEW.public not in json.dumps(answer)
+    assert "not the key kept elsewhere" in refusal(capsys, 4, "verify", file, "--key", NEW.public)
+    assert "hexadecimal" in refusal(capsys, 2, "verify", file, "--key", "abc")
+    # Who has not the package is told that nothing was checked; the rest can be read.
+    for module in (signing, __import__("stream_dp.release.signatures", fromlist=["x"])):
+        monkeypatch.setattr(module, "can_check", lambda: False)
+    assert "stream-dp[trust]" in refusal(capsys, 2, "verify", file)
+    assert json_output(capsys, "releases", file)["releases"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("x = 1", "x"),
+        ('file = "nothing.pem"', "cannot be read"),
+        ('env = "STREAM_DP_NO_SUCH_KEY"', "is not set"),
+        ('command = "false"', "does not print it"),
+        ('command = "no-such-program-at-all"', "does not print it"),
+        ('file = "rsa.pem"', "not an Ed25519 private key"),
+        ('file = "small.toml"', "not an Ed25519 private key"),
+        ('file = "signing.pem"\nenv = "HOME"', "name one place"),
+    ],
+)
+def test_a_key_that_cannot_be_had_is_one_line(
+    text: str, words: str, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (file.parent / "rsa.pem").write_text(PEMS[0].replace("MC4CAQAw", "MC4CAQEw"))
+    study = file.read_text().split("[run.signing]")[0]
+    file.write_text(f"{study}[run.signing]\n{text}\n")
+    error = refusal(capsys, 2, "run", file, "--until-idle")
+    (line,) = error.splitlines()
+    assert words in line
+    assert PEMS[0].splitlines()[1] not in error
+
+
+def test_a_secret_is_in_a_file_the_environment_or_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "key").write_text("  words \n")
+    monkeypatch.setenv("STREAM_DP_TEST_SECRET", "words\n")
+    for declared in ({"file": "key"}, {"env": "STREAM_DP_TEST_SECRET"}, {"command": "cat key"}):
+        assert secret_text("run.signing", declared, tmp_path) == "words"
