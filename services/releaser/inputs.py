@@ -7,10 +7,12 @@ releaser that starts again reads it from the log and decides the same.
 
 from __future__ import annotations
 
+import gc
 import math
 import time as clock_module
 from collections import Counter as Tally
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from stream_dp.errors import Inconsistent
 from stream_dp.log.base import (
@@ -37,6 +39,20 @@ from .facts import SILENCE, Facts, IntakeFacts
 _ASK = SILENCE / 3  # seconds without an answer after which the log is asked
 _MEASURE = 1.0  # seconds at least between two measurements of what is unread
 _SHARE = 20  # at most one part in so many of the time goes into measuring
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """While a batch is read: the cyclic garbage collector, which finds no cycle in records, would
+    go through all of them several times.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class Inputs:
@@ -84,8 +100,9 @@ class Inputs:
         Raises Inconsistent where the topic ends before the cut.
         """
         while behind := {p: o for p, o in self.positions.items() if o < cut[p]}:
-            batch = self._read(behind, timeout)
-            self._take(batch, {p: min(cut[p], end) for p, end in batch.next.items()}, replay)
+            with _collector_paused():
+                batch = self._read(behind, timeout)
+                self._take(batch, {p: min(cut[p], end) for p, end in batch.next.items()}, replay)
             stuck = any(self.positions[p] < cut[p] for p in behind)
             if stuck and batch.at_end and not batch.records:
                 if replay or self._beyond(cut):
@@ -101,6 +118,7 @@ class Inputs:
         ends = self._log.cut(REPORTS, NEVER)
         return any(ends[p] < position for p, position in cut.items())
 
+    @_collector_paused()
     def fold_to_marker(self, number: int, timeout: float) -> bool:
         """Reads one batch on the way to markers for period `number` or later.
 
@@ -129,6 +147,7 @@ class Inputs:
         )
         return batch.at_end
 
+    @_collector_paused()
     def fold_before(self, time: float, timeout: float) -> bool:
         """Reads a batch of records appended before `time`; True where there are no more now."""
         reached = {p for p, rest in self._rests.items() if _from(rest.records[:1], time)}

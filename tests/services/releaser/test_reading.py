@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 from kit.panels import LABELS, PARTITIONS, PERIODS, declaration, report, script
 from kit.studies import MARKER, SCHEDULE
 
-from stream_dp.log.base import Batch, Positions
+from stream_dp.log.base import Batch, Positions, Stored
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.population import Population
 from stream_dp.population.reports import Decoder
@@ -170,3 +171,22 @@ def test_a_partition_that_reached_its_close_waits_without_being_read(
             pass
         assert reader.inputs.positions == {0: 2, 1: 1}
         assert reader.log.seen.total() == 3
+
+
+def test_no_garbage_is_sought_while_a_batch_is_read(
+    reader: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Records have no cycles; a search goes through all of them again and again."""
+    searching: list[bool] = []
+
+    def decode(decoder: Decoder, records: Sequence[Stored], closed: int) -> Any:
+        searching.append(gc.isenabled())
+        return decoding(decoder, records, closed)
+
+    decoding = Decoder.decode
+    monkeypatch.setattr(Decoder, "decode", decode)
+    reader.send()
+    reader.cut(1)
+    assert searching
+    assert not any(searching)
+    assert gc.isenabled()
