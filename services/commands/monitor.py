@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from stream_dp.client import public_log
 from stream_dp.errors import UserError
 
 from ..addresses import listen_address
+from ..deployment import Deployment
 from ..output import Output, say
 
 _EXTRA = "monitor: needs FastAPI and uvicorn; pip install 'stream-dp[monitor]'"
@@ -15,12 +17,59 @@ _EXTRA = "monitor: needs FastAPI and uvicorn; pip install 'stream-dp[monitor]'"
 
 def options(parser: argparse.ArgumentParser) -> None:
     words = "a public log such as sqlite:FILE or kafka://host:port/prefix"
-    parser.add_argument("source", metavar="PUBLIC", help=words)
+    words += "; with --operator a study file"
+    parser.add_argument("source", metavar="PUBLIC|STUDY.toml", help=words)
+    words = "the operator's pages of a study (confidential), with its close, retry and abandon"
+    parser.add_argument("--operator", action="store_true", help=words)
+    words = "operator: a file with a token that clients give; needed beyond the loopback"
+    parser.add_argument("--token-file", type=Path, metavar="FILE", help=words)
+    words = "operator: the header in which a proxy names the user that it has let in"
+    parser.add_argument("--proxy-header", metavar="NAME", help=words)
     words = "where pages are served; 127.0.0.1:8080 by default"
     parser.add_argument("--listen", metavar="HOST:PORT", default="127.0.0.1:8080", help=words)
 
 
 def run(options: argparse.Namespace) -> Output:
+    if options.operator:
+        _run_operator(options)
+    elif options.token_file or options.proxy_header:
+        raise UserError("monitor: --token-file and --proxy-header are for --operator")
+    else:
+        _run_public(options)
+    return Output({"ended": True}, "")
+
+
+def _run_operator(options: argparse.Namespace) -> None:
+    try:
+        from ..monitor.access import access_for
+        from ..monitor.facts import Watch
+        from ..monitor.operator import operator_monitor
+        from ..monitor.serving import serve
+    except ImportError:
+        raise UserError(_EXTRA) from None
+    study = Path(options.source)
+    Deployment.load(study)
+    host, _ = listen_address(options.listen)
+    access = access_for(host, _token(options.token_file), options.proxy_header)
+    watch = Watch(study)
+    watch.start()
+    serve(
+        operator_monitor(study, access, watch),
+        options.listen,
+        lambda port: say(f"operator's monitor of {study}: http://{_shown(host)}:{port}"),
+    )
+
+
+def _token(path: Path | None) -> str | None:
+    if path is None:
+        return None
+    try:
+        return path.read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        raise UserError(f"--token-file: {path} cannot be read") from None
+
+
+def _run_public(options: argparse.Namespace) -> None:
     try:
         from ..monitor.public import public_monitor
         from ..monitor.serving import serve
@@ -46,7 +95,6 @@ def run(options: argparse.Namespace) -> Output:
         )
     finally:
         reader.stop()
-    return Output({"ended": True}, "")
 
 
 def _shown(host: str) -> str:

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-
-from .state import PublicReader
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 MOST_STREAMS = 256
 _HEARTBEAT = 15.0  # seconds between two comments that keep a connection open
 
 
 class Live:
-    """Streams of heads to a bounded number of viewers.
+    """Streams of heads to a bounded number of viewers, none of which takes a thread.
 
-    One task looks at the reader's head; viewers wait for it without a thread each.
+    current: what viewers see now, as data with a `head`; None where there is nothing.
     """
 
-    def __init__(self, reader: PublicReader) -> None:
-        self._reader = reader
+    def __init__(self, current: Callable[[], dict[str, Any] | None]) -> None:
+        self._current = current
         self._viewers = 0
 
     @property
@@ -29,17 +28,15 @@ class Live:
     async def heads(self) -> AsyncIterator[bytes]:
         """An event `head` now and whenever it changes, and comments in between."""
         self._viewers += 1
-        sent: str | None = None
+        sent: dict[str, Any] | None = None
         quiet = 0.0
         try:
             yield b"retry: 3000\n\n"
             while True:
-                state = self._reader.state
-                head = None if state is None else state.head
-                if state is not None and head != sent:
-                    data = {"head": head, "releases": len(state.public.published)}
-                    yield f"event: head\nid: {head}\ndata: {json.dumps(data)}\n\n".encode()
-                    sent, quiet = head, 0.0
+                current = self._current()
+                if current is not None and current != sent:
+                    yield f"event: head\ndata: {json.dumps(current)}\n\n".encode()
+                    sent, quiet = current, 0.0
                 elif quiet >= _HEARTBEAT:
                     yield b": still there\n\n"
                     quiet = 0.0

@@ -257,7 +257,13 @@ def _api(application: FastAPI, reader: PublicReader) -> None:
 
 
 def _files(application: FastAPI, reader: PublicReader, open_log: Callable[[], Log]) -> None:
-    live = Live(reader)
+    def current() -> dict[str, Any] | None:
+        state = reader.state
+        if state is None:
+            return None
+        return {"head": state.head, "releases": len(state.public.published)}
+
+    live = Live(current)
 
     @application.get("/download/{release}/{table}.{form}")
     def download(release: str, table: str, form: str, period: Optional = None) -> Response:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from kit.hostile import sound
 from kit.monitors import Monitor, monitor, publish
+from kit.studies import study_toml
 
 from stream_dp.services import cli
 
@@ -180,3 +181,27 @@ def test_the_offline_page_opens_from_a_file(
             assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
         assert violations(seen.page, axe) == []
         assert seen.said == []
+
+
+def test_the_operators_pages_fit_and_can_be_read_by_everybody(
+    tmp_path: Path, browser: Any, axe: str
+) -> None:
+    study = tmp_path / "small.toml"
+    study.write_text(study_toml())
+    (tmp_path / "reports.csv").write_text("person,period,poverty\na,2021-01,1\nb,2021-01,7\n")
+    send = ["send", str(study), str(tmp_path / "reports.csv"), "--allow-rejects", "1"]
+    assert cli.main(send) == 0
+    with monitor(str(study), "--operator") as one:
+        for scheme, path in (
+            ("light", "/"),
+            ("dark", "/"),
+            ("light", "/close"),
+            ("dark", "/login"),
+        ):
+            with Seen(browser, scheme) as seen:
+                seen.page.goto(one.url + path)
+                for width in SIZES:
+                    seen.page.set_viewport_size({"width": width, "height": 900})
+                    assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
+                assert violations(seen.page, axe) == []
+                assert seen.said == []

@@ -1,0 +1,160 @@
+"""What an operator's page shows, gathered while somebody looks at it. Confidential."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+import urllib.request
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from stream_dp.errors import UserError
+from stream_dp.log.base import LogError, Missing
+
+from .. import journal
+from ..deployment import Deployment
+from .commands import command
+
+_BETWEEN = 10.0  # seconds between two looks
+_UNWATCHED = 120.0  # seconds after which nobody looks any more
+_LATEST = 30  # entries of the journal
+_METRICS = {
+    "stream_dp_ready": "ready",
+    "stream_dp_input_lag_records": "records not read yet",
+    "stream_dp_input_lag_seconds": "seconds that the oldest of them has waited",
+    "stream_dp_open_period_cells": "cells that wait for the open period's close",
+    "stream_dp_release_due_timestamp_seconds": "next releases due",
+    "stream_dp_log_answered_timestamp_seconds": "the log last answered",
+}
+
+
+@dataclass(frozen=True)
+class Facts:
+    """One look at a study.
+
+    status, rejected: as `stream-dp status --json` and `rejected --json` have them.
+    plan: by period: its charge, and whether it is released.
+    entries: of the journal, the latest first: place, what it does, period, hash.
+    lag: from the running releaser, in words; empty where none listens.
+    faults: why something is missing.
+    """
+
+    status: dict[str, Any]
+    rejected: dict[str, Any]
+    plan: tuple[tuple[str, str, str], ...]
+    entries: tuple[tuple[int, str, str, str], ...]
+    lag: tuple[tuple[str, str], ...]
+    faults: tuple[str, ...]
+
+    @property
+    def head(self) -> str:
+        """A hash of all of it: a page is shown anew where it changes."""
+        return hashlib.sha256(json.dumps(self.__dict__, default=str).encode()).hexdigest()
+
+
+def gather(study: Path) -> Facts:
+    """Looks at everything once."""
+    status, rejected = command("status", study), command("rejected", study)
+    faults = [*status.lines, *rejected.lines]
+    plan: tuple[tuple[str, str, str], ...] = ()
+    entries: tuple[tuple[int, str, str, str], ...] = ()
+    lag: tuple[tuple[str, str], ...] = ()
+    try:
+        deployment = Deployment.load(study)
+        plan = _plan(deployment, status.data.get("last_closed"))
+        lag = _lag(deployment.run.listen)
+        with suppress(Missing):
+            entries = _entries(deployment)
+    except UserError as error:
+        faults += error.lines
+    except (LogError, OSError) as error:
+        faults.append(str(error))
+    return Facts(status.data, rejected.data, plan, entries, lag, tuple(dict.fromkeys(faults)))
+
+
+def _plan(deployment: Deployment, last: str | None) -> tuple[tuple[str, str, str], ...]:
+    """Each period with its planned charge and whether it is charged already."""
+    labels = deployment.study.periods.labels
+    closed = 0 if last is None else deployment.study.periods.numbers[last]
+    plan, rows = deployment.plan, []
+    for number, label in enumerate(labels, 1):
+        charges = "; ".join(f"{c.release} {float(c.rho):.6g}" for c in plan.charges(number))
+        rows.append((label, charges or "none", "charged" if number <= closed else "planned"))
+    return tuple(rows)
+
+
+def _entries(deployment: Deployment) -> tuple[tuple[int, str, str, str], ...]:
+    labels = deployment.study.periods.labels
+    with closing(deployment.log(readonly=True)) as log:
+        entries = journal.read(log)
+    return tuple(
+        (
+            entry.message.index,
+            type(entry.head).__name__.removesuffix("Head").lower(),
+            labels[entry.number - 1] if entry.number else "-",
+            entry.message.hash,
+        )
+        for entry in entries[-_LATEST:][::-1]
+    )
+
+
+def _lag(listen: str | None) -> tuple[tuple[str, str], ...]:
+    """What the releaser's own listener says of its input; empty where it does not answer."""
+    if listen is None:
+        return ()
+    try:
+        with urllib.request.urlopen(f"http://{listen}/metrics", timeout=2) as answer:
+            text = answer.read(1 << 20).decode()
+    except (OSError, ValueError):
+        return (("the releaser", "does not answer at " + listen),)
+    rows = []
+    for family in text_string_to_metric_families(text):
+        if family.name in _METRICS and family.samples:
+            value = family.samples[0].value
+            shown = _moment(value) if family.name.endswith("timestamp_seconds") else f"{value:,.0f}"
+            rows.append((_METRICS[family.name], shown))
+    return tuple(rows)
+
+
+def _moment(seconds: float) -> str:
+    off = seconds - time.time()
+    return f"{'in' if off > 0 else ''} {abs(off):,.0f} s{'' if off > 0 else ' ago'}".strip()
+
+
+class Watch:
+    """The latest facts, gathered every few seconds while somebody looks."""
+
+    def __init__(self, study: Path) -> None:
+        self._study = study
+        self._asked = Event()
+        self._last = 0.0
+        self.facts: Facts | None = None
+
+    def look(self) -> Facts:
+        """The latest facts; gathers the first at once."""
+        self._last = time.monotonic()
+        self._asked.set()
+        if self.facts is None:
+            self.refresh()
+        assert self.facts is not None
+        return self.facts
+
+    def refresh(self) -> None:
+        self.facts = gather(self._study)
+
+    def start(self) -> None:
+        Thread(target=self._follow, daemon=True, name="facts").start()
+
+    def _follow(self) -> None:
+        while self._asked.wait():
+            time.sleep(_BETWEEN)
+            if time.monotonic() - self._last > _UNWATCHED:
+                self._asked.clear()
+            else:
+                self.refresh()

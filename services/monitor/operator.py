@@ -1,0 +1,204 @@
+"""The operator's monitor: what a study waits for, and the acts of an operator. Confidential."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from threading import Lock
+from typing import Any
+from urllib.parse import parse_qsl, quote
+
+from fastapi import FastAPI, Request
+from fastapi.responses import RedirectResponse, Response, StreamingResponse
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+
+from ..events import head
+from ..pages.render import render, resource
+from .access import COOKIE, Access
+from .commands import Said, command
+from .facts import Watch
+from .limits import Application, Limited
+from .live import Live
+
+_HTML = "text/html; charset=utf-8"
+_ACTS = {"retry": "try the job again", "abandon": "give the job up; its charge stands"}
+
+
+def operator_monitor(study: Path, access: Access, watch: Watch) -> Application:
+    """The application, within its limits. study: the study file."""
+    application = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    _faults(application)
+    _open_pages(application, access)
+    _shown(application, access, watch)
+    _close(application, access, watch, study)
+    _jobs(application, access, watch, study)
+    return Limited(application, {"GET", "HEAD", "POST"}, endless={"/events"})
+
+
+def _page(template: str, status: int = 200, **values: Any) -> Response:
+    text = render(template, **{"head": "", **values})
+    headers = {"Cache-Control": "no-store"}
+    return Response(text, status_code=status, media_type=_HTML, headers=headers)
+
+
+def _problem(status: int, title: str, *lines: str) -> Response:
+    return _page("operator_problem.html", status, title=title, lines=lines)
+
+
+def _faults(application: FastAPI) -> None:
+    @application.exception_handler(HTTPException)
+    def refused(request: Request, error: HTTPException) -> Response:
+        if error.status_code == 401:
+            return RedirectResponse("/login", 303)
+        return _problem(error.status_code, "This cannot be done", str(error.detail))
+
+    @application.exception_handler(Exception)
+    def failed(request: Request, error: Exception) -> Response:
+        return _problem(500, "Something went wrong", type(error).__name__)
+
+
+def _asker(request: Request, access: Access) -> str:
+    who = access.who(request.headers, request.cookies)
+    if who is None:
+        raise HTTPException(401 if access.token is not None else 403, "you are not let in")
+    return who
+
+
+async def _form(request: Request) -> dict[str, str]:
+    return dict(parse_qsl((await request.body()).decode("utf-8", "replace")))
+
+
+async def _own_form(request: Request, access: Access, who: str) -> dict[str, str]:
+    """The fields of a form of ours. Raises HTTPException for anybody else's."""
+    fields = await _form(request)
+    if not access.is_own_form(who, fields, request.headers):
+        raise HTTPException(403, "this form is not one of this monitor's; open it again")
+    return fields
+
+
+def _open_pages(application: FastAPI, access: Access) -> None:
+    @application.get("/login")
+    def login() -> Response:
+        return _page("login.html", failed=False)
+
+    @application.post("/login")
+    async def logged_in(request: Request) -> Response:
+        if not access.is_token((await _form(request)).get("token", "")):
+            return _page("login.html", 403, failed=True)
+        answer = RedirectResponse("/", 303)
+        answer.set_cookie(COOKIE, access.session, httponly=True, samesite="strict")
+        return answer
+
+    @application.get("/healthz")
+    def health() -> Response:
+        return Response("ok\n", media_type="text/plain")
+
+    assets = (
+        ("/icon.svg", "image/svg+xml"),
+        ("/style.css", "text/css; charset=utf-8"),
+        ("/monitor.js", "text/javascript; charset=utf-8"),
+    )
+    for path, media in assets:
+        _asset(application, path, media)
+
+
+def _asset(application: FastAPI, path: str, media: str) -> None:
+    body = resource(path.removeprefix("/"))
+    application.get(path)(lambda: Response(body, media_type=media))
+
+
+def _shown(application: FastAPI, access: Access, watch: Watch) -> None:
+    def current() -> dict[str, Any] | None:
+        return None if watch.facts is None else {"head": watch.facts.head}
+
+    live = Live(current)
+
+    @application.get("/")
+    def overview(request: Request) -> Response:
+        _asker(request, access)
+        facts = watch.look()
+        done = request.query_params.get("done", "")[:200]
+        return _page("operator.html", facts=facts, head=facts.head, done=done)
+
+    @application.get("/events")
+    async def events(request: Request) -> Response:
+        _asker(request, access)
+        if live.is_full:
+            return Response("too many viewers\n", 503, media_type="text/plain")
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        return StreamingResponse(live.heads(), media_type="text/event-stream", headers=headers)
+
+
+def _close(application: FastAPI, access: Access, watch: Watch, study: Path) -> None:
+    acting = Lock()
+
+    @application.get("/close")
+    def ask(request: Request) -> Response:
+        who = _asker(request, access)
+        period = watch.look().status.get("open_period")
+        if period is None:
+            raise HTTPException(400, "no period is open")
+        counted = command("close", study, "--check", "--", period)
+        return _page(
+            "operator_close.html",
+            period=period,
+            counted=counted.data,
+            lines=counted.lines,
+            key=access.form_key(who),
+        )
+
+    @application.post("/close")
+    async def close(request: Request) -> Response:
+        who = _asker(request, access)
+        fields = await _own_form(request, access, who)
+        period = watch.look().status.get("open_period")
+        if period is None or fields.get("period") != period:
+            raise HTTPException(409, "another period is open now; look again")
+        if fields.get("confirm", "").strip() != period:
+            raise HTTPException(400, f"type {period} to close it; nothing was closed")
+        if not acting.acquire(blocking=False):
+            raise HTTPException(409, "another act is on its way; look again")
+        try:
+            said = await run_in_threadpool(command, "close", study, "--yes", "--", period)
+        finally:
+            acting.release()
+        return _acted(watch, who, "close", period, said)
+
+
+def _jobs(application: FastAPI, access: Access, watch: Watch, study: Path) -> None:
+    def known(name: str, act: str) -> Mapping[str, Any]:
+        jobs = {job["id"]: job for job in watch.look().status.get("jobs", [])}
+        if act not in _ACTS or name not in jobs:
+            raise HTTPException(404, "there is no such job")
+        job: Mapping[str, Any] = jobs[name]
+        return job
+
+    @application.get("/job/{name}/{act}")
+    def ask(request: Request, name: str, act: str) -> Response:
+        who = _asker(request, access)
+        job, key = known(name, act), access.form_key(who)
+        return _page("operator_job.html", job=job, act=act, words=_ACTS[act], key=key)
+
+    @application.post("/job/{name}/{act}")
+    async def do(request: Request, name: str, act: str) -> Response:
+        who = _asker(request, access)
+        fields = await _own_form(request, access, who)
+        known(name, act)
+        if fields.get("confirm") != "yes":
+            raise HTTPException(400, "tick the box to confirm; nothing was done")
+        said = await run_in_threadpool(command, "jobs", study, f"--{act}={name}")
+        return _acted(watch, who, act, name, said)
+
+
+def _acted(watch: Watch, who: str, act: str, what: str, said: Said) -> Response:
+    """Logs an act with its outcome, and shows it."""
+    outcome = "done" if said.succeeded else "; ".join(said.lines)
+    line = {**head("operator-act"), "by": who, "act": act, "what": what, "outcome": outcome}
+    print(json.dumps(line), file=sys.stderr, flush=True)
+    watch.refresh()
+    if not said.succeeded:
+        return _problem(409, "This cannot be done", *said.lines)
+    return RedirectResponse(f"/?done={quote(f'{act} {what}: done')}", 303)
