@@ -209,8 +209,8 @@ class Hierarchy:
     group_of: Int64Array
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "groups", _compact(self.groups, self.domain.group_values))
-        object.__setattr__(self, "people", _compact(self.people, self.domain.person_values))
+        object.__setattr__(self, "groups", compact_codes(self.groups, self.domain.group_values))
+        object.__setattr__(self, "people", compact_codes(self.people, self.domain.person_values))
         object.__setattr__(self, "group_of", np.ascontiguousarray(self.group_of, np.int64))
         if self.group_of.shape != (self.N,) or (np.diff(self.group_of) < 0).any():
             raise ValueError("group_of must hold a group for each person, in increasing order")
@@ -265,7 +265,7 @@ def role_faults(
             yield text, np.flatnonzero(wrong)
 
 
-def _compact(codes: NDArray[np.integer], values: tuple[int, ...]) -> Codes:
+def compact_codes(codes: NDArray[np.integer], values: tuple[int, ...]) -> Codes:
     """Codes in 8 bits, or 16. Raises ValueError for codes outside their columns."""
     codes = np.asarray(codes)
     if codes.ndim != 2 or codes.shape[1] != len(values):

@@ -1,0 +1,1 @@
+"""Synthesizers of people: one table, a row for each person."""

@@ -1,0 +1,32 @@
+"""Blocks of columns whose dependence a row of the model holds itself."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from .residuals import Columns
+from .targets import Targets
+
+MOST_CELLS = 1_000  # of a block
+DEPENDENT = 0.15  # total variation of a pair from independence
+
+
+def column_blocks(targets: Targets, most: int = MOST_CELLS, least: float = DEPENDENT) -> tuple[Columns, ...]:
+    """The blocks, each with its columns in increasing order; every column is in one.
+
+    Blocks are merged greedily by the noisy total variation of their most dependent pair, as far as
+    it is above `least` and the merged block has at most `most` cells.
+    """
+    sizes = targets.sizes
+    block = {c: frozenset({c}) for c in range(len(sizes))}
+    variation = {
+        pair: float(np.abs(estimate.values).sum() / 2)
+        for pair, estimate in targets.dependence.items()
+    }
+    for (first, second), apart in sorted(variation.items(), key=lambda item: (-item[1], item[0])):
+        merged = block[first] | block[second]
+        if apart > least and prod(sizes[c] for c in merged) <= most:
+            block |= dict.fromkeys(merged, merged)
+    return tuple(sorted(tuple(sorted(columns)) for columns in set(block.values())))

@@ -1,0 +1,108 @@
+"""The kind `mixture` on people: residuals measured once, and one model of them all.
+
+The defaults were chosen on three tables (a survey of 60,000, 3,000 of it, and six pairs of columns
+that determine each other) and tried on others: `tests/benchmarks/people.py`. Needs JAX, the `batch`
+extra.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dp.study.people import PeopleRelease
+
+from ..base import FitContext
+from ..data.domain import Int64Array
+from ..kinds import kind_title
+from ..loop import AdaptiveFit, AdaptiveMethod, fit_adaptively
+from ..phases import NoisyAnswers
+from .blocks import column_blocks
+from .draw import drawn_cells
+from .goal import mixture_goal
+from .mixture import Layout, Params, fitted, row_blocks, starting_params
+from .plan import MOST_TRIPLE, ResidualPlan
+from .residuals import Residuals, all_residuals
+from .table import People
+from .targets import Targets
+
+_STEPS, _RATE = 800, 0.1
+_FEWEST, _MOST = 4, 400  # rows
+
+
+@dataclass(frozen=True, eq=False)
+class BlockMixture:
+    """See `loop.Model`.
+
+    residuals: what it learns from.
+    seed: of the first parameters.
+    people: how many there are, public or noisy.
+    layout, params: of the fitted mixture; None before anything is learnt.
+    """
+
+    residuals: Residuals
+    seed: int
+    people: int = 1
+    layout: Layout | None = None
+    params: Params | None = None
+
+    def answers(self, rows: Int64Array) -> NDArray[np.float64]:
+        raise NotImplementedError("no phase of residuals picks")
+
+    def learn(self, measured: NoisyAnswers) -> tuple[BlockMixture, float]:
+        targets = Targets.of(self.residuals, measured)
+        layout = mixture_layout(targets)
+        start = starting_params(layout, targets.one_ways, self.seed)
+        goal = mixture_goal(layout, targets)
+        end, error = fitted(layout, start, goal, np.int32(_STEPS), np.float32(_RATE))
+        params = {name: np.asarray(values) for name, values in end.items()}
+        return replace(self, people=targets.people, layout=layout, params=params), float(error)
+
+    def sample(self, seed: int) -> People:
+        assert self.layout is not None and self.params is not None  # it has learnt
+        layout, rng = self.layout, np.random.default_rng(seed)
+        people = np.full(layout.rows, self.people // layout.rows)
+        people[: self.people - people.sum()] += 1
+        codes = np.empty((self.people, len(layout.sizes)), np.int64)
+        for block, rows in zip(layout.blocks, row_blocks(layout, self.params), strict=True):
+            flat = np.asarray(rows, np.float64).reshape(layout.rows, -1)
+            cells = np.concatenate(drawn_cells(rng, flat, people))
+            values = np.unravel_index(cells, [layout.sizes[c] for c in block])
+            for c, column in zip(block, values, strict=True):
+                codes[:, c] = column
+        return People(self.residuals.domain, codes[rng.permutation(self.people)])
+
+
+def mixture_layout(targets: Targets) -> Layout:
+    """Blocks and rows from the noisy dependence of pairs; its triples are those measured.
+
+    The rows have about half as many parameters as the pairs of different blocks have effective
+    degrees of freedom: more of them fit noise.
+    """
+    blocks = column_blocks(targets)
+    block_of = {c: block for block in blocks for c in block}
+    freedom = sum(
+        pair.freedom for (a, b), pair in targets.dependence.items() if block_of[a] != block_of[b]
+    )
+    rows = math.ceil(2 * freedom / sum(n - 1 for n in targets.sizes))
+    triples = tuple(columns for columns in targets.interactions if len(columns) == 3)
+    return Layout(targets.sizes, blocks, min(max(rows, _FEWEST), _MOST), triples)
+
+
+def fit_people(
+    people: People, release: PeopleRelease, context: FitContext
+) -> AdaptiveFit[Residuals, People]:
+    """See `base.Synthesizer`: kind 'mixture'."""
+    residuals = all_residuals(people.domain, 3, MOST_TRIPLE)
+    plan = ResidualPlan(residuals, release.rho)
+    method = AdaptiveMethod(
+        title=kind_title(release.kind),
+        workload=residuals,
+        phase=plan.phase,
+        rounds=plan.rounds,
+        start=lambda seed: BlockMixture(residuals, seed % (1 << 31)),
+    )
+    return fit_adaptively(people, method, context)

@@ -1,0 +1,120 @@
+"""From noisy residuals to what a model is fitted to: shares of people, with their noise.
+
+The residuals of one set of columns, measured once or twice, are combined by their precision. A pair
+is compared with independence, the product of its noisy one-ways. Post-processing throughout.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..phases import NoisyAnswers
+from .residuals import Columns, Residuals, centred
+from .shrinkage import Shrunk, shrunk
+
+Table = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Interaction:
+    """A measured interaction, as shares: values, centred; variance of a cell before centring."""
+
+    values: Table
+    variance: float
+
+
+@dataclass(frozen=True, eq=False)
+class Targets:
+    """What noisy answers say of the shares of people.
+
+    residuals: what was measured from.
+    people: the public or noisy number of people, at least 1.
+    interactions: by set of columns, of one column at least.
+    """
+
+    residuals: Residuals
+    people: int
+    interactions: dict[Columns, Interaction]
+
+    @staticmethod
+    def of(residuals: Residuals, answers: NoisyAnswers) -> Targets:
+        people = residuals.domain.size
+        starts = (0, *answers.ends[:-1])
+        sums: dict[Columns, tuple[Table, float]] = {}
+        for number, first, end in zip(answers.candidates, starts, answers.ends, strict=True):
+            columns = residuals.sets[number]
+            values, variance = answers.values[first:end], float(answers.variances[first])
+            if not columns:
+                people = int(values[0])
+                continue
+            total, precision = sums.get(columns, (np.zeros(len(values)), 0.0))
+            sums[columns] = (total + values / variance, precision + 1 / variance)
+        assert people is not None  # it is public, or measured first
+        people = max(people, 1)
+        interactions = {}
+        for columns, (total, precision) in sums.items():
+            cells = residuals.domain.cells(columns)
+            shape = tuple(residuals.domain.sizes[c] for c in columns)
+            values = centred((total / precision / cells / people).reshape(shape))
+            interactions[columns] = Interaction(values, 1 / precision / (cells * people) ** 2)
+        return Targets(residuals, people, interactions)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return self.residuals.domain.sizes
+
+    @cached_property
+    def one_ways(self) -> tuple[Table, ...]:
+        """The shares of each column's values, none below 0."""
+        noisy = [1 / n + self.interactions[(c,)].values for c, n in enumerate(self.sizes)]
+        return tuple(on_simplex(shares) for shares in noisy)
+
+    @cached_property
+    def dependence(self) -> dict[Columns, Shrunk]:
+        """By pair of columns, how its shares differ from independence, shrunk by their noise."""
+        found = {}
+        for columns, (values, variance) in self._apart():
+            found[columns] = shrunk(values, variance)
+        return found
+
+    def _apart(self) -> list[tuple[Columns, tuple[Table, float]]]:
+        """By pair, its noisy difference from independence, and the variance of its cells."""
+        pairs = [(a, i) for a, i in self.interactions.items() if len(a) == 2]
+        apart = []
+        for columns, interaction in pairs:
+            first, second = (self.interactions[(c,)].values for c in columns)
+            apart.append(
+                (columns, (interaction.values - np.outer(first, second), interaction.variance))
+            )
+        return apart
+
+    def signals(self) -> dict[Columns, float]:
+        """By pair, its sum of squares above that of noise alone, in standard deviations."""
+        result = {}
+        for columns, (values, variance) in self._apart():
+            free = math.prod(n - 1 for n in values.shape)
+            result[columns] = (np.square(values).sum() / variance - free) / math.sqrt(2 * free)
+        return result
+
+    @property
+    def freedom(self) -> float:
+        """The effective degrees of freedom of all pairs."""
+        return sum(pair.freedom for pair in self.dependence.values())
+
+    def pair(self, columns: Columns) -> Table:
+        """The shares of a pair of columns that a model is to have."""
+        first, second = (self.one_ways[c] for c in columns)
+        return np.outer(first, second) + self.dependence[columns].values
+
+
+def on_simplex(shares: Table) -> Table:
+    """The nearest shares in squares that are not negative and add up to 1."""
+    order = np.sort(shares.reshape(-1))[::-1]
+    excess = (np.cumsum(order) - 1) / np.arange(1, len(order) + 1)
+    last = np.flatnonzero(order > excess)[-1]
+    return np.maximum(shares - excess[last], 0)
