@@ -35,7 +35,7 @@ class JobHead(msgspec.Struct, frozen=True):
     id: str
     release: str
     rho: str  # an exact fraction
-    groups: SnapshotFile
+    groups: SnapshotFile | None
     people: SnapshotFile
 
     @classmethod

@@ -14,8 +14,15 @@ from .privacy.ledger import BudgetExceeded, Charge, Ledger, composed_cost
 from .privacy.zcdp import epsilon
 from .release.certificate import invariants_words, relation_words
 from .release.panels import bias_words
-from .study import MOST_PRESENCE_WIDTH, CumulativeRelease, Release, Strategy, Study
-from .study.groups import BatchRelease
+from .study import (
+    MOST_PRESENCE_WIDTH,
+    BatchRelease,
+    CumulativeRelease,
+    DataSetRelease,
+    Release,
+    Strategy,
+    Study,
+)
 
 _MOST_DEVIATION = 10**6
 _MOST_ROWS = 2 * 10**8
@@ -32,7 +39,7 @@ class PlannedRelease:
     facts: the mechanism and its errors in theory, by name
     """
 
-    release: Release | BatchRelease
+    release: Release | DataSetRelease
     charges: tuple[Fraction, ...]
     facts: dict[str, str | int | float]
 
@@ -171,16 +178,16 @@ def _bounded(study: Study, release: Release, chosen: AnyMechanism) -> None:
         )
 
 
-def _batch(study: Study, batch: BatchRelease) -> PlannedRelease:
+def _batch(study: Study, batch: DataSetRelease) -> PlannedRelease:
     """Each data set costs the release's rho, charged at the close of the period that it is due."""
-    assert study.groups is not None
     labels = study.periods.labels
+    of_groups = study.groups.attributes if isinstance(batch, BatchRelease) and study.groups else ()
     due = [batch in study.due(number) for number in range(1, len(labels) + 1)]
     facts: dict[str, str | int | float] = {
         "mechanism": kind_title(batch.kind),
         "data_sets": sum(due),
         "rho_of_each": str(batch.rho),
-        "attributes": ", ".join((*study.groups.attributes, *batch.attributes)),
+        "attributes": ", ".join((*of_groups, *batch.attributes)),
     }
     return PlannedRelease(batch, tuple(batch.rho if x else Fraction(0) for x in due), facts)
 

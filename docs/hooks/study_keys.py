@@ -22,6 +22,7 @@ from stream_dp.study import (
     DeclaredPopulation,
     Input,
     JointRelease,
+    PeopleRelease,
     Run,
     Study,
     StudyKeys,
@@ -60,6 +61,10 @@ SECTIONS: dict[str, tuple[type[BaseModel], str]] = {
     ),
     "`[groups.attributes.NAME]`": (GroupAttribute, "A property of a group."),
     "`[groups.roles]`": (RoleColumn, "Who is who in a group, where relatives matter."),
+    "`[[releases]]` of people": (
+        PeopleRelease,
+        "A synthetic table, a row for each person, made anew at some periods.",
+    ),
     "`[[releases]]` of groups with their members": (
         BatchRelease,
         "A synthetic data set of groups and their members, made anew at some periods.",

@@ -19,7 +19,7 @@ from stream_dp.batch.base import release_domain
 from stream_dp.batch.data.domain import Hierarchy
 from stream_dp.batch.workload.candidates import declared_workload
 from stream_dp.errors import UserError
-from stream_dp.study import Study
+from stream_dp.study import PeopleRelease, Study
 from stream_dp.study.groups import BatchRelease
 
 from ..deployment import Deployment
@@ -73,8 +73,8 @@ def run(options: argparse.Namespace) -> Output:
     if options.out is not None and find_spec("matplotlib") is None:
         raise UserError("--out: figures need matplotlib; pip install 'stream-dp[plot]'")
     members: Members | None = None
-    if study.batches:
-        kinds.require_available(batch.kind for batch in study.batches)
+    if study.groups is not None:
+        kinds.require_available(batch.kind for batch in _of_groups(study))
         files = RosterFiles(
             groups=options.groups,
             members=options.members,
@@ -112,6 +112,9 @@ def _scales(text: str | None) -> list[str]:
 
 def _check(study: Study, options: argparse.Namespace) -> None:
     """Raises UserError for options that contradict each other or the study."""
+    alone = [batch.name for batch in study.batches or () if isinstance(batch, PeopleRelease)]
+    if alone and not options.compare:
+        raise UserError(f"evaluate: does not judge tables of people, as '{alone[0]}' is, yet")
     files = {"--groups": options.groups, "--members": options.members}
     words = [word for word, file in files.items() if file is not None]
     least = 2 if study.releases or options.compare else 1
@@ -127,18 +130,23 @@ def _check(study: Study, options: argparse.Namespace) -> None:
         raise UserError("--compare: is about windows and totals, and the study releases none")
     if options.at is not None:
         words.append("--at")
-    if words and not study.batches:
+    if words and not _of_groups(study):
         raise UserError(f"{words[0]}: goes with releases of groups, and the study has none")
     if words and options.compare:
         raise UserError(f"{words[0]}: goes with an evaluation, not with --compare")
     if options.at is not None and options.at not in study.periods.numbers:
         labels = study.periods.labels
         raise UserError(f"--at: '{options.at}' is none of the periods {labels[0]} to {labels[-1]}")
-    if study.batches and not options.compare and None in files.values():
+    if _of_groups(study) and not options.compare and None in files.values():
         raise UserError(
             "evaluate: the study releases groups of people: give --groups FILE --members FILE,"
             " and --group COL, as to 'stream-dp groups'"
         )
+
+
+def _of_groups(study: Study) -> list[BatchRelease]:
+    """The releases of groups with their members."""
+    return [batch for batch in study.batches or () if isinstance(batch, BatchRelease)]
 
 
 def _continual(
@@ -167,7 +175,7 @@ def _judged(
     from stream_dp.evaluation.data_sets.report import DataSetReport, DataSetReports, budget_label
 
     reports = []
-    for release in study.batches or ():
+    for release in _of_groups(study):
         label = options.at or _last_due(study, release)
         known_tables = hierarchy(
             study=study,

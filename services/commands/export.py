@@ -1,4 +1,4 @@
-"""`stream-dp export`: writes a synthetic panel, or the two tables of a data set."""
+"""`stream-dp export`: writes a synthetic panel, or the tables of a data set."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ..output import Output
 def options(parser: argparse.ArgumentParser) -> None:
     public_source(parser)
     parser.add_argument("release", metavar="RELEASE")
-    words = "a panel: a file .parquet or .csv; groups and people: a folder for two Parquet files"
+    words = "a panel: a file .parquet or .csv; a data set: a folder for its Parquet files"
     parser.add_argument("out", type=Path, metavar="OUT", help=words)
     parser.add_argument("--period", help="up to this period; the last one by default")
     form = parser.add_mutually_exclusive_group()
@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> Output:
         if options.long or options.measurements:
             word = "--long" if options.long else "--measurements"
             raise UserError(f"{word}: goes with panels; '{options.release}' is a data set")
-        return _export_groups(public, options.release, options.period, out)
+        return _export_data_set(public, options.release, options.period, out)
     if out.suffix not in {".parquet", ".csv"}:
         raise UserError(f"{out}: write it as .parquet or .csv")
     if options.measurements:
@@ -103,11 +103,11 @@ def _export_measurements(public: PublicLog, name: str, period: str | None, out: 
     return Output({"out": str(out), "rows": table.num_rows, "hash": public.head}, text)
 
 
-def _export_groups(public: PublicLog, name: str, period: str | None, out: Path) -> Output:
-    """Writes `groups.parquet` and `people.parquet` of a data set to the folder `out`."""
+def _export_data_set(public: PublicLog, name: str, period: str | None, out: Path) -> Output:
+    """Writes `people.parquet` of a data set, and `groups.parquet` where there are groups."""
     data_set = public.data_set(name, period)
     if out.suffix:
-        raise UserError(f"{out}: this release has two tables: name a folder for them")
+        raise UserError(f"{out}: this release is a data set: name a folder for its tables")
     certificate = data_set.certificate
     about = {b"stream-dp-release": data_set.message.hash.encode()}
     paths = []
@@ -115,7 +115,7 @@ def _export_groups(public: PublicLog, name: str, period: str | None, out: Path) 
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise write_error(out, error) from None
-    for which, table in zip(("groups", "people"), data_set.tables, strict=True):
+    for which, table in zip(sorted(certificate.columns), data_set.tables, strict=True):
         paths.append(out / f"{which}.parquet")
         with writing(paths[-1]) as draft:
             pa.parquet.write_table(table.replace_schema_metadata(about), draft)
@@ -126,9 +126,12 @@ def _export_groups(public: PublicLog, name: str, period: str | None, out: Path) 
         "period": certificate.period,
         "hash": data_set.message.hash,
     }
+    members = f"{paths[-1]}: {certificate.people} synthetic "
+    if not certificate.groups:
+        return Output(data, f"{members}{public.study.unit}s, of {certificate.period}")
     unit = public.study.groups.unit if public.study.groups is not None else "group"
     text = (
         f"{paths[0]}: {certificate.groups} synthetic {unit}s\n"
-        f"{paths[1]}: {certificate.people} synthetic members, of {certificate.period}"
+        f"{members}members, of {certificate.period}"
     )
     return Output(data, text)

@@ -144,7 +144,7 @@ def _rehearse(deployment: Deployment, options: argparse.Namespace) -> _Rehearsal
         with _timed(seconds, "closing, deciding and publishing every period"):
             done = releaser.run(until_idle=True)
         if not done and left_out is None:
-            with _timed(seconds, "data sets of groups"):
+            with _timed(seconds, "data sets"):
                 fit_data_sets(
                     study=study, log=log, snapshots=snapshots, noise=noise, caller="rehearse"
                 )
@@ -164,7 +164,7 @@ def _rehearse(deployment: Deployment, options: argparse.Namespace) -> _Rehearsal
 
 def _roster_files(study: Study, options: argparse.Namespace) -> RosterFiles | None:
     """The tables of groups. Raises UserError where they are missing or not declared."""
-    if not study.batches:
+    if study.groups is None:
         if options.groups is not None or options.members is not None:
             raise UserError("rehearse: the study has no data sets of groups; leave the tables out")
         return None

@@ -49,8 +49,13 @@ class Job:
     release: str
     period: int
     rho: str  # an exact fraction
-    groups: SnapshotFile  # the table of groups at the close
-    people: SnapshotFile  # the table of their members at the close
+    groups: SnapshotFile | None  # the table of groups at the close; none of people alone
+    people: SnapshotFile  # the table of people, or of groups' members, at the close
+
+    @property
+    def files(self) -> dict[str, SnapshotFile]:
+        """The tables at the close, by name."""
+        return {**({} if self.groups is None else {"groups": self.groups}), "people": self.people}
 
     @property
     def charge(self) -> Charge:

@@ -67,8 +67,11 @@ def write_download(
 def _small(public: PublicLog, name: str, part: str, period: str | None) -> pa.Table:
     """A table that the state holds."""
     if part in {"groups", "people"}:
-        groups, people = public.data_set(name, period).tables
-        return groups if part == "groups" else people
+        data_set = public.data_set(name, period)
+        tables = dict(zip(sorted(data_set.certificate.columns), data_set.tables, strict=True))
+        if part not in tables:
+            raise UserError(f"release '{name}': has no table of {part}")
+        return tables[part]
     if public.study.batch(name) is not None:
         return public.data_set(name, period).measurements
     if period is not None:

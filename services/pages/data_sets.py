@@ -66,7 +66,7 @@ def data_set_figures(public: PublicLog, name: str, period: str | None) -> DataSe
     """The figures of a data set. Raises UserError where there is none."""
     data_set = public.data_set(name, period)
     certificate = data_set.certificate
-    tables = dict(zip(("groups", "people"), data_set.check(), strict=True))
+    tables = data_set.check()
     marginals, pairs = [], []
     for which, columns in certificate.columns.items():
         names = [c for c in tables[which].column_names if c in columns]
@@ -127,7 +127,7 @@ def _measured(table: pa.Table) -> tuple[tuple[str, str, str], ...]:
 def two_way(public: PublicLog, name: str, period: str | None, pair: str) -> TwoWay:
     """The two-way table of `table:column:column`. Raises UserError where there is no such one."""
     data_set = public.data_set(name, period)
-    tables = dict(zip(("groups", "people"), data_set.check(), strict=True))
+    tables = data_set.check()
     which, _, columns = pair.partition(":")
     known = data_set.certificate.columns.get(which, {})
     for down in known:

@@ -44,7 +44,8 @@ def certificate_rows(
     about = " ".join(study.description.split())
     if isinstance(release, DataSet):
         noise = certificate.noise
-        size = f"{release.certificate.groups:,} groups, {release.certificate.people:,} members"
+        groups, people = release.certificate.groups, f"{release.certificate.people:,}"
+        size = f"{groups:,} groups, {people} members" if groups else f"{people} people"
     else:
         spread = math.sqrt(release.certificate.noise_variance)
         noise = f"{certificate.noise}; standard deviation {spread:.1f} {unit}s at most"

@@ -14,11 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from stream_dp.batch import kinds
+from stream_dp.batch.people.table import present_rows
 from stream_dp.errors import UserError
 from stream_dp.log.base import Log
 from stream_dp.population import ClosedPeriod
-from stream_dp.release.data_sets import coded_tables, column_values
-from stream_dp.study import Study
+from stream_dp.release.data_sets import Tables, coded_people, coded_tables, column_values
+from stream_dp.study import DataSetRelease, PeopleRelease, Study
 
 from ..events import Event, Tell
 from ..groups.members import Members
@@ -43,7 +44,7 @@ class Jobs:
     study: the declared study.
     log: the confidential log.
     snapshots: the folder of snapshots.
-    members: the members of groups.
+    members: the members of groups; None where the study declares none.
     genesis: the hash of the journal's first entry.
     simulated: whether the journal's noise is seeded.
     file: the name of the study file, for messages to the operator.
@@ -55,7 +56,7 @@ class Jobs:
     study: Study
     log: Log
     snapshots: Snapshots
-    members: Members
+    members: Members | None
     genesis: str
     simulated: bool
     file: str
@@ -92,30 +93,38 @@ class Jobs:
         for release in self.study.due(number):
             label = self.study.periods.labels[number - 1]
             name = job_id(self.genesis, release.name, label)
-            tables = coded_tables(
-                column_values(self.study, release),
-                self.members.groups,
-                self.members.people([closed.symbols[a] for a in release.attributes]),
-                self.members.group_of,
-            )
-            files = [
-                SnapshotFile(
+            files = {
+                part: SnapshotFile(
                     *self.snapshots.store(f"job-{name}-{part}", ".parquet", _writer(table))
                 )
-                for part, table in zip(("groups", "people"), tables, strict=True)
-            ]
+                for part, table in self._tables(release, closed).items()
+            }
             jobs.append(
                 Job(
                     id=name,
                     release=release.name,
                     period=number,
                     rho=str(release.rho),
-                    groups=files[0],
-                    people=files[1],
+                    groups=files.get("groups"),
+                    people=files["people"],
                 )
             )
             self.at("job-snapshot")
         return tuple(jobs)
+
+    def _tables(self, release: DataSetRelease, closed: ClosedPeriod) -> Tables:
+        """What a release looks at, at the close, as codes."""
+        names = column_values(self.study, release)
+        if isinstance(release, PeopleRelease):
+            rows = present_rows(self.study, release, closed.symbols)
+            return {"people": coded_people(names["people"], rows)}
+        assert self.members is not None  # the study declares groups
+        return coded_tables(
+            names,
+            self.members.groups,
+            self.members.people([closed.symbols[a] for a in release.attributes]),
+            self.members.group_of,
+        )
 
     def add(self, jobs: Sequence[Job]) -> None:
         """Sends jobs whose close was committed to the journal."""
@@ -232,7 +241,7 @@ class Jobs:
 
     def _clean(self) -> None:
         """Removes the snapshots of all but the open jobs."""
-        files = {f.name for job in self.open.values() for f in (job.groups, job.people)}
+        files = {f.name for job in self.open.values() for f in job.files.values()}
         self.snapshots.keep(files, "job")
 
 

@@ -87,19 +87,19 @@ def split_published(
 
 
 def bound_roster(log: Log, study: Study, bound: str | None) -> Roster | None:
-    """The table of groups; None for a study without batch releases.
+    """The table of groups; None for a study without groups.
 
     bound: the hash of the table that the journal was begun with; None before it is begun.
 
     Raises UserError where no table was sent or it does not fit the study, Inconsistent where it
     is not the one of the journal.
     """
-    if not study.batches:
+    if study.groups is None:
         return None
     table = read_roster(log)
     if table is None and bound is None:
         raise UserError(
-            "groups: the study has batch releases, and no table of groups was sent: stream-dp"
+            "groups: the study declares groups, and no table of groups was sent: stream-dp"
             " groups STUDY.toml GROUPS.csv MEMBERS.csv"
         )
     if table is None or (bound is not None and table.hash != bound):

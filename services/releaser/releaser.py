@@ -230,7 +230,7 @@ class Releaser:
             jobs=None,
         )
         run.keep_snapshots(*(e.snapshot[0] for e in closes[-2:] if e.number))
-        if members is not None:
+        if study.batches:
             run.jobs = self._begin_jobs(entries, snapshots, members, stack)
         publisher.meanwhile = run.keep_working
         return run
@@ -243,7 +243,7 @@ class Releaser:
             self.plan, self.facts.study = plan, plan.study
 
     def _begin_jobs(
-        self, entries: list[Entry], snapshots: Snapshots, members: Members, stack: ExitStack
+        self, entries: list[Entry], snapshots: Snapshots, members: Members | None, stack: ExitStack
     ) -> Jobs:
         """The batch jobs; the worker beside this process is stopped when `stack` is closed."""
         child = None if self.worker is None else Child(self.worker)

@@ -15,25 +15,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-import numpy as np
 import pyarrow.parquet
-from numpy.typing import NDArray
 
 from stream_dp.batch import kinds
-from stream_dp.batch.base import FitContext, release_domain
-from stream_dp.batch.data.domain import Hierarchy
+from stream_dp.batch.base import FitContext
 from stream_dp.errors import UserError
 from stream_dp.log.base import Log, LogError, Missing
 from stream_dp.privacy.noise import NoiseSource, SystemNoise, system_entropy
 from stream_dp.release.arrow import measurement_table
-from stream_dp.release.data_sets import (
-    Provenance,
-    coded_tables,
-    column_values,
-    data_set_parts,
-)
+from stream_dp.release.data_sets import Provenance, data_set_parts
 from stream_dp.study import Study
-from stream_dp.study.groups import KEY_COLUMN
 
 from ..events import Event, Tell, ignore
 from ..jobs.board import JobBoard
@@ -46,6 +37,7 @@ from ..jobs.records import (
     result_records,
 )
 from ..snapshots import Snapshots
+from .tables import looked_at, sample_tables
 from .transcript import LogTranscript
 
 _POLL = 1.0
@@ -142,16 +134,14 @@ class Worker:
         if origin.simulated != self.source.simulated:
             raise UserError("a study with seeded noise and one without do not mix")
         synthesizer = kinds.load_synthesizer(release.kind)
-        hierarchy = self._hierarchy(job)
+        data = looked_at(self.study, release, {n: self._table(f) for n, f in job.files.items()})
         transcript = LogTranscript(self.log, job.id, self.at)
         context = FitContext(self.source, transcript, self._progress(board, job))
-        model = synthesizer(hierarchy, release, context)
+        model = synthesizer(data, release, context)
         self.at("fitted")
         sample = model.sample(seed_of(transcript.rounds()))
         measurements = measurement_table(model.measurements)
-        names = column_values(self.study, release)
-        tables = coded_tables(names, sample.groups, sample.people, sample.group_of)
-        parts = data_set_parts(tables, measurements)
+        parts = data_set_parts(sample_tables(self.study, release, sample), measurements)
         records = result_records(
             job=job.id,
             attempt=attempt,
@@ -164,23 +154,6 @@ class Worker:
         for record in records:
             self.log.append([record])
             self.at("result-part")
-
-    def _hierarchy(self, job: Job) -> Hierarchy:
-        """The snapshot of a job, checked against the hashes in the journal."""
-        release = self.study.batch(job.release)
-        assert release is not None
-        names = column_values(self.study, release)
-        groups, people = self._table(job.groups), self._table(job.people)
-
-        def codes(table: object, which: str) -> NDArray[np.integer]:
-            return np.stack([table[c].to_numpy() for c in names[which]], axis=1)  # type: ignore[index]
-
-        group_of = people[KEY_COLUMN].to_numpy().astype(np.int64)
-        domain = release_domain(self.study, release)
-        try:
-            return Hierarchy(domain, codes(groups, "groups"), codes(people, "people"), group_of)
-        except (ValueError, KeyError):
-            raise UserError("the job's snapshot is not of what its release declares") from None
 
     def _table(self, file: SnapshotFile) -> pyarrow.Table:
         with self.snapshots.opened(file.name, file.sha256) as opened:

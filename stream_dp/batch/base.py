@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import NoiseSource
 from stream_dp.study import Attribute, Study
 from stream_dp.study.groups import BatchRelease, Groups
 
-from .data.domain import Column, Domain, Hierarchy, Roles
+from .data.domain import Column, Domain, Roles
 
 __all__ = [
     "FitContext",
@@ -28,6 +28,10 @@ __all__ = [
     "Synthesizer",
     "release_domain",
 ]
+
+D = TypeVar("D")  # what a release looks at: people, or groups and their members
+S = TypeVar("S", covariant=True)
+R = TypeVar("R", contravariant=True)  # the release's declaration
 
 
 class FitTranscript(Protocol):
@@ -79,7 +83,7 @@ class FitContext:
     progress: ProgressCallback = lambda done, rounds, error: None
 
 
-class FittedModel(Protocol):
+class FittedModel(Protocol[S]):
     """A fitted model.
 
     title: the method in words.
@@ -93,15 +97,16 @@ class FittedModel(Protocol):
     def measurements(self) -> Measurements: ...
     @property
     def notes(self) -> Mapping[str, int | float | str]: ...
-    def sample(self, seed: int) -> Hierarchy: ...
+    def sample(self, seed: int) -> S: ...
 
 
-class Synthesizer(Protocol):
-    """Fits a model: `release.rho`-zCDP under `replace_in_place` for one person of the hierarchy."""
+class Synthesizer(Protocol[D, R]):
+    """Fits a model: `release.rho`-zCDP for one person, under the relation of what it looks at.
 
-    def __call__(
-        self, hierarchy: Hierarchy, release: BatchRelease, context: FitContext
-    ) -> FittedModel: ...
+    A hierarchy is protected under `replace_in_place`, people under the relation of their domain.
+    """
+
+    def __call__(self, data: D, release: R, context: FitContext, /) -> FittedModel[D]: ...
 
 
 def release_domain(study: Study, release: BatchRelease) -> Domain:

@@ -13,7 +13,7 @@ from stream_dp.privacy.noise import SeededNoise, SystemNoise
 from stream_dp.study.groups import BATCH_KINDS, BatchRelease
 
 from .base import FitContext, FittedModel
-from .data.domain import Column, Domain
+from .data.domain import Column, Domain, Hierarchy
 from .data.tables import from_tables, to_tables
 from .kinds import load_synthesizer
 
@@ -24,7 +24,7 @@ Values = Mapping[str, Sequence[int | str]]
 class FittedTables:
     """What `fit_tables` learned. model: with its title, its noisy answers and its notes."""
 
-    model: FittedModel
+    model: FittedModel[Hierarchy]
 
     def sample(self, seed: int = 0) -> tuple[pa.Table, pa.Table]:
         """Artificial groups and people, tied by the column `group`; costs nothing more.

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from typing import cast
+from typing import Any, cast
 
 from stream_dp.errors import UserError
 
@@ -34,6 +34,11 @@ class SynthesizerKind:
 
 
 KINDS = {
+    "mixture": SynthesizerKind(
+        "people.synthesizer",
+        "fit_people",
+        "residuals of people's columns, a mixture of products of blocks",
+    ),
     "independent": SynthesizerKind(
         "independent", "fit_independent", "independent attributes from noisy marginals", jax=False
     ),
@@ -71,8 +76,8 @@ def require_available(kinds: Iterable[str]) -> None:
             raise UserError(f"kind '{kind}' needs JAX: pip install 'stream-dp[batch]'")
 
 
-def load_synthesizer(kind: str) -> Synthesizer:
+def load_synthesizer(kind: str) -> Synthesizer[Any, Any]:
     """The synthesizer of a kind. Raises UserError unless this installation can fit it."""
     require_available([kind])
     module = import_module(f"{__package__}.{KINDS[kind].module}")
-    return cast(Synthesizer, getattr(module, KINDS[kind].function))
+    return cast(Synthesizer[Any, Any], getattr(module, KINDS[kind].function))

@@ -11,8 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSeriali
 
 from stream_dp import __version__
 from stream_dp.privacy.zcdp import epsilon
-from stream_dp.study import Release, Study
-from stream_dp.study.groups import BatchRelease
+from stream_dp.study import DataSetRelease, Release, Study
 
 SYSTEM_NOISE = "exact discrete Gaussian (OpenDP) from the operating system's entropy"
 SEEDED_NOISE = "SEEDED SIMULATION: repeatable, NOT PRIVATE"
@@ -122,7 +121,7 @@ def invariants_words(study: Study) -> str:
 
 def base_certificate(
     study: Study,
-    declared: Release | BatchRelease,
+    declared: Release | DataSetRelease,
     number: int,
     *,
     mechanism: str,

@@ -1,9 +1,10 @@
-"""Published batch releases: the certificate and the tables of groups and their members.
+"""Published batch releases: the certificate and the tables of people, or of groups and members.
 
 A release is a message (log/message.py): its manifest is the certificate, its parts are Arrow IPC
-streams: `groups/i` and `people/i` with slices of the two tables, a column of codes for each
-attribute, and `measurements/i` with the noisy answers (query, value, variance, standard_error).
-Row i of the groups is group i; people name theirs in the column `group`, in increasing order.
+streams: `groups/i` and `people/i` with slices of its tables, a column of codes for each attribute,
+and `measurements/i` with the noisy answers (query, value, variance, standard_error). Where there
+are groups, row i of their table is group i, and people name theirs in the column `group`, in
+increasing order.
 """
 
 from __future__ import annotations
@@ -20,20 +21,20 @@ from numpy.typing import NDArray
 
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.message import Message
-from stream_dp.study import Study
-from stream_dp.study.groups import KEY_COLUMN, SIZE_COLUMN, BatchRelease
+from stream_dp.study import DataSetRelease, PeopleRelease, Study
+from stream_dp.study.groups import KEY_COLUMN, SIZE_COLUMN
 
 from .arrow import NamedParts, read_measurements, read_table, sliced, sliced_answers
 from .certificate import Certificate, Details, WholeNumber, base_certificate
 
 BATCH_TYPE = "stream-dp.batch"
-GroupsAndPeople = tuple[pa.Table, pa.Table]
+Tables = Mapping[str, pa.Table]  # by name: people, or groups and people
 
 
 class BatchCertificate(Certificate):
     """The certificate of a data set.
 
-    groups, people: rows of the two tables.
+    groups, people: rows of the tables; no groups where people are released alone.
     columns: by table and column, the value of each code.
     measured: the number of noisy answers.
     notes: public numbers about the fit.
@@ -60,29 +61,36 @@ class DataSet:
         return read_measurements(self.message.parts)
 
     @property
-    def tables(self) -> GroupsAndPeople:
-        """The tables of groups and of people with their values, joined by the column `group`."""
-        return decoded_tables(self.certificate.columns, self.check())
+    def tables(self) -> tuple[pa.Table, ...]:
+        """The tables with their values: people, or groups and people, joined by `group`."""
+        return tuple(decoded_tables(self.certificate.columns, self.check()).values())
 
-    def check(self) -> GroupsAndPeople:
+    def check(self) -> Tables:
         """The tables as codes. Raises Inconsistent where they contradict the certificate."""
         certificate = self.certificate
         try:
             tables, measurements = read_tables(certificate.columns, self.message.parts)
         except UserError:
             raise Inconsistent("not the tables of its certificate") from None
-        groups, people = tables
-        if (certificate.groups, certificate.people) != (groups.num_rows, people.num_rows):
+        if (certificate.groups, certificate.people) != table_rows(tables):
             raise Inconsistent("not the rows of its certificate")
         if certificate.measured != measurements.num_rows:
             raise Inconsistent("not the measurements of its certificate")
         return tables
 
 
+def table_rows(tables: Tables) -> tuple[int, int]:
+    """How many groups and people there are; no groups where people are released alone."""
+    return (tables["groups"].num_rows if "groups" in tables else 0), tables["people"].num_rows
+
+
 def column_values(
-    study: Study, release: BatchRelease
+    study: Study, release: DataSetRelease
 ) -> dict[str, dict[str, tuple[int | str, ...]]]:
     """By table and column, the value of each code; the last column of groups is their size."""
+    of_reports = {name: study.attributes[name].symbols for name in release.attributes}
+    if isinstance(release, PeopleRelease):
+        return {"people": of_reports}
     assert study.groups is not None
     groups: dict[str, tuple[int | str, ...]] = {
         name: attribute.values for name, attribute in study.groups.attributes.items()
@@ -90,8 +98,7 @@ def column_values(
     sizes = tuple(range(1, study.groups.most + 1))
     roles = study.groups.roles
     people = {roles.column: roles.values} if roles is not None else {}
-    people |= {name: study.attributes[name].symbols for name in release.attributes}
-    return {"groups": {**groups, SIZE_COLUMN: sizes}, "people": people}
+    return {"groups": {**groups, SIZE_COLUMN: sizes}, "people": {**people, **of_reports}}
 
 
 @dataclass(frozen=True)
@@ -110,10 +117,10 @@ class Provenance:
 
 def batch_certificate(
     study: Study,
-    declared: BatchRelease,
+    declared: DataSetRelease,
     *,
     number: int,
-    tables: GroupsAndPeople,
+    tables: Tables,
     measured: int,
     provenance: Provenance,
     rho: Fraction,
@@ -122,12 +129,12 @@ def batch_certificate(
     """The certificate of a data set.
 
     number: the period, from 1, whose close began it.
-    tables: its groups and people.
+    tables: its tables as codes.
     measured: the number of noisy answers.
     rho: its cost.
     spent: the cost of all releases up to this one, itself included.
     """
-    groups, people = tables
+    groups, people = table_rows(tables)
     return BatchCertificate(
         **dict(
             base_certificate(
@@ -140,8 +147,8 @@ def batch_certificate(
                 simulated=provenance.simulated,
             )
         ),
-        groups=groups.num_rows,
-        people=people.num_rows,
+        groups=groups,
+        people=people,
         columns=column_values(study, declared),
         measured=measured,
         notes=dict(provenance.notes),
@@ -153,7 +160,7 @@ def coded_tables(
     groups: NDArray[np.integer],
     people: NDArray[np.integer],
     group_of: NDArray[np.int64],
-) -> GroupsAndPeople:
+) -> Tables:
     """The tables of groups and people as codes.
 
     names: of the columns, by table.
@@ -161,34 +168,32 @@ def coded_tables(
     group_of: the row of each person's group, (people,), in increasing order.
     """
     keys = pa.array(group_of.astype(np.int32))
-    return (
-        pa.table({name: _codes(groups[:, i]) for i, name in enumerate(names["groups"])}),
-        pa.table(
-            {
-                KEY_COLUMN: keys,
-                **{name: _codes(people[:, i]) for i, name in enumerate(names["people"])},
-            }
-        ),
-    )
+    of_groups = {name: _codes(groups[:, i]) for i, name in enumerate(names["groups"])}
+    alone = coded_people(names["people"], people)
+    return {"groups": pa.table(of_groups), "people": alone.add_column(0, KEY_COLUMN, keys)}
+
+
+def coded_people(names: Iterable[str], people: NDArray[np.integer]) -> pa.Table:
+    """The table of people without groups as codes: a column for each name."""
+    return pa.table({name: _codes(people[:, i]) for i, name in enumerate(names)})
 
 
 def _codes(column: NDArray[np.integer]) -> pa.Array:
     return pa.array(np.ascontiguousarray(column, np.uint16))
 
 
-def data_set_parts(tables: GroupsAndPeople, measurements: pa.Table) -> list[tuple[str, bytes]]:
+def data_set_parts(tables: Tables, measurements: pa.Table) -> list[tuple[str, bytes]]:
     """The tables and the noisy answers as named Arrow streams, each within a record."""
-    groups, people = tables
-    return [
-        *sliced("groups", groups.num_rows, 2 * groups.num_columns, groups.slice),
-        *sliced("people", people.num_rows, 2 * people.num_columns + 2, people.slice),
-        *sliced_answers("measurements", measurements),
-    ]
+    parts = list[tuple[str, bytes]]()
+    for name, table in tables.items():
+        width = sum(field.type.bit_width for field in table.schema) // 8
+        parts += sliced(name, table.num_rows, width, table.slice)
+    return [*parts, *sliced_answers("measurements", measurements)]
 
 
 def read_tables(
     columns: Mapping[str, Mapping[str, Sequence[int | str]]], parts: NamedParts
-) -> tuple[GroupsAndPeople, pa.Table]:
+) -> tuple[Tables, pa.Table]:
     """The tables and the noisy answers in a release's parts.
 
     columns: as `column_values` returns them.
@@ -196,26 +201,33 @@ def read_tables(
     Raises UserError where the parts have other columns or codes, or sizes that are not those of
     the groups.
     """
-    group_types = dict.fromkeys(columns["groups"], pa.uint16())
-    person_types = {KEY_COLUMN: pa.int32(), **dict.fromkeys(columns["people"], pa.uint16())}
     try:
-        groups = read_table(parts, "groups", _in_any_order(group_types))
-        people = read_table(parts, "people", _in_any_order(person_types))
-        for table, values in ((groups, columns["groups"]), (people, columns["people"])):
+        tables = {}
+        for which, values in columns.items():
+            types = dict.fromkeys(values, pa.uint16())
+            if which == "people" and "groups" in columns:
+                types = {KEY_COLUMN: pa.int32(), **types}
+            tables[which] = read_table(parts, which, _in_any_order(types))
             for name, symbols in values.items():
-                if len(table) and pa.compute.max(table[name]).as_py() >= len(symbols):
+                codes = tables[which][name]
+                if len(codes) and pa.compute.max(codes).as_py() >= len(symbols):
                     raise ValueError
-        key = people[KEY_COLUMN].to_numpy()
-        if len(key) and not 0 <= key[0] <= key[-1] < groups.num_rows:
-            raise ValueError
-        if (np.diff(key) < 0).any():
-            raise ValueError
-        sizes = np.bincount(key, minlength=groups.num_rows)
-        if not np.array_equal(sizes, groups[SIZE_COLUMN].to_numpy().astype(np.int64) + 1):
-            raise ValueError
-        return (groups, people), read_measurements(parts)
+        if "groups" in tables:
+            _require_members(tables["groups"], tables["people"][KEY_COLUMN].to_numpy())
+        return tables, read_measurements(parts)
     except (ValueError, KeyError):
         raise UserError("a result is not what its release declares") from None
+
+
+def _require_members(groups: pa.Table, key: NDArray[np.int32]) -> None:
+    """Raises ValueError unless members name their groups in order, as many as each has."""
+    if len(key) and not 0 <= key[0] <= key[-1] < groups.num_rows:
+        raise ValueError
+    if (np.diff(key) < 0).any():
+        raise ValueError
+    sizes = np.bincount(key, minlength=groups.num_rows)
+    if not np.array_equal(sizes, groups[SIZE_COLUMN].to_numpy().astype(np.int64) + 1):
+        raise ValueError
 
 
 def _in_any_order(types: Mapping[str, pa.DataType]) -> Callable[[pa.Schema], bool]:
@@ -233,15 +245,15 @@ def _in_any_order(types: Mapping[str, pa.DataType]) -> Callable[[pa.Schema], boo
     return fits
 
 
-def has_declared_roles(study: Study, tables: GroupsAndPeople) -> bool:
+def has_declared_roles(study: Study, tables: Tables) -> bool:
     """Whether every group has the roles that the study declares.
 
     It is a check for readers, and so shares no code with the synthesizers.
     """
     roles = study.groups.roles if study.groups is not None else None
-    if roles is None:
+    if roles is None or "groups" not in tables:
         return True
-    groups, people = tables
+    groups, people = tables["groups"], tables["people"]
     group, role = people[KEY_COLUMN].to_numpy(), people[roles.column].to_numpy()
     heads, spouses, children = (
         np.bincount(group[role == roles.values.index(value)], minlength=groups.num_rows)
@@ -251,17 +263,16 @@ def has_declared_roles(study: Study, tables: GroupsAndPeople) -> bool:
 
 
 def decoded_tables(
-    columns: Mapping[str, Mapping[str, Sequence[int | str]]], tables: GroupsAndPeople
-) -> GroupsAndPeople:
+    columns: Mapping[str, Mapping[str, Sequence[int | str]]], tables: Tables
+) -> Tables:
     """The tables with values instead of codes, and each group's number as its key."""
-    groups, people = tables
-    number = pa.array(np.arange(groups.num_rows, dtype=np.int64))
-    return (
-        pa.table({KEY_COLUMN: number, **_values(columns["groups"], groups)}),
-        pa.table(
-            {KEY_COLUMN: people[KEY_COLUMN].cast(pa.int64()), **_values(columns["people"], people)}
-        ),
-    )
+    decoded = {which: _values(columns[which], table) for which, table in tables.items()}
+    if "groups" in tables:
+        number = pa.array(np.arange(tables["groups"].num_rows, dtype=np.int64))
+        decoded["groups"] = {KEY_COLUMN: number, **decoded["groups"]}
+        key = tables["people"][KEY_COLUMN].cast(pa.int64())
+        decoded["people"] = {KEY_COLUMN: key, **decoded["people"]}
+    return {which: pa.table(decoded[which]) for which in sorted(decoded)}
 
 
 def _values(columns: Mapping[str, Sequence[int | str]], table: pa.Table) -> dict[str, Any]:

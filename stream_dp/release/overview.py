@@ -39,7 +39,7 @@ def release_rows(study: Study, published: Iterable[PublishedRelease | DataSet]) 
         if isinstance(certificate, PanelCertificate):
             people, groups = certificate.rows, None
         else:
-            people, groups = certificate.people, certificate.groups
+            people, groups = certificate.people, certificate.groups or None
         rows.append(
             {
                 "release": certificate.release,

@@ -1,6 +1,7 @@
 """Declarations of studies: who is protected, for how long and at what budget. Public; no data."""
 
 from .alphabet import Alphabet
+from .data_sets import DataSetRelease, PeopleRelease
 from .groups import BatchRelease, Groups
 from .intake import Input
 from .model import (
@@ -29,11 +30,13 @@ __all__ = [
     "Carry",
     "CounterName",
     "CumulativeRelease",
+    "DataSetRelease",
     "DeclaredPopulation",
     "Groups",
     "Input",
     "JointRelease",
     "Neighbours",
+    "PeopleRelease",
     "Periods",
     "Release",
     "Run",

@@ -12,7 +12,7 @@ from stream_dp.privacy.ledger import composed_cost
 
 from . import group_faults
 from .alphabet import ABSENT, Alphabet, matching_codes
-from .groups import BatchRelease
+from .data_sets import DataSetRelease
 from .model import (
     MOST_BINS,
     MOST_PRESENCE_WIDTH,
@@ -33,7 +33,7 @@ _PADDED = ".padded: with rows declared nothing is padded; leave it out"
 
 def section_faults(
     sections: Sections,
-    fit_faults: Callable[[BatchRelease, Sections], Iterator[str]] = lambda batch, sections: iter(
+    fit_faults: Callable[[DataSetRelease, Sections], Iterator[str]] = lambda batch, sections: iter(
         ()
     ),
 ) -> list[str]:
@@ -54,7 +54,7 @@ def section_faults(
         if release.name in used_names:
             problems.append(f"{where}.name: '{release.name}' stands there twice")
         used_names.add(release.name)
-        if isinstance(release, BatchRelease):
+        if isinstance(release, DataSetRelease):
             more = [*group_faults.batch_faults(release, sections), *fit_faults(release, sections)]
             problems += [f"{where}{fault}" for fault in more]
             continue

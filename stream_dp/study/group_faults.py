@@ -1,4 +1,4 @@
-"""Faults of batch releases and of groups, against the other sections of a study file."""
+"""Faults of data sets and of groups, against the other sections of a study file."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from fractions import Fraction
 
 from stream_dp.errors import UserError
 
+from .data_sets import DataSetRelease
 from .groups import KEY_COLUMN, SIZE_COLUMN, BatchRelease, Groups, check_relation
 from .periods import Periods
 from .sections import Sections
 
 
-def batch_faults(batch: BatchRelease, sections: Sections) -> Iterator[str]:
+def batch_faults(batch: DataSetRelease, sections: Sections) -> Iterator[str]:
     """Faults of a batch release, to be put after its place in the file."""
     periods = sections.periods
     if (batch.every is None) == (batch.at is None):
@@ -30,6 +31,12 @@ def batch_faults(batch: BatchRelease, sections: Sections) -> Iterator[str]:
     unknown = [name for name in batch.attributes if name not in sections.attribute_names]
     for name in unknown:
         yield f".attributes: no attribute '{name}' is declared"
+    if isinstance(batch, BatchRelease):
+        yield from _grouped_faults(batch, sections)
+
+
+def _grouped_faults(batch: BatchRelease, sections: Sections) -> Iterator[str]:
+    """Faults of a batch release of groups with their members."""
     if batch.rows is not None and not batch.kind.startswith("hpd"):
         yield f".rows: '{batch.kind}' fits no mixture; leave it out"
     if not sections.has_groups:
@@ -44,7 +51,7 @@ def batch_faults(batch: BatchRelease, sections: Sections) -> Iterator[str]:
 
 def groups_faults(sections: Sections) -> Iterator[str]:
     """Faults of `[groups]` and of the study's unit and relation, each with its place."""
-    batches = sections.batches
+    batches = [b for b in sections.batches if isinstance(b, BatchRelease)]
     if (
         sections.has_groups
         and not batches
@@ -81,7 +88,7 @@ def role_column_faults(groups: Groups, attributes: Collection[str]) -> Iterator[
         yield f"groups.roles.children: must be fewer than groups.most = {groups.most}"
 
 
-def batch_cost(batch: BatchRelease, periods: Periods | None) -> Fraction:
+def batch_cost(batch: DataSetRelease, periods: Periods | None) -> Fraction:
     """The rho of all data sets of a batch release together; of one where periods have a fault."""
     if batch.at is not None:
         return batch.rho * len(batch.at)

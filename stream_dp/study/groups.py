@@ -12,7 +12,8 @@ from pydantic import Field
 
 from stream_dp.errors import UserError
 
-from .numbers import Declaration, Name, Rho, Symbol
+from .data_sets import DataSetRelease, PeopleRelease
+from .numbers import Declaration, Name, Symbol
 
 BatchKind = Literal["independent", "mwem", "hpd-fixed", "hpd-gen"]
 BATCH_KINDS: tuple[str, ...] = get_args(BatchKind)
@@ -68,22 +69,11 @@ class Groups(Declaration):
     """`[groups.roles]`: who is head, spouse and child, where relatives matter."""
 
 
-class BatchRelease(Declaration):
+class BatchRelease(DataSetRelease):
     """A synthetic data set of groups with their members, drawn anew when certain periods close."""
 
-    name: Name
-    """The release's name; each stands once in a study."""
     kind: BatchKind
     """The synthesizer."""
-    attributes: Annotated[tuple[str, ...], Field(min_length=1, max_length=64)]
-    """The attributes of people, from their reports. A person without an answer in the period has
-    the symbol that the attribute's `missing` rule gives."""
-    rho: Rho
-    """The cost of each of its data sets, charged at the close that begins it."""
-    every: Annotated[int, Field(ge=1, strict=True)] | None = None
-    """A data set every so many periods; either this or `at`."""
-    at: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
-    """The periods whose closes begin a data set."""
     rounds: _Count = 20
     """How often badly answered candidates are picked and measured, at most."""
     per_round: _Count = 1
@@ -94,6 +84,9 @@ class BatchRelease(Declaration):
     """How many attributes a query is about."""
     candidates: Literal["marginals", "queries"] = "marginals"
     """What a round picks from: marginals, or single cells of them."""
+
+
+AnyDataSet = Annotated[BatchRelease | PeopleRelease, Field(discriminator="kind")]
 
 
 def check_relation(neighbours: str) -> None:

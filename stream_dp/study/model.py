@@ -18,7 +18,8 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from stream_dp.errors import UserError
 
 from .alphabet import ABSENT, Alphabet, matching_codes
-from .groups import BatchRelease, Groups
+from .data_sets import DataSetRelease
+from .groups import AnyDataSet, Groups
 from .ids import Ids
 from .numbers import Declaration, Flag, Name, Probability, Rho, Symbol
 from .periods import Periods
@@ -241,8 +242,8 @@ class Study(StudyKeys):
     """`[[releases]]` of panels."""
     groups: Groups | None = None
     """`[groups]`: the groups that people belong to, for data sets of groups with their members."""
-    batches: tuple[BatchRelease, ...] | None = None
-    """`[[releases]]` of data sets of groups with their members."""
+    batches: tuple[AnyDataSet, ...] | None = None
+    """`[[releases]]` of data sets, of people or of groups with their members."""
 
     @property
     def size(self) -> int | None:
@@ -250,22 +251,22 @@ class Study(StudyKeys):
         return self.population.size
 
     def release(self, name: str) -> Release:
-        """The continual release of that name. Raises UserError that lists the names there are."""
+        """The continual release of that name. Raises UserError with the names there are."""
         for release in self.releases:
             if release.name == name:
                 return release
         if self.batch(name) is not None:
             raise UserError(
-                f"release '{name}': groups and members, not a panel; 'stream-dp export' writes it"
+                f"release '{name}': a data set, not a panel; 'stream-dp export' writes it"
             )
         names = ", ".join(r.name for r in (*self.releases, *(self.batches or ())))
         raise UserError(f"release '{name}': the study has no such release; it has {names}")
 
-    def batch(self, name: str) -> BatchRelease | None:
+    def batch(self, name: str) -> DataSetRelease | None:
         """The batch release of that name, or None."""
         return next((b for b in self.batches or () if b.name == name), None)
 
-    def due(self, number: int) -> tuple[BatchRelease, ...]:
+    def due(self, number: int) -> tuple[DataSetRelease, ...]:
         """The batch releases that begin when period `number` closes."""
         label = self.periods.labels[number - 1]
         return tuple(

@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from .groups import BatchRelease, Groups
+from .data_sets import DataSetRelease
+from .groups import Groups
 from .model import Attribute, DeclaredPopulation, Neighbours, Release, Study
 from .periods import Periods
 
@@ -25,7 +26,7 @@ class Sections:
     attribute_names: Collection[str]
     has_groups: bool
     groups: Groups | None
-    numbered_releases: tuple[tuple[int, Release | BatchRelease | None], ...]
+    numbered_releases: tuple[tuple[int, Release | DataSetRelease | None], ...]
     periods: Periods | None
     population: DeclaredPopulation | None
     unit: str | None
@@ -38,14 +39,14 @@ class Sections:
         return [
             release
             for _, release in self.numbered_releases
-            if release is not None and not isinstance(release, BatchRelease)
+            if release is not None and not isinstance(release, DataSetRelease)
         ]
 
     @property
-    def batches(self) -> list[BatchRelease]:
+    def batches(self) -> list[DataSetRelease]:
         """The sound batch releases."""
         return [
-            release for _, release in self.numbered_releases if isinstance(release, BatchRelease)
+            release for _, release in self.numbered_releases if isinstance(release, DataSetRelease)
         ]
 
     @classmethod

@@ -25,6 +25,7 @@ from stream_dp.study import (
     StudyKeys,
     WindowRelease,
 )
+from stream_dp.study.data_sets import PEOPLE_KINDS, DataSetRelease, PeopleRelease
 from stream_dp.study.faults import section_faults
 from stream_dp.study.groups import BATCH_KINDS, BatchRelease, Groups
 from stream_dp.study.ids import Ids
@@ -289,13 +290,16 @@ def _fields(head: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         ]
 
 
-def _release(raw: object, number: int, problems: list[str]) -> Release | BatchRelease | None:
+def _release(raw: object, number: int, problems: list[str]) -> Release | DataSetRelease | None:
     """One release; None if it is wrong, with its faults in `problems`."""
     kind = raw.get("kind") if isinstance(raw, dict) else None
     where = f"releases[{number}]"
     if isinstance(kind, str) and kind in BATCH_KINDS:
         return _section(BatchRelease, raw, where, problems)
+    if isinstance(kind, str) and kind in PEOPLE_KINDS:
+        return _section(PeopleRelease, raw, where, problems)
     if not isinstance(kind, str) or kind not in _KINDS:
-        problems.append(f"{where}.kind: must be one of {', '.join((*_KINDS, *BATCH_KINDS))}")
+        kinds = (*_KINDS, *PEOPLE_KINDS, *BATCH_KINDS)
+        problems.append(f"{where}.kind: must be one of {', '.join(kinds)}")
         return None
     return _section(_KINDS[kind], raw, where, problems)

@@ -13,11 +13,11 @@ MOST_CELLS = 1_000  # of a block
 DEPENDENT = 0.15  # total variation of a pair from independence
 
 
-def column_blocks(targets: Targets, most: int = MOST_CELLS, least: float = DEPENDENT) -> tuple[Columns, ...]:
+def column_blocks(targets: Targets) -> tuple[Columns, ...]:
     """The blocks, each with its columns in increasing order; every column is in one.
 
     Blocks are merged greedily by the noisy total variation of their most dependent pair, as far as
-    it is above `least` and the merged block has at most `most` cells.
+    it is above DEPENDENT and the merged block has at most MOST_CELLS cells.
     """
     sizes = targets.sizes
     block = {c: frozenset({c}) for c in range(len(sizes))}
@@ -27,6 +27,6 @@ def column_blocks(targets: Targets, most: int = MOST_CELLS, least: float = DEPEN
     }
     for (first, second), apart in sorted(variation.items(), key=lambda item: (-item[1], item[0])):
         merged = block[first] | block[second]
-        if apart > least and prod(sizes[c] for c in merged) <= most:
+        if apart > DEPENDENT and prod(sizes[c] for c in merged) <= MOST_CELLS:
             block |= dict.fromkeys(merged, merged)
     return tuple(sorted(tuple(sorted(columns)) for columns in set(block.values())))

@@ -23,7 +23,7 @@ def drawn_cells(
     people: (K,) each row's number of people.
     """
     order = rng.permutation(len(rows))
-    left = rng.random(rows.shape[1]) - 0.5
+    left: NDArray[np.float64] = rng.random(rows.shape[1:]) - 0.5
     left -= left.mean()
     result: list[NDArray[np.int64]] = [np.zeros(0, np.int64)] * len(rows)
     for k in order:

@@ -1,9 +1,9 @@
 """What a mixture of blocks is fitted to: the shares of pairs and triples, and their weights.
 
 A triple's shares are those of its pairs without an interaction of their own, and its measured
-interaction, as noisy as it is: the model has far fewer parameters than there are triples' cells, and
-averages their noise (shrinking each triple first lost a fifth of what they told, on a survey of 12
-columns). Weights are in proportion to the inverse variance of a cell's noise.
+interaction, as noisy as it is: the model has far fewer parameters than there are triples' cells,
+and averages their noise. (To shrink each triple first lost a fifth of what they told, on a survey
+of 12 columns.) Weights are in proportion to the inverse variance of a cell's noise.
 """
 
 from __future__ import annotations
@@ -32,9 +32,7 @@ def mixture_goal(layout: Layout, targets: Targets) -> Goal:
     ones = np.concatenate(targets.one_ways).astype(np.float32)
     ones_weight = np.repeat([weight((c,)) for c in range(len(layout.sizes))], layout.sizes)
     outer, outer_weight = (np.zeros((values, values), np.float32) for _ in range(2))
-    product, product_weight = (
-        np.zeros((layout.pair_cells, values), np.float32) for _ in range(2)
-    )
+    product, product_weight = (np.zeros((layout.pair_cells, values), np.float32) for _ in range(2))
     inner, inner_weight = {}, {}
     for columns in layout.inner:
         wanted = targets.pair(columns) if len(columns) == 2 else triple_shares(targets, columns)

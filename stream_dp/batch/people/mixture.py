@@ -25,6 +25,7 @@ from .residuals import Columns
 Params = dict[str, NDArray[np.float32]]
 Array = jax.Array | NDArray[np.float32] | np.float32
 Arrays = dict[str, jax.Array]
+_Carry = tuple[Arrays, optax.OptState]
 _SPREAD = 0.1  # standard deviation of the first tilts
 _FORGET = 0.99  # Adam's second moment
 
@@ -70,10 +71,9 @@ class Layout:
         for triple in self.triples:
             if self.inside(triple):
                 continue
-            options = [((b, c), a) for a, b, c in (triple, triple[1:] + triple[:1], triple[2:] + triple[:2])]
-            together = [o for o in options if self.inside(tuple(sorted(o[0])))]
-            pair, single = (together or sorted(options, key=lambda o: -self.sizes[o[1]]))[0]
-            result[triple] = (tuple(sorted(pair)), single)
+            options = [(tuple(c for c in triple if c != single), single) for single in triple]
+            # Two columns of one block are no product; otherwise the largest stands alone.
+            result[triple] = max(options, key=lambda o: (self.inside(o[0]), self.sizes[o[1]]))
         return result
 
     @cached_property
@@ -128,7 +128,7 @@ def starting_params(layout: Layout, one_ways: tuple[NDArray[np.float64], ...], s
     return params
 
 
-def row_blocks(layout: Layout, params: Arrays) -> list[jax.Array]:
+def row_blocks(layout: Layout, params: Mapping[str, Array]) -> list[jax.Array]:
     """By block, each row's distribution: (K, values of its columns...)."""
     result = []
     for block in layout.blocks:
@@ -186,7 +186,7 @@ def fitted(
     """The parameters after `steps` updates, whose size falls to 0 at the end, and their loss."""
     transform = optax.scale_by_adam(b2=_FORGET, eps=1e-12)
 
-    def update(step: jax.Array, carry: tuple[Arrays, optax.OptState]) -> tuple[Arrays, optax.OptState]:
+    def update(step: jax.Array, carry: _Carry) -> _Carry:
         values, moments = carry
         gradient = jax.grad(lambda p: _loss(layout, p, goal))(values)
         along, moments = transform.update(gradient, moments)

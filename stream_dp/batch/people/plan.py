@@ -12,14 +12,13 @@ n_i^2 at fixed sum_A prod n_i (n_i - 1) / s_A.)
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from ..phases import Everything, NoisyAnswers, Phase
-from .residuals import Residuals
+from .residuals import Columns, Residuals
 from .targets import Targets
 
 # Parts of rho; what is left goes to the last phase.
@@ -61,13 +60,14 @@ class ResidualPlan:
         weights = tuple(self._weight(a) for a in sets)
         return Everything(parts[number] * self.rho, numbers, weights)
 
-    def _weight(self, columns: Sequence[int]) -> Fraction:
-        return Fraction(math.isqrt(self.residuals.domain.cells(tuple(columns)) ** 3 << 20), 1 << 10)
+    def _weight(self, columns: Columns) -> Fraction:
+        # Of whole numbers' reciprocals, so that the variances stay short fractions.
+        return Fraction(1, (1 << 70) // math.isqrt(self.residuals.domain.cells(columns) ** 3 << 20))
 
-    def last(self, answers: NoisyAnswers) -> list[tuple[int, ...]]:
+    def last(self, answers: NoisyAnswers) -> list[Columns]:
         """What the rest of rho measures: triples, or the pairs that showed a signal."""
         domain = self.residuals.domain
-        triples, total = list[tuple[int, ...]](), 0
+        triples, total = list[Columns](), 0
         for a in sorted((a for a in self.residuals.sets if len(a) == 3), key=domain.cells):
             total += domain.cells(a)
             if total <= MOST_TRIPLES:
@@ -77,7 +77,7 @@ class ResidualPlan:
         signals = Targets.of(self.residuals, answers).signals()
         return [a for a, signal in signals.items() if signal > SIGNAL] or list(signals)
 
-    def _noise(self, triples: list[tuple[int, ...]], answers: NoisyAnswers) -> float:
+    def _noise(self, triples: list[Columns], answers: NoisyAnswers) -> float:
         """The noise of the middling triple as total variation, were all measured."""
         left = 1 - NUMBER * self.residuals.domain.moves - ONE_WAYS - PAIRS
         numbers = tuple(self.residuals.numbers[a] for a in triples)
@@ -86,12 +86,11 @@ class ResidualPlan:
         n = self.residuals.domain.size
         if n is None:
             n = max(1, int(answers.values[0]))
-        # Half the sum of absolute normal noise of variance s / prod n_i^2 in every cell.
+        # Half the sum, over the cells, of absolute normal noise of variance s / prod n_i^2, which
+        # centring lessens to prod (1 - 1 / n_i) of that.
+        sizes = self.residuals.domain.sizes
         each = [
-            math.sqrt(variances[i] * 2 / math.pi) / 2 / n * math.prod(1 - 1 / self._n(c) for c in a)
+            math.sqrt(variances[i] * 2 / math.pi * math.prod(1 - 1 / sizes[c] for c in a)) / (2 * n)
             for i, a in zip(numbers, triples, strict=True)
         ]
         return float(np.median(each))
-
-    def _n(self, column: int) -> int:
-        return self.residuals.domain.sizes[column]

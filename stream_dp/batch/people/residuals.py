@@ -150,7 +150,10 @@ class Residuals:
 
 
 def all_residuals(domain: PeopleDomain, ways: int, cells: int) -> Residuals:
-    """The residuals of every set of at most `ways` columns; of more than two up to `cells` cells."""
+    """The residuals of every set of at most `ways` columns.
+
+    cells: of three columns and more, the largest marginal.
+    """
     every = range(len(domain.columns))
     sets = (a for k in range(ways + 1) for a in combinations(every, k))
     return Residuals(domain, tuple(a for a in sets if len(a) < 3 or domain.cells(a) <= cells))

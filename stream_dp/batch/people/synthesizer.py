@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dp.study.people import PeopleRelease
+from stream_dp.study import PeopleRelease
 
 from ..base import FitContext
 from ..data.domain import Int64Array
@@ -62,7 +62,8 @@ class BlockMixture:
         return replace(self, people=targets.people, layout=layout, params=params), float(error)
 
     def sample(self, seed: int) -> People:
-        assert self.layout is not None and self.params is not None  # it has learnt
+        assert self.layout is not None  # it has learnt
+        assert self.params is not None
         layout, rng = self.layout, np.random.default_rng(seed)
         people = np.full(layout.rows, self.people // layout.rows)
         people[: self.people - people.sum()] += 1

@@ -7,6 +7,7 @@ by any other. Where a person may be absent, a row may come or go under those as 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -14,6 +15,8 @@ from math import prod
 import numpy as np
 
 from stream_dp.errors import UserError
+from stream_dp.study import Attribute, PeopleRelease, Study
+from stream_dp.study.alphabet import ABSENT
 
 from ..data.domain import Codes, Column, compact_codes
 
@@ -61,6 +64,50 @@ class PeopleDomain:
     def cells(self, columns: tuple[int, ...]) -> int:
         """How many cells the marginal of some columns has."""
         return prod(self.sizes[c] for c in columns)
+
+
+def declared_people(
+    release: PeopleRelease,
+    attributes: Mapping[str, Attribute],
+    *,
+    neighbours: str,
+    size: int | None,
+) -> PeopleDomain:
+    """The columns of a release of people, and what one person may change.
+
+    attributes: of the study, by name.
+    neighbours: the study's relation.
+    size: its declared number of people, None where that is private.
+    Raises UserError.
+    """
+    declared = [attributes[name] for name in release.attributes]
+    columns = zip(release.attributes, declared, strict=True)
+    moves = neighbours == "add_remove" or all(ABSENT in a.symbols for a in declared)
+    return PeopleDomain(
+        columns=tuple(Column(name, a.symbols) for name, a in columns),
+        moves=moves,
+        replaced=neighbours != "add_remove",
+        size=None if moves else size,
+    )
+
+
+def study_people(study: Study, release: PeopleRelease) -> PeopleDomain:
+    """The columns of a study's release of people. Raises UserError."""
+    return declared_people(release, study.attributes, neighbours=study.neighbours, size=study.size)
+
+
+def present_rows(study: Study, release: PeopleRelease, symbols: Mapping[str, Codes]) -> Codes:
+    """(N, columns) codes of those who are present; symbols: by attribute, of everybody.
+
+    Who is absent in every column is no row. Confidential.
+    """
+    codes = np.stack([symbols[name] for name in release.attributes], axis=1)
+    here = np.zeros(len(codes), np.bool_)
+    for column, name in enumerate(release.attributes):
+        declared = study.attributes[name].symbols
+        absent = declared.index(ABSENT) if ABSENT in declared else -1
+        here |= codes[:, column] != absent
+    return codes[here]
 
 
 @dataclass(frozen=True, eq=False)

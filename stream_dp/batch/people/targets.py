@@ -7,8 +7,10 @@ is compared with independence, the product of its noisy one-ways. Post-processin
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +22,7 @@ from .shrinkage import Shrunk, shrunk
 Table = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Interaction:
+class Interaction(NamedTuple):
     """A measured interaction, as shares: values, centred; variance of a cell before centring."""
 
     values: Table
@@ -48,12 +49,12 @@ class Targets:
         sums: dict[Columns, tuple[Table, float]] = {}
         for number, first, end in zip(answers.candidates, starts, answers.ends, strict=True):
             columns = residuals.sets[number]
-            values, variance = answers.values[first:end], float(answers.variances[first])
+            measured, variance = answers.values[first:end], float(answers.variances[first])
             if not columns:
-                people = int(values[0])
+                people = int(measured[0])
                 continue
-            total, precision = sums.get(columns, (np.zeros(len(values)), 0.0))
-            sums[columns] = (total + values / variance, precision + 1 / variance)
+            total, precision = sums.get(columns, (np.zeros(end - first), 0.0))
+            sums[columns] = (total + measured / variance, precision + 1 / variance)
         assert people is not None  # it is public, or measured first
         people = max(people, 1)
         interactions = {}
@@ -77,21 +78,14 @@ class Targets:
     @cached_property
     def dependence(self) -> dict[Columns, Shrunk]:
         """By pair of columns, how its shares differ from independence, shrunk by their noise."""
-        found = {}
-        for columns, (values, variance) in self._apart():
-            found[columns] = shrunk(values, variance)
-        return found
+        return {columns: shrunk(*apart) for columns, apart in self._apart()}
 
-    def _apart(self) -> list[tuple[Columns, tuple[Table, float]]]:
+    def _apart(self) -> Iterator[tuple[Columns, tuple[Table, float]]]:
         """By pair, its noisy difference from independence, and the variance of its cells."""
-        pairs = [(a, i) for a, i in self.interactions.items() if len(a) == 2]
-        apart = []
-        for columns, interaction in pairs:
-            first, second = (self.interactions[(c,)].values for c in columns)
-            apart.append(
-                (columns, (interaction.values - np.outer(first, second), interaction.variance))
-            )
-        return apart
+        for columns, (values, variance) in self.interactions.items():
+            if len(columns) == 2:
+                first, second = (self.interactions[(c,)].values for c in columns)
+                yield columns, (values - np.outer(first, second), variance)
 
     def signals(self) -> dict[Columns, float]:
         """By pair, its sum of squares above that of noise alone, in standard deviations."""
@@ -117,4 +111,5 @@ def on_simplex(shares: Table) -> Table:
     order = np.sort(shares.reshape(-1))[::-1]
     excess = (np.cumsum(order) - 1) / np.arange(1, len(order) + 1)
     last = np.flatnonzero(order > excess)[-1]
-    return np.maximum(shares - excess[last], 0)
+    nearest: Table = np.maximum(shares - excess[last], 0)
+    return nearest

@@ -1,0 +1,163 @@
+"""Tables of people against their truth: `python tests/benchmarks/people.py [--seeds 3] [TABLE...]`.
+
+survey: people of a travel survey joined with their households (59,762 x 12). small: 3,000 of them.
+strong: six independent pairs of 30 values, the second a permutation with 2 % errors (30,000 x 12).
+chain: a latent class, a chain of ten columns and three of noise (20,000 x 14); no default was chosen
+on it. Each is fitted at rho = .014973 under add_remove, beside independent columns at the same rho
+and a fresh sample of independent draws from the truth, which is the floor of any table. Prints the
+mean total variation over all pairs and over 100 triples, the largest over pairs, and CPU seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+import time
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pyarrow.csv
+from numpy.typing import NDArray
+
+from stream_dp.batch.base import FitContext
+from stream_dp.batch.data.domain import Column
+from stream_dp.batch.independent import systematic_draw
+from stream_dp.batch.people.residuals import marginal_counts
+from stream_dp.batch.people.synthesizer import fit_people
+from stream_dp.batch.people.table import People, PeopleDomain
+from stream_dp.privacy.noise import SeededNoise
+from stream_dp.study import PeopleRelease
+
+RHO = Fraction("0.014973")
+HOUSEHOLDS = Path(__file__).parents[3] / "shared" / "data" / "households"
+OF_PEOPLE = ("PAge", "PGender", "PEmp", "POcc", "PComm", "SUBREG_GRP", "SUBREGCluster", "per_num")
+OF_HOMES = ("HHSize", "HHIncome", "HHDwelling", "HHChildren")
+Codes = NDArray[np.int64]
+
+
+def survey() -> Codes:
+    people = _text(HOUSEHOLDS / "survey_persons.csv", ["hhID", *OF_PEOPLE])
+    homes = _text(HOUSEHOLDS / "survey_households.csv", ["hhID", *OF_HOMES])
+    people["per_num"] = np.minimum(people["per_num"].astype(int), 6).astype(str)
+    order = np.argsort(homes["hhID"])
+    home = order[np.searchsorted(homes["hhID"], people["hhID"], sorter=order)]
+    columns = [people[name] for name in OF_PEOPLE] + [homes[name][home] for name in OF_HOMES]
+    return np.stack([np.unique(c, return_inverse=True)[1] for c in columns], axis=1)
+
+
+def _text(path: Path, names: list[str]) -> dict[str, NDArray[np.str_]]:
+    table = pyarrow.csv.read_csv(
+        path,
+        convert_options=pyarrow.csv.ConvertOptions(
+            include_columns=names, column_types=dict.fromkeys(names, "string")
+        ),
+    )
+    return {name: np.array(table[name].to_pylist(), str) for name in names}
+
+
+def small() -> Codes:
+    codes = survey()
+    return codes[np.random.default_rng(1).choice(len(codes), 3000, replace=False)]
+
+
+def strong() -> Codes:
+    rng, n = np.random.default_rng(5), 30_000
+    weights = 1 / np.arange(1, 31) ** 0.7
+    columns = []
+    for _ in range(6):
+        first = rng.choice(30, n, p=weights / weights.sum())
+        second = np.where(rng.random(n) < 0.02, rng.integers(0, 30, n), rng.permutation(30)[first])
+        columns += [first, second]
+    return np.stack(columns, axis=1)
+
+
+def chain() -> Codes:
+    rng, n = np.random.default_rng(11), 20_000
+    sizes = (3, 5, 8, 2, 12, 4, 20, 6, 3, 9)
+    latent = rng.choice(4, n, p=[0.4, 0.3, 0.2, 0.1])
+    columns = [latent]
+    for size in sizes:
+        before = columns[-1]
+        moves = rng.dirichlet(np.full(size, 0.4), (4, before.max() + 1))[latent, before]
+        columns.append((moves.cumsum(1) < rng.random((n, 1))).sum(1).clip(max=size - 1))
+    columns += [rng.integers(0, k, n) for k in (2, 7, 15)]
+    return np.stack(columns, axis=1)
+
+
+TABLES: dict[str, Callable[[], Codes]] = {
+    "survey": survey,
+    "small": small,
+    "strong": strong,
+    "chain": chain,
+}
+
+
+def variations(true: People, other: People) -> list[float]:
+    """Mean total variation over pairs and over 100 triples, and the largest over pairs."""
+    sizes, columns = true.domain.sizes, range(len(true.domain.sizes))
+    means = []
+    for ways in (2, 3):
+        sets = [s for s in itertools.combinations(columns, ways) if true.domain.cells(s) <= 100_000]
+        if ways == 3 and len(sets) > 100:
+            chosen = np.random.default_rng(0).choice(len(sets), 100, replace=False)
+            sets = [sets[i] for i in chosen]
+        apart = [
+            np.abs(marginal_counts(true, s) / true.N - marginal_counts(other, s) / other.N).sum()
+            for s in sets
+        ]
+        means += [np.mean(apart) / 2, *([np.max(apart) / 2] if ways == 2 else [])]
+    assert len(sizes) > 2
+    return [float(means[0]), float(means[2]), float(means[1])]
+
+
+def independent(true: People, seed: int) -> People:
+    """Every column by itself, at the same rho."""
+    rng, noise = np.random.default_rng(seed), SeededNoise(seed)
+    sizes = true.domain.sizes
+    variance = len(sizes) / (2 * RHO)
+    columns = [
+        systematic_draw(
+            rng, marginal_counts(true, (c,)) + noise.draw([(variance, n)]).noise[0], true.N
+        )
+        for c, n in enumerate(sizes)
+    ]
+    return People(true.domain, np.stack(columns, axis=1))
+
+
+def compare(name: str, seeds: int) -> None:
+    codes = TABLES[name]()
+    sizes = codes.max(0) + 1
+    columns = tuple(Column(f"c{i}", tuple(range(n))) for i, n in enumerate(sizes.tolist()))
+    true = People(PeopleDomain(columns, moves=True, replaced=False), codes)
+    release = PeopleRelease(
+        name=name, kind="mixture", attributes=tuple(c.name for c in columns), rho=RHO, every=1
+    )
+    rows: dict[str, list[list[float]]] = {"mixture": [], "independent": [], "another sample": []}
+    for seed in range(1, seeds + 1):
+        began = time.process_time()
+        sample = fit_people(true, release, FitContext(SeededNoise(seed))).sample(seed)
+        spent = time.process_time() - began
+        rows["mixture"].append([*variations(true, sample), spent])
+        rows["independent"].append([*variations(true, independent(true, seed)), 0])
+        again = np.random.default_rng(seed).choice(true.N, true.N)
+        floor = People(true.domain, true.codes[again])
+        rows["another sample"].append([*variations(true, floor), 0])
+    print(f"{name}: {true.N:,} x {len(columns)}")
+    for method, values in rows.items():
+        pairs, triples, worst, seconds = np.mean(values, axis=0)
+        print(f"  {method:<15} {pairs:.4f} {triples:.4f} {worst:.3f} {seconds:5.1f} s", flush=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("tables", nargs="*", metavar="TABLE", default=list(TABLES))
+    parser.add_argument("--seeds", type=int, default=3)
+    options = parser.parse_args()
+    unknown = set(options.tables) - set(TABLES)
+    if unknown:
+        sys.exit(f"no table {', '.join(sorted(unknown))}; there are {', '.join(TABLES)}")
+    for table in options.tables:
+        compare(table, options.seeds)
