@@ -2,7 +2,7 @@
 
 survey: people of a travel survey joined with their households (59,762 x 12). small: 3,000 of them.
 strong: six independent pairs of 30 values, the second a permutation with 2 % errors (30,000 x 12).
-chain: a latent class, a chain of ten columns and three of noise (20,000 x 14); no default was chosen
+chain: a latent class, a chain of ten columns and three of noise (20,000 x 14); no default was set
 on it. Each is fitted at rho = .014973 under add_remove, beside independent columns at the same rho
 and a fresh sample of independent draws from the truth, which is the floor of any table. Prints the
 mean total variation over all pairs and over 100 triples, the largest over pairs, and CPU seconds.
