@@ -23,9 +23,9 @@ def test_counts_are_those_of_the_panel(symbols):
     tally = PanelTally(("a", "b", "c"), 2, (1, 2))
     for label, column in zip(labels, symbols.T, strict=True):
         tally.add(label, ("a", "b", "c"), column)
-    whole = Panel(symbols, tuple(labels), ("a", "b", "c"))
+    at_once = Panel(symbols, tuple(labels), ("a", "b", "c"))
     for t, label in enumerate(labels, 1):
-        panel, counts = whole.until(label), tally.at[label]
+        panel, counts = at_once.until(label), tally.at[label]
         assert (counts.rows, counts.periods) == (panel.rows, panel.periods)
         for width in range(1, min(t, 2) + 1):
             mask = np.arange(3**width) % 4 < 2

@@ -225,14 +225,16 @@ def _releases(study: Study, source: str, signed: bool) -> Messages:
 def _part(kind: str, source: str, names: str, content: str, *, dated: bool = False) -> Schema:
     """A part of a message whose manifest follows. names: a pattern of what stands before `/`."""
     part = {"type": "string", "pattern": f"^{names}/[0-9]+$"}
-    headers = _event_headers(kind, source, content, part, dated)
+    headers = _event_headers(kind, source=source, content=content, part=part, dated=dated)
     return _message("A part of the message that the next manifest ends.", content, headers=headers)
 
 
 def _manifest(
     kind: str, source: str, heads: list[Schema], *, dated: bool = False, signed: bool = False
 ) -> Schema:
-    headers = _event_headers(kind, source, _JSON, {"const": "manifest"}, dated)
+    headers = _event_headers(
+        kind, source=source, content=_JSON, part={"const": "manifest"}, dated=dated
+    )
     if signed:
         headers["required"].append(SIGNATURE)
         headers["properties"][SIGNATURE] = {"type": "string", "pattern": "^[A-Za-z0-9+/]{86}==$"}

@@ -115,11 +115,13 @@ class Frame:
             y = self.y(tick)
             yield Path("grid", f"M{_px(self.left)} {y}H{_px(end)}")
             text = number_text(tick, self.axis.ticks)
-            yield Text("tick", self.left - 6, y + 4, text, "end")
+            yield Text("tick", x=self.left - 6, y=y + 4, text=text, anchor="end")
         for place, name in periods:
             last = place == self.count - 1 and self.each < 40
             anchor, shift = ("end", self.each / 2) if last else ("middle", 0.0)
-            yield Text("tick", _px(self.x(place) + shift), self.height - 6, name, anchor)
+            yield Text(
+                "tick", x=_px(self.x(place) + shift), y=self.height - 6, text=name, anchor=anchor
+            )
         yield Text("tick", 0, 11, unit)
 
 
@@ -227,13 +229,15 @@ def _sparse(frame: Frame, line: Line, look: Look) -> Iterator[Mark]:
         )
         x, title = frame.x(place), _title(point, look)
         beside = min(0.28 * frame.each, 24)
-        yield Box("panel", _px(x + beside - 2.8), _px(panel - 2.8), 5.6, 5.6, title)
+        yield Box(
+            "panel", x=_px(x + beside - 2.8), y=_px(panel - 2.8), width=5.6, height=5.6, title=title
+        )
         yield Path("interval", f"M{x} {low}V{high}")
-        yield Dot("estimate", x, value, 3, title)
+        yield Dot("estimate", x=x, y=value, r=3, title=title)
         if look.values:
             text = number_text(look.scale * point.answer.value, (0.0, 0.1))
             truth = low if point.truth is None else frame.y(look.scale * point.truth)
-            yield Text("value", x, _px(max(low, truth) + 14), text, "middle")
+            yield Text("value", x=x, y=_px(max(low, truth) + 14), text=text, anchor="middle")
 
 
 def _truth(frame: Frame, line: Line, look: Look, *, joined: bool) -> Iterator[Mark]:
@@ -264,7 +268,7 @@ def _dense(frame: Frame, line: Line, look: Look) -> Iterator[Mark]:
     yield from _truth(frame, line, look, joined=True)
     for point in line.points:
         y = frame.y(look.scale * point.answer.value)
-        yield Dot("estimate", frame.x(point.place), y, 1.8, _title(point, look))
+        yield Dot("estimate", x=frame.x(point.place), y=y, r=1.8, title=_title(point, look))
 
 
 def _runs(points: Sequence[Point]) -> Iterator[list[Point]]:
@@ -361,14 +365,22 @@ def budget(
         if len(spent) <= 8:
             y = _px(frame.top + 34 + 16 * order)
             marks += [
-                Box(f"{style} full", frame.left + 8, y - 9, 10, 10),
+                Box(f"{style} full", x=frame.left + 8, y=y - 9, width=10, height=10),
                 Text("name", frame.left + 24, y, release),
             ]
     every = max(1, math.ceil(64 / frame.each))
     for place in range(every - 1, len(labels), every):
         if epsilons[place] and frame.y(below[place]) > frame.top + 26 + 16 * len(spent):
             text = f"eps {epsilons[place]}"
-            marks.append(Text("tick", frame.x(place), frame.y(below[place]) - 5, text, "middle"))
+            marks.append(
+                Text(
+                    "tick",
+                    x=frame.x(place),
+                    y=frame.y(below[place]) - 5,
+                    text=text,
+                    anchor="middle",
+                )
+            )
     line = frame.y(total)
     marks.append(Path("truth", f"M{frame.left} {line}H{width - frame.right}"))
     marks.append(Text("value-ink", frame.left + 8, _px(line + 15), words))
@@ -386,7 +398,7 @@ def _bars(
     for tone, start, amount in (("pale", below, earlier), ("full", below + earlier, charge)):
         if amount:
             top, bottom = frame.y(start + amount), frame.y(start)
-            yield Box(f"{style} {tone}", x, top, _px(width), _px(bottom - top))
+            yield Box(f"{style} {tone}", x=x, y=top, width=_px(width), height=_px(bottom - top))
 
 
 @dataclass(frozen=True)
@@ -412,8 +424,10 @@ def bars(rows: Sequence[Bar], unit: str, words: str, width: float = 360) -> Char
     for i, row in enumerate(rows):
         y = 24 + 26.0 * i
         name = row.name if len(row.name) <= 16 else row.name[:15] + "…"
-        marks.append(Text("name", left - 8, y + 14, name, "end"))
-        marks.append(Box("bar", left, y + 2, _px(x(row.share) - left), 16, row.name))
+        marks.append(Text("name", x=left - 8, y=y + 14, text=name, anchor="end"))
+        marks.append(
+            Box("bar", x=left, y=y + 2, width=_px(x(row.share) - left), height=16, title=row.name)
+        )
         end = x(row.share)
         if row.low is not None and row.high is not None:
             marks.append(Path("interval", f"M{x(row.low)} {y + 10}H{x(row.high)}"))

@@ -96,12 +96,12 @@ def data_set_figures(public: PublicLog, name: str, period: str | None) -> DataSe
 
 def _marginal(which: str, column: str, values: Sequence[int | str], codes: pa.Array) -> Marginal:
     counts = np.bincount(codes.to_numpy(), minlength=len(values))
-    whole = max(1, int(counts.sum()))
+    total = max(1, int(counts.sum()))
     rows = tuple(
-        (str(value), f"{int(count):,}", f"{count / whole:.2%}")
+        (str(value), f"{int(count):,}", f"{count / total:.2%}")
         for value, count in zip(values, counts, strict=True)
     )
-    shown = [Bar(str(v), float(c) / whole) for v, c in zip(values, counts, strict=True)]
+    shown = [Bar(str(v), float(c) / total) for v, c in zip(values, counts, strict=True)]
     if len(shown) > _MOST_BARS:
         rest = sum(bar.share for bar in shown[_MOST_BARS - 1 :])
         shown = [*shown[: _MOST_BARS - 1], Bar("all others", rest)]
@@ -154,4 +154,4 @@ def _crossed(
         (str(value), tuple((f"{share:.2%}", round(4 * share / most)) for share in row))
         for value, row in zip(down, shares, strict=True)
     )
-    return TwoWay(which, names[1], names[0], tuple(map(str, across)), rows)
+    return TwoWay(which, across=names[1], down=names[0], columns=tuple(map(str, across)), rows=rows)

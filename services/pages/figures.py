@@ -205,7 +205,11 @@ def side_by_side(public: PublicLog, names: Sequence[str], question: Question) ->
     look = look_of(public, count=question.count, limits=limits)
     if len(lines) == 1:
         ((name, line),) = lines.items()
-        return (lines_figure([line], shown_periods(public, name), look, name, 300),)
+        return (
+            lines_figure(
+                [line], labels=shown_periods(public, name), look=look, title=name, height=300
+            ),
+        )
     return tuple(
         Figure(
             name,

@@ -176,7 +176,7 @@ def decide(
         )
         previous = message.hash
         hashes.append(message.hash)
-        public += _records(study, message, release, number, signer)
+        public += _records(study, message=message, release=release, number=number, signer=signer)
     entry = journal.close(
         end.entry.message,
         number=number,

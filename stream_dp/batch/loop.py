@@ -105,12 +105,26 @@ class AdaptivePlan:
         picks = min(self.per_round, len(free))
         rounds = min(self.rounds, len(free) // picks)
         if not workload.opening:
-            return (Rounds(self.rho, tuple(free), rounds, picks, self.selection),)
+            return (
+                Rounds(
+                    self.rho,
+                    candidates=tuple(free),
+                    rounds=rounds,
+                    picks=picks,
+                    selection=self.selection,
+                ),
+            )
         first, opening = self.opening * self.rho, tuple(range(workload.opening))
         weights = tuple(workload.cost([i], [Fraction(1)]) for i in opening)
         return (
             Everything(first, opening, weights),
-            Rounds(self.rho - first, tuple(free), rounds, picks, self.selection),
+            Rounds(
+                self.rho - first,
+                candidates=tuple(free),
+                rounds=rounds,
+                picks=picks,
+                selection=self.selection,
+            ),
         )
 
 
@@ -144,7 +158,9 @@ class AdaptiveMethod(Generic[W, S]):
     ) -> AdaptiveMethod[W, S]:
         """A method whose phases depend on no answer."""
         rounds = sum(phase.rounds for phase in phases)
-        return AdaptiveMethod(title, workload, fixed_phases(phases), rounds, start)
+        return AdaptiveMethod(
+            title, workload=workload, phase=fixed_phases(phases), rounds=rounds, start=start
+        )
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,9 @@ class NoisyAnswers:
 
     @staticmethod
     def none() -> NoisyAnswers:
-        return NoisyAnswers((), np.zeros(0, np.int64), np.zeros(0, np.int64), (), ())
+        return NoisyAnswers(
+            (), rows=np.zeros(0, np.int64), values=np.zeros(0, np.int64), variances=(), ends=()
+        )
 
     def joined(
         self,
@@ -114,10 +116,10 @@ class NoisyAnswers:
         ends = (len(self.rows) + np.cumsum(sizes, dtype=np.int64)).tolist()
         return NoisyAnswers(
             (*self.candidates, *candidates),
-            np.concatenate([self.rows, workload.rows(candidates)]),
-            np.concatenate([self.values, values]),
-            self.variances + added,
-            (*self.ends, *ends),
+            rows=np.concatenate([self.rows, workload.rows(candidates)]),
+            values=np.concatenate([self.values, values]),
+            variances=self.variances + added,
+            ends=(*self.ends, *ends),
         )
 
     @property

@@ -145,15 +145,15 @@ def moves(draw):
 
 @given(moves())
 @settings(max_examples=100, deadline=None)
-def test_moves_become_whole_with_their_margins(problem):
+def test_moves_become_integers_with_their_margins(problem):
     room, real, coins = problem
-    whole = rounded_moves(real, room, coins)
-    assert whole.dtype == np.int64
-    assert (whole >= 0).all()
-    assert (whole <= room).all()
+    integers = rounded_moves(real, room, coins)
+    assert integers.dtype == np.int64
+    assert (integers >= 0).all()
+    assert (integers <= room).all()
     for axis in (0, 1):
-        assert np.abs(whole.sum(axis=axis) - real.sum(axis=axis)).max() < 2
-    assert np.abs(whole - real).mean() < 1
+        assert np.abs(integers.sum(axis=axis) - real.sum(axis=axis)).max() < 2
+    assert np.abs(integers - real).mean() < 1
 
 
 @pytest.mark.parametrize("total", [0, 3, 7, 10])

@@ -51,6 +51,6 @@ def on_simplex(noisy: Int64Array, total: int) -> NDArray[np.float64]:
 
 def rounded(values: NDArray[np.float64], total: int) -> Int64Array:
     """Integers next to non-negative `values` of the sum `total`: largest remainders go up."""
-    whole = np.floor(values).astype(np.int64)
-    whole[np.argsort(whole - values, kind="stable")[: total - int(whole.sum())]] += 1
-    return whole
+    integers = np.floor(values).astype(np.int64)
+    integers[np.argsort(integers - values, kind="stable")[: total - int(integers.sum())]] += 1
+    return integers

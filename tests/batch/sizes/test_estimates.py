@@ -78,9 +78,9 @@ def test_the_simplex_is_met_and_the_threshold_is_one(values, total):
     if len(lowered):
         assert np.ptp(lowered) < 1e-9
         assert (values[projected == 0] <= lowered[0] + 1e-9).all()
-    whole = rounded(projected, total)
-    assert whole.sum() == total
-    assert (np.abs(whole - projected) < 1).all()
+    integers = rounded(projected, total)
+    assert integers.sum() == total
+    assert (np.abs(integers - projected) < 1).all()
 
 
 @st.composite

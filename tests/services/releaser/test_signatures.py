@@ -150,10 +150,10 @@ def test_another_key_takes_over_by_a_message_of_the_old_one(sent: StudyFolder) -
         with pytest.raises(Stop):
             releaser.run(until_idle=True)
     before = records_of(sent)
-    told = []
-    assert sent.run(signer=NEW, signer_before=OLD, tell=lambda event: told.append(event.name))
-    assert told.count("key-changed") == 1
-    assert told.count("period-published") == PERIODS - 1
+    names = []
+    assert sent.run(signer=NEW, signer_before=OLD, tell=lambda event: names.append(event.name))
+    assert names.count("key-changed") == 1
+    assert names.count("period-published") == PERIODS - 1
     assert sent.run(signer=NEW, signer_before=OLD)
     assert sent.run(signer=NEW)
     assert records_of(sent)[: len(before)] == before
