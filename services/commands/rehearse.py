@@ -40,6 +40,7 @@ from ..known_reports import KnownReports
 from ..markers import close_marker
 from ..options import check_mapped_values, layout, study_file, table_columns
 from ..output import Output
+from ..pages.study_page import study_page
 from ..rejections import (
     Placing,
     Rejections,
@@ -71,7 +72,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     words = "column of groups' keys, in both tables"
     parser.add_argument("--group", default="group", metavar="COL", help=words)
     parser.add_argument("--seed", type=int, default=1, help="of the simulated noise")
-    words = "a folder for the text, and each release's panel and estimates"
+    words = "a folder for the text, a page to look at, and each release's panel and estimates"
     parser.add_argument("--out", type=Path, metavar="DIR", help=words)
 
 
@@ -269,7 +270,7 @@ def _data(rehearsal: _Rehearsal, out: Path | None) -> dict[str, Any]:
 
 
 def _write(rehearsal: _Rehearsal, text: str, out: Path) -> None:
-    """Writes the text, and the panel and the estimates of each release. Raises UserError."""
+    """Writes the text, the page, and each release's panel and estimates. Raises UserError."""
     public = rehearsal.public
     with writing_folder(out) as folder:
         for name in _panels(public):
@@ -279,4 +280,5 @@ def _write(rehearsal: _Rehearsal, text: str, out: Path) -> None:
             pyarrow.csv.write_csv(
                 public.panel(name).table(), folder / f"{name}-rehearsed-panel.csv"
             )
+        (folder / "rehearsal.html").write_text(study_page(public, _MARK), encoding="utf-8")
         (folder / "rehearsal.txt").write_text(text + "\n", encoding="utf-8")

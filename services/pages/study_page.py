@@ -18,8 +18,11 @@ from .records import (
 from .render import render, resource
 
 
-def study_page(public: PublicLog) -> str:
-    """The page's HTML. Raises UserError, Inconsistent."""
+def study_page(public: PublicLog, warning: str = "") -> str:
+    """The page's HTML. Raises UserError, Inconsistent.
+
+    warning: what stands first on the page.
+    """
     published = {release.certificate.release for release in public.published}
     names = [r.name for r in public.study.releases if r.name in published]
     sets = [r.name for r in public.study.batches or () if r.name in published]
@@ -27,6 +30,7 @@ def study_page(public: PublicLog) -> str:
     return render(
         "study.html",
         style=resource("style.css"),
+        warning=warning,
         study=public.study,
         facts=facts(public),
         releases=[release_figures(public, name) for name in names],

@@ -52,8 +52,13 @@ def test_what_would_be_rejected_and_how_the_panel_would_look(tmp_path, capsys, r
     assert sorted(file.name for file in out.iterdir()) == [
         "now-rehearsed-estimates.csv",
         "now-rehearsed-panel.csv",
+        "rehearsal.html",
         "rehearsal.txt",
     ]
+    page = (out / "rehearsal.html").read_text("utf-8")
+    assert "CONFIDENTIAL: a rehearsal on real reports with simulated noise" in page
+    assert "SIMULATED NOISE, NOT PRIVATE" in page
+    assert "<h2>now</h2>" in page
     assert (out / "rehearsal.txt").read_text().startswith("CONFIDENTIAL")
     with (out / "now-rehearsed-panel.csv").open() as file:
         assert len(list(csv.reader(file))) == 41
