@@ -63,6 +63,7 @@ COMMANDS = {
     "releases": "what has been published",
     "export": "write a synthetic panel, or the tables of groups",
     "estimate": "answer a query, with its standard error",
+    "estimates": "write all answers of all releases as one table",
     "page": "write one HTML file of what is published, which opens offline",
     "monitor": "serve what is published as web pages and a JSON API; stops on SIGTERM",
     "verify": "check hashes, chain, prefixes and budget",

@@ -15,10 +15,12 @@ import numpy as np
 import pyarrow as pa
 
 from .errors import UserError
-from .estimate.answer import LEVEL, Estimate, answer_query, panel_events, release_query
+from .estimate.answer import Estimate, answer_query, panel_events, release_query
 from .estimate.estimator import StreamMeasurements
+from .estimate.every import every_estimate
 from .estimate.examples import example_queries
 from .estimate.kept import KeptFactor
+from .estimate.level import LEVEL
 from .estimate.measurements import PeriodMeasurements as Measurements
 from .estimate.measurements import releases_of_stream
 from .estimate.query import TotalQuery
@@ -29,7 +31,7 @@ from .log.message import Message, read_messages
 from .log.settings import settings_from_environment
 from .panel import Panel
 from .panel_counts import PanelTally
-from .privacy.ledger import BudgetExceeded, Charge, Ledger
+from .release.budget import checked_spending
 from .release.data_sets import DataSet
 from .release.overview import release_rows
 from .release.panels import read_panel
@@ -238,6 +240,20 @@ class PublicLog:
         """
         return _by_period([(r.certificate.period, r.estimates) for r in self.releases_of(name)])
 
+    def all_estimates(self, name: str | None = None) -> pa.Table:
+        """All answers (`estimate/every.py`) of one release, or of every release of panels.
+
+        Columns release, period, stratum, query, measure ('count' or 'share'), value,
+        standard_error, low, high (of the interval of `LEVEL`), head. Raises UserError.
+        """
+        releases = self.releases if name is None else self.releases_of(name)
+        tables = []
+        for each in dict.fromkeys(r.certificate.release for r in releases):
+            stream = self._stream(self.study.release(each).stream)
+            (release,) = (r for r in stream.releases if r.declared.name == each)
+            tables.append(every_estimate(stream, release, self.head))
+        return pa.concat_tables(tables)
+
     def measurements(self, name: str, until: str | None = None) -> pa.Table:
         """The noisy answers that the releases of that name, up to a period, were published with.
 
@@ -309,27 +325,13 @@ class PublicLog:
 
         Hashes and contents were checked on reading. Raises Inconsistent.
         """
-        study = self.study
-        ledger = Ledger(study.rho, study.strata)
-        if self.messages[0].head.get("study_hash") != study.hash:
+        if self.messages[0].head.get("study_hash") != self.study.hash:
             raise refusal(self.messages[0], "the study's declaration does not have its hash")
-        for release in self.published:
-            certificate = release.certificate
-            where = f"{certificate.release} at {certificate.period}"
-            try:
-                ledger = ledger.charge(
-                    Charge(certificate.release, certificate.number, certificate.rho)
-                )
-            except (BudgetExceeded, ValueError):
-                raise refusal(release.message, f"{where}: over the budget") from None
-            if certificate.study_hash != study.hash:
-                raise refusal(release.message, f"{where}: of another study")
-            if ledger.spent != certificate.rho_spent:
-                raise refusal(release.message, f"{where}: its budget does not add up")
+        spent = checked_spending(self.study, self.published)
         lines = [
             f"chain: {len(self.messages)} messages, every hash and part as its manifest says",
             self.signatures.line(),
-            f"budget: {ledger.spent} of {study.rho} spent, as the certificates say",
+            f"budget: {spent} of {self.study.rho} spent, as the certificates say",
         ]
         for name in dict.fromkeys(r.certificate.release for r in self.releases):
             count = len(self._grown(name))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from stream_dp.panel_counts import PanelCounts
 from stream_dp.study import CumulativeRelease, Release, Study, WindowRelease
 
 from .estimator import StreamEstimator, StreamMeasurements, fieller_share, number_of_people
+from .level import LEVEL, QUANTILE
 from .measurements import ReleaseMeasurements
 from .query import TotalQuery, WindowQuery, parse_query
 from .system import Answers
@@ -27,9 +27,7 @@ from .system import Answers
 Floats = NDArray[np.float64]
 Interval = tuple[float, float]
 
-LEVEL = 0.95
 METHOD = "best linear unbiased"
-_NORMAL_QUANTILE = NormalDist().inv_cdf((1 + LEVEL) / 2)
 
 
 @dataclass(frozen=True)
@@ -106,14 +104,14 @@ def answer_query(
     error = math.sqrt(value.variance)
     whose, estimate, own = "declared", value.value, float(_panel(asked, release, panel))
     people_counted = None
-    interval = (estimate - _NORMAL_QUANTILE * error, estimate + _NORMAL_QUANTILE * error)
+    interval = (estimate - QUANTILE * error, estimate + QUANTILE * error)
     if stream.size is None:
         noisy_people = number_of_people(stream, chosen, release, number, totals=weights is None)
         people_counted, whose = noisy_people or (None, "private and not measured")
         if not count:
             if people_counted is None:
                 raise UserError(f"share: the number of people is {whose}; ask for --count")
-            estimate, error, interval = fieller_share(value, people_counted, _NORMAL_QUANTILE)
+            estimate, error, interval = fieller_share(value, people_counted, QUANTILE)
     elif not count:
         estimate, error = estimate / stream.size, error / stream.size
         interval = (interval[0] / stream.size, interval[1] / stream.size)

@@ -14,10 +14,10 @@ however noisy the number is.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -30,6 +30,16 @@ from .measurements import ReleaseMeasurements
 from .system import Answers, System
 from .totals import Bonds, EntryUnknowns, Key, counter_blocks, key_of, on_unknowns
 from .windows import WindowUnknowns
+
+_CERTAIN = 1e-13  # of a share's variance without correlation: below it, a rounding of floats
+
+
+class Question(NamedTuple):
+    """coefficients @ some unknowns of a system + a constant."""
+
+    columns: Ints
+    coefficients: Floats
+    constant: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +93,15 @@ class StreamMeasurements:
         counted = [r for r in self.releases if r.totals is not None]
         return counter_blocks(counted, self.windows.entries + self.windows.there)
 
+    def answers(self, questions: Sequence[Question]) -> Answers:
+        """The best answers to questions about any releases of the stream, at any periods."""
+        rows = np.repeat(np.arange(len(questions)), [q.columns.size for q in questions])
+        columns = np.concatenate([np.zeros(0, np.int64), *(q.columns for q in questions)])
+        values = np.concatenate([np.zeros(0), *(q.coefficients for q in questions)])
+        shape = (len(questions), int(self.system.starts[-1]))
+        matrix = csr_array((values, (rows, columns)), shape=shape)
+        return self.system.answers(matrix, np.array([q.constant for q in questions]))
+
     @property
     def entries(self) -> dict[Key, dict[int, EntryUnknowns]]:
         """The unknowns of totals, by event and first period, then by b."""
@@ -101,19 +120,27 @@ class StreamEstimator:
 
         None where nobody measured it.
         """
+        question = self.pattern_question(number, weights)
+        return None if question is None else self.stream.answers([question])
+
+    def pattern_question(self, number: int, weights: Floats) -> Question | None:
+        """The same as a question."""
         asked = self.stream.windows.question(number, weights)
         columns, coefficients = on_unknowns(self.stream.windows, asked)
-        if not self.stream.system.measured[columns].all():
-            return None
-        return self._answer(columns, coefficients, asked.constant)
+        known = self.stream.system.measured[columns].all()
+        return Question(columns, coefficients, asked.constant) if known else None
 
-    def total(self, b: int, number: int) -> Answers | None:
-        """The people with the event in at least b periods so far; None where nobody measured it."""
+    def total(self, b: int, number: int) -> Answers:
+        """The people with the event in at least b periods so far."""
+        return self.stream.answers([self.total_question(b, number)])
+
+    def total_question(self, b: int, number: int) -> Question:
+        """The same as a question."""
         own = self.stream.entries[key_of(self.release)].get(b)
         columns = np.zeros(0, np.int64) if own is None else own.until(number)
-        return self._answer(columns, np.ones(columns.size), 0.0)
+        return Question(columns, np.ones(columns.size), 0.0)
 
-    def entered(self, number: int) -> tuple[Answers | None, int]:
+    def entered(self, number: int) -> tuple[Question | None, int]:
         """Those who have been there by a period, and the period.
 
         It is the given one or, where people are counted once only, the first.
@@ -122,13 +149,7 @@ class StreamEstimator:
         if own is None:
             return None, number
         at = number if own.covers(number) else own.first
-        return self.total(0, at), at
-
-    def _answer(self, columns: Ints, coefficients: Floats, constant: float) -> Answers:
-        system = self.stream.system
-        shape = (1, int(system.starts[-1]))
-        question = csr_array((coefficients, (np.zeros_like(columns), columns)), shape=shape)
-        return system.answers(question, np.array([constant]))
+        return self.total_question(0, at), at
 
 
 def number_of_people(
@@ -140,6 +161,19 @@ def number_of_people(
     totals: bool,
 ) -> tuple[Answers, str] | None:
     """The noisy number of people that a share at a period is of, and who they are, in words."""
+    asked = people_question(stream, answers, release, number, totals=totals)
+    return None if asked is None else (stream.answers([asked[0]]), asked[1])
+
+
+def people_question(
+    stream: StreamMeasurements,
+    answers: StreamEstimator,
+    release: ReleaseMeasurements,
+    number: int,
+    *,
+    totals: bool,
+) -> tuple[Question, str] | None:
+    """The same as a question."""
     label = release.study.periods.labels
     if totals:
         entered, at = answers.entered(number)
@@ -150,7 +184,7 @@ def number_of_people(
     if open_:
         assert stream.absent is not None
         weights[stream.absent] = 0
-    counted = answers.patterns(number, weights)
+    counted = answers.pattern_question(number, weights)
     who = "present at" if open_ else "counted at"
     return None if counted is None else (counted, f"{who} {label[number - 1]}")
 
@@ -163,14 +197,30 @@ def fieller_share(
     The interval is of all s for which value - s people lies within z of its standard errors of 0.
     Raises UserError where the number of people is not clearly above 0, so that this is no interval.
     """
-    n, v = people.value, value.value
-    nn, vn, vv = people.variance, float(value.covariance(people)[0, 0]), value.variance
-    if n <= z * math.sqrt(nn):
+    together = value.covariance(people)[0]
+    shares, errors, low, high = fieller_shares(value, people, together, z)
+    if np.isnan(shares[0]):
         raise UserError(
             "share: the noisy number of people is not clearly positive; ask for --count"
         )
-    share = v / n
-    error = math.sqrt(value.minus(people, share).variance) / n
-    a, b, c = n * n - z * z * nn, n * v - z * z * vn, v * v - z * z * vv
-    reach = math.sqrt(max(0.0, b * b - a * c))
-    return share, error, ((b - reach) / a, (b + reach) / a)
+    return float(shares[0]), float(errors[0]), (float(low[0]), float(high[0]))
+
+
+def fieller_shares(
+    values: Answers, people: Answers, together: Floats, z: float
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Shares, their standard errors and intervals, (n,) each; NaN where there are none.
+
+    values, people: (n,) each
+    together: the covariance of each value with its number of people, (n,)
+    """
+    vv, nn = values.variances, people.variances
+    clear = people.values > z * np.sqrt(nn)
+    v, n = values.values, np.where(clear, people.values, np.nan)
+    shares = v / n
+    squares = vv - 2 * shares * together + shares**2 * nn
+    certain = squares <= _CERTAIN * (vv + shares**2 * nn)
+    errors = np.sqrt(np.where(certain, 0.0, squares)) / n
+    a, b, c = n * n - z * z * nn, n * v - z * z * together, v * v - z * z * vv
+    reach = np.sqrt(np.maximum(0.0, b * b - a * c))
+    return shares, errors, (b - reach) / a, (b + reach) / a

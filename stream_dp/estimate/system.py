@@ -75,6 +75,10 @@ class Answers:
         covariance: Floats = (self.own @ other.own.T).toarray() - self.bound @ other.bound.T
         return covariance
 
+    def chosen(self, places: Ints) -> Answers:
+        """Some of the answers, in another order or repeated."""
+        return Answers(self.values[places], self.own[places], self.bound[places])
+
     def combined(self, weights: Floats) -> Answers:
         """weights @ the answers: (m,) answers for (m, n)."""
         weights = np.atleast_2d(weights)

@@ -13,8 +13,8 @@ from kit.histories import OPEN, Case, joint, study_of, totals, window
 from kit.public_logs import Silent, public_of
 
 from stream_dp.errors import UserError
-from stream_dp.estimate.answer import _NORMAL_QUANTILE as REACH
-from stream_dp.estimate.answer import LEVEL
+from stream_dp.estimate.level import LEVEL
+from stream_dp.estimate.level import QUANTILE as REACH
 from stream_dp.plan import plan_study
 from stream_dp.population import Population
 from stream_dp.population.cells import Cells

@@ -14,6 +14,7 @@ import numpy as np
 
 from stream_dp.estimate.estimator import StreamEstimator, StreamMeasurements
 from stream_dp.estimate.measurements import PeriodMeasurements, ReleaseMeasurements
+from stream_dp.estimate.system import Answers
 from stream_dp.study import Release, Study
 
 from .patterns import PatternsJudge
@@ -53,6 +54,7 @@ def _deviations(judge: PanelJudge, best: StreamEstimator, before: int) -> Floats
     deviations = np.full(judge.truth.shape, np.nan)
     for i, place in np.argwhere(~np.isnan(judge.truth)):
         number = before + judge.first + int(place)
+        answer: Answers | None
         if isinstance(judge, TotalsJudge):
             answer = best.total(int(i) + 1, number)
         else:

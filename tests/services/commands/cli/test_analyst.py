@@ -96,6 +96,21 @@ def test_measurements_and_long_tables(source, stream_dp, as_json, tmp_path):
     assert {str(day) for day in february["last_day"].to_pylist()} == {"2021-02-28"}
 
 
+def test_all_estimates(source, stream_dp, as_json, tmp_path):
+    said = as_json("estimates", source, str(tmp_path / "all.parquet"))
+    table = pq.read_table(tmp_path / "all.parquet")
+    assert table.num_rows == said["rows"]
+    assert table.column_names[:4] == ["release", "period", "stratum", "query"]
+    stream_dp("estimates", source, str(tmp_path / "one.csv"), "--release", "pairs")
+    with (tmp_path / "one.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if row["query"] == "pattern 1 1"]
+    answer = as_json("estimate", source, "pairs", "pattern 1 1")
+    (last,) = [r for r in rows if r["period"] == "2021-03" and r["measure"] == "share"]
+    assert float(last["value"]) == pytest.approx(answer["value"])
+    assert float(last["high"]) == pytest.approx(answer["interval"][1])
+    assert "write it as .parquet or .csv" in stream_dp("estimates", source, "all.txt", code=2)
+
+
 def test_estimate(source, stream_dp, as_json):
     query = "at-least 1 of last 2 poverty=1"
     output = as_json("estimate", source, "pairs", query)

@@ -1,0 +1,51 @@
+"""`stream-dp estimates`: writes all answers of all releases as one tidy table."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from stream_dp.client import LEVEL
+from stream_dp.errors import UserError
+from stream_dp.release.data_sets import BatchCertificate
+from stream_dp.release.published import AnyCertificate
+from stream_dp.study import Study
+
+from ..deployment import open_public
+from ..files import writing
+from ..options import public_source
+from ..output import Output
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    public_source(parser)
+    parser.add_argument("out", type=Path, metavar="OUT", help="a file .parquet or .csv")
+    parser.add_argument("--release", help="of this release alone")
+
+
+def run(options: argparse.Namespace) -> Output:
+    out: Path = options.out
+    if out.suffix not in {".parquet", ".csv"}:
+        raise UserError(f"{out}: write it as .parquet or .csv")
+
+    def keep(study: Study, certificate: AnyCertificate, table: str) -> bool:
+        return table == "measurements" and not isinstance(certificate, BatchCertificate)
+
+    public, _ = open_public(options.source, keep)
+    if not public.releases:
+        raise UserError("estimates: only data sets of groups are published; export them")
+    table = public.all_estimates(options.release)
+    with writing(out) as draft:
+        if out.suffix == ".csv":
+            pa.csv.write_csv(table, draft)
+        else:
+            pa.parquet.write_table(table, draft)
+    text = (
+        f"{out}: {table.num_rows} answers, with intervals of {LEVEL:.0%} for the privacy noise,"
+        f" as of head {public.head}"
+    )
+    return Output({"out": str(out), "rows": table.num_rows, "head": public.head}, text)
