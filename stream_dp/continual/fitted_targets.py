@@ -24,8 +24,8 @@ from .window_design import WindowDesign
 Floats = NDArray[np.float64]
 
 LEAST = 1e-2  # the least variance used as a weight, so that no weight is infinite
-_PART = 0.25  # of the carry, that is added to the target
-_REACH = 4.0  # standard deviations within which the carry stays
+CARRIED = 0.25  # of the carry, that is added to the target
+REACH = 4.0  # standard deviations within which the carry stays
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class FittedTargets:
         carry: (q^k,) what patterns did not get before; empty for histograms
         """
         wanted = histogram + self.padding
-        return wanted + _PART * carry if self.carries else wanted
+        return wanted + CARRIED * carry if self.carries else wanted
 
     def size(self, histogram: Floats) -> int:
         """The panel's number of rows: public, a cap, or the noisy number of people."""
@@ -122,7 +122,7 @@ class FittedTargets:
         """The carry after t. panel: its histogram at t, (q^k,)."""
         if not self.carries:
             return carry
-        reach = _REACH * np.sqrt(self.design.bin_variances(t))
+        reach = REACH * np.sqrt(self.design.bin_variances(t))
         after: Floats = np.clip(carry + histogram + self.padding - panel, -reach, reach)
         if self.design.absent_pattern is not None:
             after[self.design.absent_pattern] = 0

@@ -1,0 +1,339 @@
+"""Panels as they are exported against the paper's, at equal rho and relation, and what is aimed at.
+
+    python tests/benchmarks/panels.py [--repetitions R] [--constants] [NAME ...]
+
+Each line is the root mean square error of a panel over periods and repetitions, over that of the
+paper's panel, with the limit that is aimed at. The paper's form is unbiased, so of patterns its
+error is known: padded histograms of equal noise. Its totals (binary trees with parts of rho in
+proportion to the cubes of their levels, all of rho) are repeated with simulated noise. Errors of
+estimates are known, too, and those that the same noise gives are a control: what chance adds to
+them is subtracted from the panel's mean squares of patterns.
+
+`--constants` repeats the windows with other constants of the panel step (`fitted_targets.py`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dp.continual import Cumulative, FixedWindow, Joint, fitted_targets
+from stream_dp.evaluation import simulate
+from stream_dp.evaluation.panels.paper import Trees
+from stream_dp.panel import Symbols, window_codes
+from stream_dp.privacy.noise import SeededNoise
+from stream_dp.study import Neighbours
+
+Floats = NDArray[np.float64]
+PANELS = Path(__file__).parents[3] / "shared" / "data" / "panels"
+CONSTANTS = [(0.0, 0.0), (0.25, 2.0), (0.25, 4.0), (0.5, 1.0), (0.5, 2.0), (0.5, 4.0), (0.75, 4.0)]
+
+
+@dataclass(frozen=True)
+class Case:
+    """People, a window release of them, and a joint one at the same rho.
+
+    truth: gives the (people, T) symbols
+    limits: by quantity
+    bound: of the rows under add_remove, or where people come and go
+    absent: the symbol of those who are not there
+    jump: the period at which many change at once
+    share: of the repetitions asked for, where one takes long
+    """
+
+    truth: Callable[[], Symbols]
+    q: int
+    width: int
+    rho: str
+    limits: dict[str, float]
+    neighbours: Neighbours = "replace_one"
+    bound: int | None = None
+    absent: int | None = None
+    jump: int | None = None
+    share: float = 1.0
+
+
+class Line(NamedTuple):
+    quantity: str
+    ratio: float
+    limit: float
+
+    @property
+    def met(self) -> bool:
+        return self.ratio <= self.limit
+
+    def __str__(self) -> str:
+        word = "met" if self.met else "MISSED"
+        return f"  {self.quantity:<34}{self.ratio:>8.3f}  at most {self.limit:.2f}  {word}"
+
+
+def neighbouring(seed: int, n: int, periods: int, states: int, stay: float) -> Symbols:
+    """People in ordered states, most in the first, who move to a neighbouring one only."""
+    rng = np.random.default_rng(seed)
+    columns = [np.minimum(rng.geometric(0.45, n) - 1, states - 1)]
+    for _ in range(periods - 1):
+        step = np.where(rng.random(n) < stay, 0, rng.choice([-1, 1], n))
+        columns.append(np.clip(columns[-1] + step, 0, states - 1))
+    return np.stack(columns, axis=1).astype(np.uint8)
+
+
+def jumping(period: int) -> Symbols:
+    """The poverty panel, where a tenth of the people become poor at this period, and stay so."""
+    truth = simulate.poverty(1).copy()
+    chosen = np.random.default_rng(1).random(len(truth)) < 0.1
+    truth[chosen, period - 1 :] = 1
+    return truth
+
+
+def submissions() -> Symbols:
+    """Monthly submissions of students: 0 active, 1 submitted, 2 withdrawn."""
+    path = PANELS / "oulad_submit_monthly.csv"
+    table = np.loadtxt(path, delimiter=",", skiprows=1, dtype=np.int64)
+    return table[:, 1:].astype(np.uint8)
+
+
+def leaving(seed: int, n: int, periods: int, categories: int) -> Symbols:
+    """People in categories who leave, 5 % at each period, and some of whom come later."""
+    rng = np.random.default_rng(seed)
+    truth = simulate.panel(seed, n, periods, categories, 0.8)
+    come = np.where(rng.random(n) < 0.7, 0, rng.integers(0, periods, n))[:, None]
+    leave = come + rng.geometric(0.05, n)[:, None]
+    when = np.arange(periods)
+    truth[(when < come) | (when >= leave)] = categories
+    return truth
+
+
+JOINT = {"joint: totals": 1.0, "joint: worst total": 1.1}
+CASES = {
+    "poverty-replaced": Case(
+        lambda: simulate.poverty(1), 2, 3, "1/200",
+        {"patterns": 0.65, "at least 1": 0.27, "joint: patterns": 0.92, **JOINT,
+         "joint: totals": 0.89},
+    ),
+    "poverty-added": Case(
+        lambda: simulate.poverty(1), 2, 3, "1/200",
+        {"patterns": 0.65, "at least 1": 0.45, "joint: patterns": 0.90, **JOINT,
+         "joint: totals": 0.99},
+        neighbours="add_remove", bound=25_000,
+    ),
+    "submissions": Case(
+        submissions, 3, 3, "1/200", {"patterns": 0.70, "worst pattern": 2.0, **JOINT}
+    ),
+    "five-states": Case(
+        lambda: simulate.panel(3, 1700, 7, 5, 0.9), 5, 3, "1/100",
+        {"patterns": 0.52, "worst pattern": 1.15, **JOINT},
+    ),
+    "five-neighbours": Case(
+        lambda: neighbouring(3, 1700, 7, 5, 0.9), 5, 3, "1/100",
+        {"patterns": 0.52, "worst pattern": 1.15, **JOINT},
+    ),
+    "six-states": Case(
+        lambda: neighbouring(2, 5000, 72, 6, 0.99), 6, 2, "1/20",
+        {"patterns": 0.45, "worst pattern": 1.3}, share=0.25,
+    ),
+    "jump": Case(
+        lambda: jumping(7), 2, 3, "1/200", {"patterns, 3 periods later": 0.7331}, jump=7
+    ),
+    "leaving": Case(
+        lambda: leaving(4, 3000, 10, 7), 8, 2, "1/100", {"present, furthest from 1": 0.03},
+        neighbours="add_remove", bound=4000, absent=7,
+    ),
+}  # fmt: skip
+
+
+def window_of(case: Case, truth: Symbols, share: Fraction = Fraction(1)) -> FixedWindow:
+    return FixedWindow.best(
+        values=tuple(range(case.q)),
+        width=case.width,
+        horizon=truth.shape[1],
+        rho=Fraction(case.rho) * share,
+        neighbours=case.neighbours,
+        rows=len(truth) if case.bound is None else case.bound,
+        absent=case.absent,
+    )
+
+
+def totals_of(case: Case, truth: Symbols, share: Fraction = Fraction(1)) -> Cumulative:
+    return Cumulative.best(
+        horizon=truth.shape[1],
+        rho=Fraction(case.rho) * share,
+        neighbours=case.neighbours,
+        rows=len(truth) if case.bound is None else case.bound,
+        counter="tree" if share == 1 else None,
+    )
+
+
+def histogram(codes: NDArray[np.int64], bins: int) -> Floats:
+    return np.bincount(codes, minlength=bins).astype(float)
+
+
+def rises_of(truth: Symbols) -> list[NDArray[np.int64]]:
+    """What a cumulative mechanism takes at every period, of symbol 1."""
+    n, horizon = truth.shape
+    happened = truth == 1
+    totals = happened.cumsum(axis=1)
+    rises = [np.bincount(totals[happened[:, t], t], minlength=horizon + 1) for t in range(horizon)]
+    return [np.append(one[1:], n if t == 0 else 0) for t, one in enumerate(rises)]
+
+
+def sums_of(truth: Symbols) -> Floats:
+    """S_0..S_T at every period: (T, T + 1)."""
+    totals, horizon = (truth == 1).cumsum(axis=1), truth.shape[1]
+    counts = [np.bincount(totals[:, t], minlength=horizon + 1) for t in range(horizon)]
+    return np.array(counts)[:, ::-1].cumsum(axis=1)[:, ::-1].astype(float)
+
+
+class Windows(NamedTuple):
+    """Errors of panels and of estimates, (repetitions, periods, patterns) each."""
+
+    panel: Floats
+    estimates: Floats
+
+
+def codes_after(
+    columns: Symbols, before: NDArray[np.int64], form: FixedWindow
+) -> NDArray[np.int64]:
+    """The rows' last k symbols with new columns: all of them at t = k, later one."""
+    if columns.shape[1] > 1 or not before.size:
+        return window_codes(columns, form.q)
+    return before % form.overlaps * form.q + columns[:, 0]
+
+
+def repeated_window(form: FixedWindow, truth: Symbols, repetitions: int) -> Windows:
+    counts = [form.counts(truth, t) for t in range(1, form.horizon + 1)]
+    source = SeededNoise(34)
+    panel = np.zeros((repetitions, form.design.releases, form.bins))
+    estimates = np.zeros((repetitions, form.design.releases, form.measured.size))
+    for r in range(repetitions):
+        state, codes = form.init(), np.zeros(0, np.int64)
+        for t, true in enumerate(counts, 1):
+            state, step = form.step(state, true, source.draw(form.demand(t)))
+            if step is None:
+                continue
+            codes = codes_after(step.columns, codes, form)
+            own = true[: form.bins]
+            panel[r, t - form.width] = histogram(codes, form.bins) - form.padding - own
+            estimates[r, t - form.width] = step.estimates.values - own[form.measured]
+    return Windows(panel, estimates)
+
+
+def ratio(
+    form: FixedWindow, errors: Windows, weights: Floats, periods: slice = slice(None)
+) -> float:
+    """Root mean square error of some answers over the paper's, with the estimates as control.
+
+    weights: (answers, q^k)
+    """
+    own, control = errors.panel @ weights.T, errors.estimates @ weights[:, form.measured].T
+    when = range(form.width, form.horizon + 1)[periods]
+    theory = [form.functional(t, row)[1] for t in when for row in weights]
+    squares = (own[:, periods] ** 2).mean() - (control[:, periods] ** 2).mean() + np.mean(theory)
+    return float(np.sqrt(squares / (paper_variance(form) * (weights**2).sum(axis=1).mean())))
+
+
+def paper_variance(form: FixedWindow) -> float:
+    """Of a pattern of the paper's panel."""
+    return form.design.releases / float(form.rho) / (1 + (form.neighbours == "add_remove"))
+
+
+def window_lines(case: Case, truth: Symbols, repetitions: int) -> Iterator[tuple[str, float]]:
+    form = window_of(case, truth)
+    errors = repeated_window(form, truth, repetitions)
+    if case.absent is not None:
+        here = np.arange(form.bins) % form.q != case.absent
+        there = (truth != case.absent).sum(axis=0)[form.width - 1 :]
+        off = errors.panel[:, :, here].sum(axis=2).mean(axis=0) / there
+        yield "present, furthest from 1", float(np.abs(off).max())
+        return
+    patterns = np.eye(form.bins)
+    digits = np.arange(form.bins)[:, None] // form.q ** np.arange(form.width) % form.q
+    yield "patterns", ratio(form, errors, patterns)
+    worst = (errors.panel**2).mean(axis=0).max()
+    yield "worst pattern", float(np.sqrt(worst / paper_variance(form)))
+    yield "at least 1", ratio(form, errors, (digits == 1).any(axis=1)[None].astype(float))
+    if case.jump is not None:
+        later = slice(case.jump - form.width + 3, None)
+        yield "patterns, 3 periods later", ratio(form, errors, patterns, later)
+
+
+def repeated_totals(form: Cumulative, truth: Symbols, repetitions: int, first: int) -> Floats:
+    """Mean squares of the panel's sums S_b at t, t >= first and b <= t."""
+    source, rises, sums = SeededNoise(3), rises_of(truth), sums_of(truth)
+    squares = np.zeros(sums.shape)
+    for _ in range(repetitions):
+        state = form.init()
+        for t, true in enumerate(rises, 1):
+            state, _ = form.step(state, true, source.draw(form.demand(t)))
+            squares[t - 1] += (state.sums - sums[t - 1]) ** 2
+    return cells_of(squares / repetitions, first)
+
+
+def cells_of(squares: Floats, first: int) -> Floats:
+    t, b = np.indices(squares.shape)
+    return squares[(b >= 1) & (b <= t + 1) & (t + 1 >= first)]
+
+
+def joint_lines(case: Case, truth: Symbols, repetitions: int) -> Iterator[tuple[str, float]]:
+    share = Fraction(11, 20)
+    form = Joint(window_of(case, truth, share), totals_of(case, truth, 1 - share), (1,))
+    window, paper = form.window, window_of(case, truth)
+    rises, sums, source = rises_of(truth), sums_of(truth), SeededNoise(7)
+    windows = [window.counts(truth, t) for t in range(1, form.horizon + 1)]
+    patterns, totals = 0.0, np.zeros(sums.shape)
+    for _ in range(repetitions):
+        state, codes = form.init(), np.zeros(0, np.int64)
+        for t in range(1, form.horizon + 1):
+            true = np.concatenate([windows[t - 1], rises[t - 1]])
+            state, step = form.step(state, true, source.draw(form.demand(t)))
+            if step is None:
+                continue
+            codes = codes_after(step.columns, codes, window)
+            patterns += ((histogram(codes, window.bins) - windows[t - 1]) ** 2).mean()
+            totals[t - 1] += (state.totals.sums - sums[t - 1]) ** 2
+    mean = patterns / repetitions / window.design.releases
+    yield "joint: patterns", float(np.sqrt(mean / paper_variance(paper)))
+    own = cells_of(totals / repetitions, case.width)
+    trees = Trees.like(totals_of(case, truth), 3)
+    others = repeated_totals(trees, truth, repetitions, case.width)
+    yield "joint: totals", float(np.sqrt(own.mean() / others.mean()))
+    yield "joint: worst total", float(np.sqrt(own.max() / others.max()))
+
+
+def lines(case: Case, repetitions: int, *, windows_only: bool = False) -> Iterator[Line]:
+    """All quantities; those that nothing is aimed at have no limit."""
+    truth, some = case.truth(), max(20, round(case.share * repetitions))
+    measured = list(window_lines(case, truth, some))
+    if not windows_only and "joint: totals" in case.limits:
+        measured += joint_lines(case, truth, some)
+    for quantity, value in measured:
+        yield Line(quantity, value, case.limits.get(quantity, np.inf))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(CASES))
+    parser.add_argument("--repetitions", type=int, default=200)
+    parser.add_argument("--constants", action="store_true")
+    options = parser.parse_args(arguments)
+    if unknown := [name for name in options.names if name not in CASES]:
+        sys.exit(f"{unknown[0]}: there are {', '.join(CASES)}")
+    names = options.names or list(CASES)
+    now = (fitted_targets.CARRIED, fitted_targets.REACH)
+    for constants, name in product(CONSTANTS if options.constants else [now], names):
+        fitted_targets.CARRIED, fitted_targets.REACH = constants
+        print(f"{name}: of the carry {constants[0]}, within {constants[1]} standard deviations")
+        for line in lines(CASES[name], options.repetitions, windows_only=options.constants):
+            print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
