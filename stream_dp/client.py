@@ -34,7 +34,7 @@ from .panel_counts import PanelTally
 from .release.budget import checked_spending
 from .release.data_sets import DataSet
 from .release.overview import release_rows
-from .release.panels import read_panel
+from .release.panels import check_strategy, read_panel
 from .release.published import (
     PublishedRelease,
     TableFilter,
@@ -380,6 +380,7 @@ class PublicLog:
             releases = (r for name in names if name in published for r in self._grown(name))
             for release in releases:
                 certificate, table = release.certificate, release.measurements
+                check_strategy(self.study, certificate)
                 values, errors = (
                     table[column].to_numpy().astype(float) for column in ("value", "standard_error")
                 )

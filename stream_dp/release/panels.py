@@ -17,8 +17,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stream_dp.continual import AnyMechanism, Step
+from stream_dp.errors import UserError
 from stream_dp.panel import Symbols
-from stream_dp.study import Release, Study
+from stream_dp.study import CumulativeRelease, Release, Study
 
 from .arrow import NamedParts, measurement_table, read_table, sliced, sliced_answers
 from .certificate import Certificate, Exact, NumberDetails, Text, WholeNumber, base_certificate
@@ -60,6 +61,26 @@ def bias_words(study: Study, declared: Release, mechanism: AnyMechanism) -> str:
         " rows is a noisy one of the first release"
     )
     return f"{mechanism.bias}{late * study.admits_late_entry(declared)}; use 'estimate'"
+
+
+def check_strategy(study: Study, certificate: PanelCertificate) -> None:
+    """Raises UserError for patterns that are measured in another way than this version reads.
+
+    A study that leaves `strategy` out gets the best there is, which once was 'contrasts', or
+    'histogram'; the certificate's mechanism says which.
+    """
+    declared = study.release(certificate.release)
+    if isinstance(declared, CumulativeRelease):
+        return
+    named = ("contrasts", "residuals")
+    measured = [name for name in named if f"fixed window, {name}" in certificate.mechanism]
+    wrote, reads = (measured or ["histogram"])[0], study.strategy(declared)
+    if wrote != reads:
+        raise UserError(
+            f"{certificate.release} at {certificate.period}: an earlier version of stream-dp"
+            f" measured '{wrote}' where this one measures '{reads}'; ask that version for"
+            " estimates"
+        )
 
 
 def panel_certificate(

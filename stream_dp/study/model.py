@@ -183,7 +183,7 @@ class JointRelease(_Release):
     event: Annotated[tuple[Symbol | str, ...], Field(min_length=1)]
     """The values that count as the event, as in a cumulative release."""
     window_share: Probability | None = None
-    """The part of `rho` that goes to the patterns; the rest goes to the totals. 11/20 where it is
+    """The part of `rho` that goes to the patterns; the rest goes to the totals. Half where it is
     not declared."""
     strategy: DeclaredStrategy = None
     """How the patterns are measured, as in a window release."""

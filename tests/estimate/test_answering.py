@@ -6,6 +6,7 @@ from kit.public_logs import Silent, log_in_memory, public, published
 from kit.studies import attribute, small_study
 
 from stream_dp.client import PublicLog
+from stream_dp.continual import FixedWindow
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import SeededNoise
 
@@ -221,3 +222,17 @@ def test_hardly_any_noise_is_no_fault():
     estimate = asked.estimate("window", "pattern 1 1 1", count=True)
     assert estimate.value == pytest.approx((STAYING[:, 2:] == 1).all(axis=1).sum(), abs=1e-3)
     assert estimate.standard_error < 1e-3
+
+
+def test_what_an_earlier_version_measured_is_refused_in_words(monkeypatch):
+    """Its default was another; its panels are read, its measurements would be misread."""
+    title = "fixed window, contrasts, projected (after Bun et al. 2024, Algorithm 1)"
+    monkeypatch.setattr(FixedWindow, "title", title)
+    earlier = public(study([WINDOW]), {"poor": STAYING}, SeededNoise(1))
+    assert earlier.panel("window").rows == PEOPLE
+    with pytest.raises(UserError) as refused:
+        earlier.estimate("window", "pattern 1 1 1")
+    assert str(refused.value) == (
+        "window at 2021-03: an earlier version of stream-dp measured 'contrasts' where this one"
+        " measures 'residuals'; ask that version for estimates"
+    )

@@ -67,11 +67,8 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_a_panel_holds_as_many_people_as_there_are(name):
     runs = present(*CASES[name])
-    means = runs.mean(axis=1)
-    error = means.std() / len(means) ** 0.5
-    assert abs(means.mean() - 1) < 0.04 + 2 * error, (means.mean(), error)
-    last = runs[:, -1]
-    assert abs(last.mean() - 1) < 0.06 + 2 * last.std() / len(last) ** 0.5
+    errors = runs.std(axis=0) / len(runs) ** 0.5
+    assert (np.abs(runs.mean(axis=0) - 1) < 0.03 + 3 * errors).all(), (runs.mean(axis=0), errors)
 
 
 def test_nobody_is_in_the_panel_without_noise_who_is_not_there():
@@ -81,8 +78,9 @@ def test_nobody_is_in_the_panel_without_noise_who_is_not_there():
     assert np.abs((panel.symbols != ABSENT).sum(axis=0) - (truth != ABSENT).sum(axis=0)).max() <= 3
 
 
-def test_a_panel_of_a_closed_population_is_not_touched():
-    """The same bytes for the same noise, however the open ones are repaired."""
+@pytest.mark.parametrize("strategy", ["histogram", "residuals"])
+def test_a_panel_of_a_closed_population_is_not_touched(strategy):
+    """The same rows for the same noise, whatever is done for open ones."""
     form = FixedWindow(
         values=(0, 1),
         width=2,
@@ -91,7 +89,7 @@ def test_a_panel_of_a_closed_population_is_not_touched():
         neighbours="replace_one",
         padded=False,
         rows=60,
-        strategy="histogram",
+        strategy=strategy,
     )
     source, state, seen = SeededNoise(4), form.init(), hashlib.sha256()
     for t in range(1, 6):
@@ -99,11 +97,10 @@ def test_a_panel_of_a_closed_population_is_not_touched():
         state, step = form.step(state, counts, source.draw(form.demand(t)))
         if step is not None:
             seen.update(step.columns.tobytes())
-        seen.update(form.dump(state))
-    assert seen.hexdigest() == CLOSED
+    assert seen.hexdigest()[:16] == CLOSED[strategy]
 
 
-CLOSED = "28519dabcac821940464d7e6ad8e3192d8583176beead95e4f41d37ffb3585e8"
+CLOSED = {"histogram": "ac90bee95a99176f", "residuals": "5eff91c57312d113"}
 
 
 # What is said of it.

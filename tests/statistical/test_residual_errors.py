@@ -136,8 +136,8 @@ def test_the_poverty_panel_under_add_remove(truth):
 
 
 def test_the_poverty_panel_under_replacement_projected(truth):
-    """44.7 and 118.3 for the paper's noise at this relation; at most .67 and .28 of that by
-    panels, and .7331 and .2771 by estimates, in theory."""
+    """44.7 and 118.3 for the paper's noise at this relation; .7331 and .2771 of that by estimates,
+    in theory, and less by panels: `tests/benchmarks/panels.py` says how much."""
     rows = int(truth[-1].sum())
     mechanism = FixedWindow.best(
         values=(0, 1), width=3, horizon=12, rho=RHO, neighbours="replace_one", rows=rows
@@ -147,8 +147,11 @@ def test_the_poverty_panel_under_replacement_projected(truth):
     assert at_least_one(mechanism) == pytest.approx(0.2771 * 14000**0.5, rel=1e-3)
     estimates, panel = repeat(mechanism, truth, SeededNoise(34), 150)
     bins, once = rmse(panel)
-    assert bins < 0.67 * 2000**0.5
-    assert once < 0.28 * 14000**0.5
+    # What chance adds to the estimates is in the panel, too.
+    known, by_chance = mechanism.mean_variance, (estimates**2).mean()
+    assert (bins**2 - by_chance + known) ** 0.5 < 0.65 * 2000**0.5
+    known, by_chance = at_least_one(mechanism) ** 2, (estimates[:, :, 1:].sum(axis=2) ** 2).mean()
+    assert (once**2 - by_chance + known) ** 0.5 < 0.2725 * 14000**0.5
     assert (estimates**2).mean() ** 0.5 == pytest.approx(mechanism.mean_variance**0.5, rel=0.03)
     assert np.abs(panel.mean(axis=0)).max() > 5  # the bias of projection, in rare patterns
     assert unbiased(estimates, z=5)
