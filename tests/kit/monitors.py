@@ -58,12 +58,12 @@ class Monitor:
 
 
 @contextmanager
-def monitor(*arguments: str, environment: dict[str, str] | None = None) -> Iterator[Monitor]:
-    """`stream-dp monitor` with these arguments, once it is ready."""
+def monitor(*arguments: str, before: Sequence[str] = ()) -> Iterator[Monitor]:
+    """`stream-dp monitor` with these arguments, once it is ready. before: words of its command."""
     command = [sys.executable, "-m", "stream_dp.services.cli", "monitor", *arguments]
-    env = {k: v for k, v in os.environ.items() if "STREAM_DP" not in k} | (environment or {})
+    env = {k: v for k, v in os.environ.items() if "STREAM_DP" not in k}
     process = subprocess.Popen(
-        [*command, "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True, env=env
+        [*before, *command, "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True, env=env
     )
     assert process.stdout is not None
     try:
