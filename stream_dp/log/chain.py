@@ -71,14 +71,15 @@ def _from_the_end(log: Log, topic: str) -> list[Message] | None:
     while below > 0:
         first = max(0, below - count)
         records = _records(log, topic, first, below)
-        below = first
+        # After a small message there may be a large one: more is read little by little.
+        below, most = first, min(_MOST, 2 * count)
         while records:
             message = _last_message(records, chain)
             if message is None:
                 return None
             own = len(message.listed) + 1
             size = sum(length for _, length, _ in message.listed) + len(message.manifest)
-            count = max(_FEWEST, min(_MOST, _AT_ONCE * own // size))
+            count = max(_FEWEST, min(most, _AT_ONCE * own // size))
             if len(records) < own and size <= _AT_ONCE:
                 below = records[-1].offset + 1
                 if below - first >= own:

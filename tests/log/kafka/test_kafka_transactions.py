@@ -13,7 +13,9 @@ from stream_dp.log.base import (
     Fenced,
     UnknownCommit,
 )
+from stream_dp.log.chain import read_chain, read_parts
 from stream_dp.log.kafka import KafkaLog
+from stream_dp.log.message import START, build_message, message_records, split_part
 
 
 def uncommitted(server, topic):
@@ -71,6 +73,36 @@ def test_the_end_is_right_although_control_records_take_positions(log, stranger)
     log.append(sent("t", b"c"))
     assert values(log, "t", end) == [b"c"]
     assert log.cut("t", time.time() + 60) == drain(log, "t")[1]
+
+
+def test_a_chain_is_read_from_its_end_whatever_was_aborted(log, stranger, monkeypatch):
+    """Large messages are passed over, control records and aborted ones too."""
+    written, previous = [], START
+    for index in range(4):
+        parts = split_part("panel", os.urandom(9_000_000 if index else 100))
+        written.append(build_message(index, previous, {"number": index}, parts))
+        previous = written[-1].hash
+    for message in written:
+        stranger(b"gone", b"too").abort_transaction(30)
+        with log.own("role") as writer:
+            writer.commit(
+                message_records(message, "t", kind="k", source="s", content="c", time=None)
+            )
+    stranger(b"gone").abort_transaction(30)
+    read, sizes = log._reader.read, []
+
+    def noted(*asked):
+        batch = read(*asked)
+        sizes.append(sum(len(record.value or b"") for record in batch.records))
+        return batch
+
+    monkeypatch.setattr(log._reader, "read", noted)
+    monkeypatch.setattr("stream_dp.log.chain._AT_ONCE", 1_000_000)
+    monkeypatch.setattr("stream_dp.log.chain._FIRST", 2)
+    chain = read_chain(log, "t", "journal")
+    assert sum(sizes) < 18_000_000  # of 27_000_000: a few records beside each manifest
+    assert [message.hash for message in chain] == [message.hash for message in written]
+    assert [read_parts(log, "t", message, "journal") for message in chain] == written
 
 
 def test_a_cut_does_not_depend_on_transactions_of_others(log, stranger):
