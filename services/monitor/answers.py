@@ -92,11 +92,7 @@ def privacy_data(state: State) -> dict[str, Any]:
 
 def parts_of(public: PublicLog, name: str) -> tuple[str, ...]:
     """The tables of a release that can be downloaded."""
-    is_data_set = any(
-        isinstance(r, DataSet) for r in public.published if r.certificate.release == name
-    )
-    return (
-        ("groups", "people", "measurements")
-        if is_data_set
-        else ("panel", "measurements", "estimates")
-    )
+    for release in public.published:
+        if isinstance(release, DataSet) and release.certificate.release == name:
+            return (*sorted(release.certificate.columns), "measurements")
+    return ("panel", "measurements", "estimates")

@@ -114,7 +114,7 @@ def _last_index(state: State, name: str) -> int:
 def data_set_page(state: State, name: str, period: str | None, pair: str | None) -> bytes:
     """The marginals of a data set, and a two-way table. Raises UserError."""
     if state.public.study.batch(name) is None:
-        raise UserError(f"release '{name}': is no data set of groups")
+        raise UserError(f"release '{name}': is no data set")
     figures = data_set_figures(state.public, name, period)
     table = None if pair is None else two_way(state.public, name, period, pair)
     return _rendered(
