@@ -17,6 +17,7 @@ from shutil import which
 import msgspec
 import pytest
 from kit.commands import json_output, refusal
+from kit.households import HouseholdFolder, use_fit_in_rounds
 from kit.panels import PERIODS, StudyFolder, script
 
 from stream_dp.client import PublicLog
@@ -107,6 +108,17 @@ def test_every_message_is_signed_by_the_key_that_the_first_one_names(sent: Study
     line = f"signatures: {len(log.messages)} messages, by {OLD.public}, named in message 0"
     assert line in log.verify()
     assert len(signatures_at(records_of(sent))) == len(log.messages)
+
+
+def test_a_data_set_is_signed_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_fit_in_rounds(monkeypatch)
+    homes = HouseholdFolder(tmp_path / "homes").prepare()
+    for _ in range(2):
+        homes.run(signer=OLD)
+        homes.work()
+    log = homes.public()
+    assert "stream-dp.batch" in {r.certificate.type for r in log.published}
+    assert log.signatures.signed == len(log.messages)
 
 
 def test_a_study_without_a_key_works_and_says_so(sent: StudyFolder) -> None:
