@@ -23,7 +23,14 @@ from .fit import FittedLevels, fit_levels
 from .histogram import Sizes
 from .merging import Merge
 from .methods import METHODS
-from .plan import DEFAULT_CHOICE, RELATIONS, LevelPlan, SizesPlan, default_methods
+from .plan import (
+    DEFAULT_CHOICE,
+    RELATIONS,
+    LevelPlan,
+    SizesPlan,
+    default_methods,
+    omniscient_error,
+)
 from .regions import Regions
 
 MOST_SIZE = 10**6  # the largest cap of sizes
@@ -44,12 +51,33 @@ class FittedSizes:
         """What it cost."""
         return self.fitted.plan.rho
 
-    @property
-    def methods(self) -> dict[str, str]:
-        """By level, from the root down, the name of what was measured, declared or chosen."""
-        return {
-            name: level.method for name, level in zip(self._names, self.fitted.levels, strict=True)
-        }
+    @cached_property
+    def levels(self) -> pa.Table:
+        """A row for each level, the root's first, of public numbers.
+
+        level: its name. regions, groups: their numbers. method: what was measured, declared or
+        chosen. rho: its cost. deviation: of the noise in a value. omniscient: the mean error of a
+        region, as an earth mover's distance, if it had been known which of the published sizes
+        occur and nothing else (Kuo et al. 2018, section 6): a yardstick, no promise.
+        """
+        plan = self.fitted.plan
+        rows = []
+        for i, (name, level) in enumerate(zip(self._names, self.fitted.levels, strict=True)):
+            deviation = plan.levels[i].variance(level.method) ** 0.5
+            regions = self.fitted.sizes[i]
+            distinct = sum(len(region.size) for region in regions)
+            rows.append(
+                {
+                    "level": name,
+                    "regions": len(regions),
+                    "groups": int(plan.regions.counts[i].sum()),
+                    "method": level.method,
+                    "rho": str(plan.levels[i].rho),
+                    "deviation": deviation,
+                    "omniscient": omniscient_error(distinct, deviation) / len(regions),
+                }
+            )
+        return pa.Table.from_pylist(rows)
 
     @property
     def _names(self) -> tuple[str, ...]:
