@@ -38,7 +38,7 @@ from stream_dp.privacy.noise import SeededNoise, SystemNoise
 
 EPSILONS = [Fraction(x) for x in ("1/10", "1/5", "1/2", "1", "2")]
 SHORT = {"c": "cumulative-squares", "l": "cumulative", "s": "sorted", "h": "histogram"}
-MIXES = ("ccs", "sss")
+MIXES = ("ccs",)
 LARGEST = 10_000
 HOUSEHOLDS = np.array([0.28, 0.34, 0.15, 0.13, 0.06, 0.025, 0.015])
 

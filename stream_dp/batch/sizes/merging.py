@@ -11,13 +11,16 @@ their sums (Kuo et al. 2018, section 5). How the one size follows from the two i
   uncertain as the sizes of those groups differ that stand one standard deviation of a count before
   and after it; half of this difference is its deviation, and where many groups have one size, it
   is 0 and not 2 v / n. Of children, it is multiplied by the square root of their number, as the
-  errors of their ranks add up. No deviation is below half a step of size. Where the noise of a
+  errors of their ranks add up; and their last groups, as many as one standard deviation, have no
+  say, for cumulative counts show no groups fewer than their noise: else a long tail that only the
+  parent can see would be lost. No deviation is below half a step of size. Where the noise of a
   sorted size is at most four steps, groups are matched by what isotonic regression gave them before
   it was rounded: the fraction says which of several equal groups is nearest to the next size.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -34,6 +37,7 @@ Merge = Literal["spread", "weighted", "plain"]
 
 _FINE = 16.0  # the largest variance where fractions of a size tell groups apart
 _LEAST = 0.25  # variance of a size that its noise hardly moves
+_BEHIND = 2.0**-10  # what orders a part of a run behind the rest of it
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,7 @@ def consistent(
     regions: Regions, levels: Sequence[LevelEstimate], merge: Merge = "spread"
 ) -> tuple[tuple[Sizes, ...], ...]:
     """The sizes of every region of every level, consistent, given the levels' estimates."""
-    above = [_weighed(estimate, levels[0], 1, merge) for estimate in levels[0].regions]
+    above = [_weighed(estimate, levels[0], 0, merge) for estimate in levels[0].regions]
     for depth in range(1, regions.depth):
         parents = regions.parents(depth)
         order = np.argsort(parents, kind="stable")
@@ -79,14 +83,32 @@ def consistent(
 
 
 def _weighed(estimate: Estimate, level: LevelEstimate, siblings: int, merge: Merge) -> _Weighed:
-    """An estimate with the variances of a merge, among so many siblings."""
-    fine = merge == "spread" and level.variance <= _FINE
-    ordered = estimate if fine else Estimate.of(estimate.sizes)
-    if merge == "spread" and level.cumulative:
-        variance = _spread(ordered, level.variance**0.5) * siblings**0.5
-    else:
-        variance = (1 + level.cumulative) * level.variance / ordered.groups
-    return _Weighed(ordered, np.maximum(variance, _LEAST) if merge == "spread" else variance)
+    """An estimate with the variances of a merge. siblings: so many children, 0 for the root."""
+    if merge != "spread":
+        rounded = Estimate.of(estimate.sizes)
+        return _Weighed(rounded, (1 + level.cumulative) * level.variance / rounded.groups)
+    ordered = estimate if level.variance <= _FINE else Estimate.of(estimate.sizes)
+    if not level.cumulative:
+        return _Weighed(ordered, np.maximum(level.variance / ordered.groups, _LEAST))
+    deviation = level.variance**0.5
+    variance = np.maximum(_spread(ordered, deviation), _LEAST)
+    if not siblings:
+        return _Weighed(ordered, variance)
+    return _without_last(ordered, variance * siblings**0.5, math.ceil(deviation))
+
+
+def _without_last(estimate: Estimate, variance: NDArray[np.float64], ranks: int) -> _Weighed:
+    """The estimate with so many last groups as runs of their own, of infinite variance."""
+    starts = np.cumsum(estimate.groups) - estimate.groups
+    seen = np.clip(estimate.groups.sum() - ranks - starts, 0, estimate.groups)
+    last = estimate.groups - seen
+    return _Weighed(
+        Estimate(
+            np.concatenate([estimate.value[seen > 0], estimate.value[last > 0] + _BEHIND]),
+            np.concatenate([seen[seen > 0], last[last > 0]]),
+        ),
+        np.concatenate([variance[seen > 0], np.full(int((last > 0).sum()), np.inf)]),
+    )
 
 
 def _spread(estimate: Estimate, deviation: float) -> NDArray[np.float64]:
@@ -99,8 +121,8 @@ def _spread(estimate: Estimate, deviation: float) -> NDArray[np.float64]:
         estimate.value[np.searchsorted(ends, np.clip(middle + step, 0, ends[-1]))]
         for step in (-deviation, deviation)
     )
-    half: NDArray[np.float64] = np.maximum((after - before) / 2, _LEAST**0.5)
-    return half**2
+    squared: NDArray[np.float64] = ((after - before) / 2) ** 2
+    return squared
 
 
 def _merged(parent: _Weighed, children: Sequence[_Weighed], merge: Merge) -> list[_Weighed]:
