@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from stream_dp.client import PublicLog, cache_folder, public_log
+from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
 from stream_dp.log import Log, address, open_log
 from stream_dp.log.base import Missing
+from stream_dp.log.public import cache_folder, public_log
 from stream_dp.log.signing import SigningKey
 from stream_dp.plan import Plan, plan_study
 from stream_dp.release.published import TableFilter, keep_all

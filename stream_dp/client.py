@@ -5,7 +5,6 @@ Standard errors and intervals measure the privacy noise only, not the sampling o
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from contextlib import closing
 from functools import cached_property
@@ -16,19 +15,18 @@ import pyarrow as pa
 
 from .errors import UserError
 from .estimate.answer import Estimate, answer_query, panel_events, release_query
-from .estimate.estimator import StreamMeasurements
+from .estimate.estimator import StreamEstimator, StreamMeasurements
 from .estimate.every import every_estimate
 from .estimate.examples import example_queries
+from .estimate.joint import joint_estimates
 from .estimate.kept import KeptFactor
 from .estimate.level import LEVEL
 from .estimate.measurements import PeriodMeasurements as Measurements
-from .estimate.measurements import releases_of_stream
+from .estimate.measurements import ReleaseMeasurements, releases_of_stream
 from .estimate.query import TotalQuery
-from .log import address as log_address
-from .log import open_log
 from .log.base import Damaged, Log, LogError, Missing, Unavailable
 from .log.message import Message, read_messages
-from .log.settings import settings_from_environment
+from .log.public import cache_folder, public_log
 from .panel import Panel
 from .panel_counts import PanelTally
 from .release.budget import checked_spending
@@ -64,22 +62,6 @@ def open(address: str) -> PublicLog:
     """
     with closing(public_log(address)) as log:
         return PublicLog(log, cache=cache_folder(address, Path()))
-
-
-def public_log(address: str) -> Log:
-    """The log that `open` reads. Raises UserError, LogError."""
-    settings, insecure = settings_from_environment(Path())
-    return open_log(address, Path(), public=True, readonly=True, kafka=settings, insecure=insecure)
-
-
-def cache_folder(url: str, base: Path) -> Path | None:
-    """Where factors of a log's estimates are kept: beside its file, or for a cluster in the user's
-    cache folder. None where neither is known. base: what a file is relative to."""
-    where, prefix = log_address(url)
-    if prefix is None:
-        return base / f"{where}.estimates"
-    home = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-    return home / "stream-dp.estimates" if home.is_dir() else None
 
 
 class PublicLog:
@@ -249,9 +231,7 @@ class PublicLog:
         releases = self.releases if name is None else self.releases_of(name)
         tables = []
         for each in dict.fromkeys(r.certificate.release for r in releases):
-            stream = self._stream(self.study.release(each).stream)
-            (release,) = (r for r in stream.releases if r.declared.name == each)
-            tables.append(every_estimate(stream, release, self.head))
+            tables.append(every_estimate(*self._measured(each), self.head))
         return pa.concat_tables(tables)
 
     def measurements(self, name: str, until: str | None = None) -> pa.Table:
@@ -353,12 +333,23 @@ class PublicLog:
         declared = self.study.release(name)
         asked = release_query(self.study, declared, query)
         asked_period = self._queried_period(name, period, early=isinstance(asked, TotalQuery))
-        stream = self._stream(declared.stream)
-        (release,) = (r for r in stream.releases if r.declared is declared)
+        stream, release = self._measured(name)
         number = self.study.periods.numbers[asked_period]
         tally = self._tallies.get(name)
         panel = self._panel(name, asked_period) if tally is None else tally.at[asked_period]
         return answer_query(stream, release, asked, number=number, panel=panel, count=count)
+
+    def change(
+        self, name: str, query: str, periods: tuple[str, str], *, count: bool = False
+    ) -> tuple[float, float, tuple[float, float]]:
+        """The answer at the first period less that at the second, its standard error and interval,
+        from both together (`estimate/joint.py`). Raises UserError."""
+        asked = release_query(self.study, self.study.release(name), query)
+        best, early = StreamEstimator(*self._measured(name)), isinstance(asked, TotalQuery)
+        labels = [self._queried_period(name, period, early=early) for period in periods]
+        numbers = [self.study.periods.numbers[label] for label in labels]
+        joint = joint_estimates([(best, asked, number) for number in numbers], count=count)
+        return joint.difference(0, 1)
 
     def _queried_period(self, name: str, period: str | None, *, early: bool) -> str:
         """The period of a query, by default the last release's. Raises UserError.
@@ -370,6 +361,11 @@ class PublicLog:
                 if period in release.certificate.columns:
                     return period
         return self.release_at(name, period).certificate.period
+
+    def _measured(self, name: str) -> tuple[StreamMeasurements, ReleaseMeasurements]:
+        """What is published of a release, and of its stream."""
+        stream = self._stream(self.study.release(name).stream)
+        return stream, next(r for r in stream.releases if r.declared.name == name)
 
     def _stream(self, stream: str) -> StreamMeasurements:
         """All measurements of a stream that are published; computed once."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from stream_dp.client import LEVEL
+from stream_dp.client import LEVEL, PublicLog
 from stream_dp.release.data_sets import BatchCertificate
 from stream_dp.release.published import AnyCertificate
 from stream_dp.study import Study
@@ -19,6 +19,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("release", nargs="?", metavar="RELEASE")
     parser.add_argument("query", nargs="?", metavar="QUERY")
     parser.add_argument("--period", help="as of this period; the last one by default")
+    words = "less the answer at this period: a change, with the error that both have together"
+    parser.add_argument("--minus", metavar="PERIOD", help=words)
     unit = parser.add_mutually_exclusive_group()
     unit.add_argument("--share", action="store_true", help="as a share of people (default)")
     unit.add_argument("--count", action="store_true", help="as a number of people")
@@ -40,6 +42,8 @@ def run(options: argparse.Namespace) -> Output:
             f"{name}\n" + "\n".join(f"  {q}" for q in queries) for name, queries in asked.items()
         ]
         return Output(asked, "what can be asked, for example:\n" + "\n".join(text))
+    if options.minus is not None:
+        return _change(public, options)
     answer = public.estimate(
         options.release, options.query, options.period, count=bool(options.count)
     )
@@ -61,3 +65,31 @@ def run(options: argparse.Namespace) -> Output:
         "  errors are those of the privacy noise, not of sampling people",
     ]
     return Output({**answer.as_dict(), "panel_bias": bias}, "\n".join(text))
+
+
+def _change(public: PublicLog, options: argparse.Namespace) -> Output:
+    count = bool(options.count)
+    period = options.period or public.release_at(options.release, None).certificate.period
+    periods = (period, options.minus)
+    value, error, interval = public.change(options.release, options.query, periods, count=count)
+    measure, digits = ("count", 1) if count else ("share", 5)
+    data = {
+        "release": options.release,
+        "query": options.query,
+        "period": period,
+        "minus": options.minus,
+        "measure": measure,
+        "value": value,
+        "standard_error": error,
+        "interval": list(interval),
+        "level": LEVEL,
+    }
+    low, high = interval
+    text = [
+        f"{options.query} at {period} less {options.minus} ({measure} of {public.study.unit}s)",
+        f"  change          {value:.{digits}f}",
+        f"  standard error  {error:.{digits}f}",
+        f"  {LEVEL:.0%} interval    {low:.{digits}f} to {high:.{digits}f}",
+        "  errors are those of the privacy noise, not of sampling people",
+    ]
+    return Output(data, "\n".join(text))

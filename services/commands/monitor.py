@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from stream_dp.client import public_log
 from stream_dp.errors import UserError
+from stream_dp.log.public import public_log
 
 from ..addresses import listen_address
 from ..deployment import Deployment

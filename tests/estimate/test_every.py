@@ -28,7 +28,7 @@ CASES = {
 }
 
 
-def published(name):
+def published(name, seed=4):
     releases, relation, missing, symbols = CASES[name]
     study = small_study(
         name="all",
@@ -39,7 +39,7 @@ def published(name):
         attributes={"poor": attribute([0, 1], missing=missing)},
         releases=[{"name": r["kind"], "attribute": "poor", "rho": "1", **r} for r in releases],
     )
-    return public(study, {"poor": symbols}, SeededNoise(4))
+    return public(study, {"poor": symbols}, SeededNoise(seed))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -70,3 +70,36 @@ def test_one_release_alone():
     assert set(patterns) >= {"pattern 0 0", "pattern 1", "pattern 1 1"}
     with pytest.raises(UserError, match="no such release"):
         log.all_estimates("none")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_change_is_the_difference_with_the_error_of_both_together(name):
+    log = published(name)
+    query, periods = "pattern 1", ("2021-04", "2021-03")
+    release = log.study.releases[0].name
+    value, error, (low, high) = log.change(release, query, periods, count=True)
+    one, other = (log.estimate(release, query, period, count=True) for period in periods)
+    assert value == pytest.approx(one.value - other.value)
+    assert low < value < high
+    # Neither more than if the errors stood against each other, nor less than if they went together.
+    assert abs(one.standard_error - other.standard_error) < error
+    assert error < one.standard_error + other.standard_error
+    zero = log.change(release, query, ("2021-03", "2021-03"), count=True)
+    assert zero[:2] == pytest.approx((0, 0), abs=1e-6)
+    share, share_error, _ = log.change(release, query, periods)
+    first, second = (log.estimate(release, query, period) for period in periods)
+    assert share == pytest.approx(first.value - second.value)
+    assert 0 < share_error < first.standard_error + second.standard_error
+
+
+@pytest.mark.parametrize("name", ["n public", "n private"])
+def test_errors_of_changes_are_those_of_repeated_noise(name):
+    symbols = CASES[name][-1]
+    true = int((symbols[:, 3] == 1).sum()) - int((symbols[:, 2] == 1).sum())
+    squares = []
+    for seed in range(80):
+        value, error, _ = published(name, seed).change(
+            "window", "pattern 1", ("2021-04", "2021-03"), count=True
+        )
+        squares.append((value - true) ** 2 / error**2)
+    assert abs(np.mean(squares) - 1) <= 4 * (2 / len(squares)) ** 0.5

@@ -111,6 +111,19 @@ def test_all_estimates(source, stream_dp, as_json, tmp_path):
     assert "write it as .parquet or .csv" in stream_dp("estimates", source, "all.txt", code=2)
 
 
+def test_a_change_between_periods(source, stream_dp, as_json):
+    words = ("estimate", source, "pairs", "pattern 1 1")
+    change = as_json(*words, "--minus", "2021-02")
+    last, first = as_json(*words), as_json(*words, "--period", "2021-02")
+    assert (change["period"], change["minus"]) == ("2021-03", "2021-02")
+    assert change["value"] == pytest.approx(last["value"] - first["value"])
+    assert 0 < change["standard_error"] < last["standard_error"] + first["standard_error"]
+    assert "less 2021-02 (count of households)" in stream_dp(
+        *words, "--minus", "2021-02", "--count"
+    )
+    assert "none at period 'x'" in stream_dp(*words, "--minus", "x", code=2)
+
+
 def test_estimate(source, stream_dp, as_json):
     query = "at-least 1 of last 2 poverty=1"
     output = as_json("estimate", source, "pairs", query)
