@@ -1,6 +1,6 @@
 """The monitor under load: how long the first page takes, and a hundred viewers at once.
 
-    python -m benchmarks.monitor --rows 1000000 --periods 60
+    cd tests && python -m benchmarks.monitor --rows 1000000 --periods 60
 
 A study of that many synthetic rows is published into a file, with simulated noise, and served by
 `stream-dp monitor`. Measured are the time from the start until the log is read and the first pages
@@ -92,8 +92,10 @@ def baseline(body: int, viewers: int, each: int) -> dict[str, float]:
             def log_message(self, *arguments):
                 pass
 
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet)
-        server.request_queue_size = 256
+        class Server(http.server.ThreadingHTTPServer):
+            request_queue_size = 1024  # no viewer waits for another try
+
+        server = Server(("127.0.0.1", 0), Quiet)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
             return crowd(server.server_address[1], ("/page",), viewers, each)

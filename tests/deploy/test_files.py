@@ -29,7 +29,7 @@ DEPLOY = Path(__file__).parent.parent.parent / "deploy"
 GRACE = 90
 
 
-UNITS = ("stream-dp.service", "stream-dp-worker.service")
+UNITS = ("stream-dp.service", "stream-dp-worker.service", "stream-dp-monitor.service")
 
 
 def unit(name: str) -> dict[str, str]:
@@ -54,7 +54,7 @@ def test_the_releaser_has_time_to_end() -> None:
 
 def test_the_worker_is_hardened_like_the_releaser() -> None:
     """But that JAX reads /proc, that snapshots are not its own, and that it may be killed."""
-    releaser, worker = map(unit, UNITS)
+    releaser, worker = map(unit, UNITS[:2])
     differ = {k for k in {*releaser, *worker} if releaser.get(k) != worker.get(k)}
     assert differ == {
         "EnvironmentFile",
@@ -70,6 +70,17 @@ def test_the_worker_is_hardened_like_the_releaser() -> None:
     assert f'snapshots = "{state}/snapshots"' in text
     assert "/run/credentials/stream-dp-worker.service/kafka-password" in text
     assert worker["LoadCredential"].startswith("kafka-password:")
+
+
+def test_the_monitor_is_hardened_like_the_releaser_and_cannot_see_its_files() -> None:
+    releaser, monitor = unit(UNITS[0]), unit(UNITS[2])
+    assert monitor["User"] != releaser["User"]
+    state = f"/var/lib/{releaser['StateDirectory']}"
+    assert f"-{state}" in monitor["InaccessiblePaths"].split()
+    hardened = {"NoNewPrivileges", "CapabilityBoundingSet", "SystemCallFilter"}
+    hardened |= {k for k in releaser if k.startswith(("Protect", "Private", "Restrict"))}
+    for key in hardened:
+        assert monitor[key] == releaser[key], key
 
 
 def test_a_gpu_opens_devices_and_nothing_else() -> None:
