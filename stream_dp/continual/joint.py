@@ -191,13 +191,14 @@ class Joint:
             at += size
         sums = self.totals.sums(observed)
         if t == self.window.width:
-            column, codes, moved = self._first(observation, sums, draw.coins)
+            column, codes, panel, off = self._first(observation, sums, draw.coins)
             totals = np.isin(column, self.events).sum(axis=1)
         else:
-            column, codes, moved = self._extend(state, observation, sums, draw.coins)
+            column, codes, panel, off = self._extend(state, observation, sums, draw.coins)
             totals = state.totals.totals + np.isin(column, self.events).sum(axis=1)
+        moved = self._moved(observation, panel, off)
         after = JointState(
-            self.window.extended(windows, observation, codes),
+            self.window.extended(windows, observation, codes, panel),
             replace(observed, totals=totals, sums=self._sums(totals)),
         )
         raw = [
@@ -215,10 +216,11 @@ class Joint:
 
     def _first(
         self, observation: WindowObservation, sums: Floats, coins: np.random.Generator
-    ) -> tuple[NDArray[np.uint8], NDArray[np.int64], dict[str, int]]:
+    ) -> tuple[NDArray[np.uint8], NDArray[np.int64], Counts, Floats]:
         """The panel at t = k from the estimated histogram and the noisy sums S_1..S_k.
 
-        Returns the rows' first k symbols, their codes, and how far the panel is from both.
+        Returns the rows' first k symbols, their codes, how many have each, and how far its sums are
+        from theirs.
         """
         window, t, inside = self.window, self.window.width, self._inside
         target, rows = observation.histogram, window.fit.size(observation.histogram)
@@ -235,8 +237,8 @@ class Joint:
         counts = np.empty(window.bins, np.int64)
         counts[order] = rounded_to_total(fitted[order], np.full(window.bins, rows), rows, coins)
         codes = coins.permutation(np.repeat(np.arange(window.bins), counts))
-        moved = self._moved(observation, counts, self._sums(inside[codes])[1 : t + 1] - sums)
-        return window_symbols(codes, window.q, window.width), codes, moved
+        reached = self._sums(inside[codes])[1 : t + 1]
+        return window_symbols(codes, window.q, window.width), codes, counts, reached - sums
 
     def _targets(self, t: int, sums: Floats) -> Sums:
         """Targets of S_1..S_t with the variances of their noise."""
@@ -257,10 +259,11 @@ class Joint:
         observation: WindowObservation,
         sums: Floats,
         coins: np.random.Generator,
-    ) -> tuple[NDArray[np.uint8], NDArray[np.int64], dict[str, int]]:
+    ) -> tuple[NDArray[np.uint8], NDArray[np.int64], Counts, Floats]:
         """The panel's column at t > k.
 
-        Returns the new symbols, the codes of the rows' last k, and how far the panel is from both.
+        Returns the new symbols, the codes of the rows' last k, how many have each, and how far its
+        sums are from theirs.
         """
         window, t, events = self.window, state.period + 1, np.array(self.events)
         tails, totals = state.windows.tails, state.totals.totals
@@ -286,8 +289,7 @@ class Joint:
         column = self._symbols(tails, happens, fitted.sum(axis=1), coins)
         codes = tails * window.q + column
         counts = np.bincount(codes, minlength=window.bins)
-        moved = self._moved(observation, counts, moves.sum(axis=0) - rises)
-        return column[:, None].astype(np.uint8), codes, moved
+        return column[:, None].astype(np.uint8), codes, counts, moves.sum(axis=0) - rises
 
     def _symbols(
         self,

@@ -24,6 +24,7 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array, hstack
 
 from .panel_fit import (
+    STILL,
     Absences,
     PatternMetric,
     descended,
@@ -38,7 +39,6 @@ Floats = NDArray[np.float64]
 
 _FAR = 1000.0  # the cost of missing a margin by one, above any cost inside the margins
 _MOST_STEPS = 500
-_STILL = 1e-3  # of the least standard deviation: where no cell moves by more, it is near enough
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +138,7 @@ def nearest_later(
 
 
 def _still(metric: PatternMetric, sums: Sums) -> float:
-    return _STILL * math.sqrt(min(metric.variance, float(sums.variances.min())))
+    return STILL * math.sqrt(min(metric.variance, float(sums.variances.min())))
 
 
 def rounded_moves(moves: Floats, room: Ints, coins: np.random.Generator) -> Ints:

@@ -15,6 +15,7 @@ Candes 2015) from the Euclidean projection, which is the answer already where no
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -27,7 +28,7 @@ from scipy.optimize import brentq
 Floats = NDArray[np.float64]
 
 ITERATIONS = 20
-_STILL = 1e-3  # of a row: where no number moves by more, the panel is near enough
+STILL = 1e-3  # of a standard deviation: where no number moves by more, it is near enough
 _MOST_DENSE = 256  # patterns for which the metric is one matrix
 
 
@@ -87,7 +88,7 @@ def descended(
     iterations: int,
     *,
     pace: Floats | float = 1.0,
-    still: float = _STILL,
+    still: float,
 ) -> Floats:
     """The nearest numbers by at most so many accelerated steps from `start`.
 
@@ -188,10 +189,12 @@ def nearest_panel(
     if metric.ahead > 0 and clipped:
 
         def after(point: Floats) -> Floats:
-            off = np.where(others, point - target, 0.0)
+            off = point - target
+            if absences is not None:
+                off[absences.pattern] = 0.0
             return projected(point - metric.slope(off) / metric.most)
 
-        fitted = descended(fitted, after, ITERATIONS)
+        fitted = descended(fitted, after, ITERATIONS, still=STILL * math.sqrt(metric.variance))
     if absences is not None:
         if absences.present is not None and clipped:
             fitted = with_present(fitted, projected, absences)

@@ -325,10 +325,17 @@ class FixedWindow:
         return sizes
 
     def extended(
-        self, state: WindowState, observation: WindowObservation, codes: NDArray[np.int64]
+        self,
+        state: WindowState,
+        observation: WindowObservation,
+        codes: NDArray[np.int64],
+        panel: Counts,
     ) -> WindowState:
-        """The state with the panel's rows. codes: (rows,) of their last k symbols."""
-        panel = np.bincount(codes, minlength=self.bins)
+        """The state with the panel's rows.
+
+        codes: (rows,) of their last k symbols
+        panel: (q^k,) how many rows have each
+        """
         carry = self.fit.carried(state.period, observation.histogram, state.carry, panel)
         return replace(state, tails=codes % self.overlaps, carry=carry)
 
@@ -352,7 +359,7 @@ class FixedWindow:
             columns = column[:, None].astype(np.uint8)
             codes = state.tails * self.q + column
         step = Step(columns, observation.measured, observation.estimates, notes)
-        return self.extended(after, observation, codes), step
+        return self.extended(after, observation, codes, targets), step
 
     def dump(self, state: WindowState) -> bytes:
         """The state as bytes, without its rows, which are in the released panel."""

@@ -171,10 +171,10 @@ class Aim:
 
 
 # Over the paper's: all patterns, and in at least one of the last 3 months.
-# Where people may enter late, patterns are measured as the paper does, and estimates alone gain.
-WINDOW_AIMS = {"replace_one": (0.75, 0.31), "add_remove": (0.85, 0.70)}
+# Where people may enter late, who is present is measured, too, and patterns gain less.
+WINDOW_AIMS = {"replace_one": (0.75, 0.31), "add_remove": (0.83, 0.60)}
 CELL_AIM, WORST_AIM = 0.65, 0.5
-JOINT_AIMS = {"replace_one": 1.0, "add_remove": 1.1}
+JOINT_AIMS = {"replace_one": 1.0, "add_remove": 1.05}
 ANSWERS = {"panel": "panel", "raw": "estimates", "best": "best estimates"}
 
 
