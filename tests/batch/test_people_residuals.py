@@ -166,3 +166,5 @@ def test_columns_that_cannot_be_fitted():
         domain(2000, 3, 2000)
     with pytest.raises(ValueError, match="private where rows come or go"):
         domain(2, 2, moves=True, size=4)
+    with pytest.raises(ValueError, match="not the public one"):
+        People(domain(2, 2, moves=False, replaced=True, size=4), np.zeros((3, 2), int))

@@ -123,6 +123,8 @@ class People:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "codes", compact_codes(self.codes, self.domain.sizes))
+        if self.domain.size not in {None, self.N}:
+            raise ValueError("the number of rows is not the public one")
 
     @property
     def N(self) -> int:
