@@ -225,8 +225,7 @@ class PublicLog:
     def all_estimates(self, name: str | None = None) -> pa.Table:
         """All answers (`estimate/every.py`) of one release, or of every release of panels.
 
-        Columns release, period, stratum, query, measure ('count' or 'share'), value,
-        standard_error, low, high (of the interval of `LEVEL`), head. Raises UserError.
+        Columns release, period, stratum, query, measure, value, standard_error, low, high, head.
         """
         releases = self.releases if name is None else self.releases_of(name)
         tables = []
