@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> Output:
 
     public, _ = open_public(options.source, keep)
     if not public.releases:
-        raise UserError("estimates: only data sets of groups are published; export them")
+        raise UserError("public log: nothing is published yet of any panel")
     table = public.all_estimates(options.release)
     with writing(out) as draft:
         if out.suffix == ".csv":
