@@ -75,7 +75,14 @@ def gather(study: Path) -> Facts:
         faults += error.lines
     except (LogError, OSError) as error:
         faults.append(str(error))
-    return Facts(status.data, rejected.data, plan, entries, lag, tuple(dict.fromkeys(faults)))
+    return Facts(
+        status.data,
+        rejected.data,
+        plan=plan,
+        entries=entries,
+        lag=lag,
+        faults=tuple(dict.fromkeys(faults)),
+    )
 
 
 def _plan(deployment: Deployment, last: str | None) -> tuple[tuple[str, str, str], ...]:

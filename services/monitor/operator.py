@@ -165,7 +165,7 @@ def _close(application: FastAPI, access: Access, watch: Watch, study: Path) -> N
             said = await run_in_threadpool(command, "close", study, "--yes", "--", period)
         finally:
             acting.release()
-        return _acted(watch, who, "close", period, said)
+        return _acted(watch, who, act="close", what=period, said=said)
 
 
 def _jobs(application: FastAPI, access: Access, watch: Watch, study: Path) -> None:
@@ -190,10 +190,10 @@ def _jobs(application: FastAPI, access: Access, watch: Watch, study: Path) -> No
         if fields.get("confirm") != "yes":
             raise HTTPException(400, "tick the box to confirm; nothing was done")
         said = await run_in_threadpool(command, "jobs", study, f"--{act}={name}")
-        return _acted(watch, who, act, name, said)
+        return _acted(watch, who, act=act, what=name, said=said)
 
 
-def _acted(watch: Watch, who: str, act: str, what: str, said: Said) -> Response:
+def _acted(watch: Watch, who: str, *, act: str, what: str, said: Said) -> Response:
     """Logs an act with its outcome, and shows it."""
     outcome = "done" if said.succeeded else "; ".join(said.lines)
     line = {**head("operator-act"), "by": who, "act": act, "what": what, "outcome": outcome}

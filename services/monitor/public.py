@@ -199,31 +199,31 @@ def _plain_page(
 
 
 def _api(application: FastAPI, reader: PublicReader) -> None:
-    def told(request: Request, compute: Callable[[State], Any]) -> Response:
+    def answered(request: Request, compute: Callable[[State], Any]) -> Response:
         state = _state(reader)
         return _answered(request, state, lambda: json.dumps(compute(state)).encode(), _JSON)
 
     @application.get("/api/v1/study")
     def study(request: Request) -> Response:
         """The study as declared, its hash, the head, and how to cite it."""
-        return told(request, answers.study_data)
+        return answered(request, answers.study_data)
 
     @application.get("/api/v1/releases")
     def releases(request: Request) -> Response:
         """Every release, in the order of publication."""
-        return told(request, lambda state: answers.releases_data(state.public))
+        return answered(request, lambda state: answers.releases_data(state.public))
 
     @application.get("/api/v1/certificates/{index}")
     def certificate(request: Request, index: int) -> Response:
         """The certificate of a release; index is its place in the list of releases, from 1."""
         if not 1 <= index <= len(_state(reader).public.published):
             raise HTTPException(404)
-        return told(request, lambda state: answers.certificate_data(state.public, index))
+        return answered(request, lambda state: answers.certificate_data(state.public, index))
 
     @application.get("/api/v1/queries")
     def queries(request: Request) -> Response:
         """By release of a panel, examples of what can be asked."""
-        return told(request, lambda state: answers.queries_data(state.public))
+        return answered(request, lambda state: answers.queries_data(state.public))
 
     @application.get("/api/v1/estimate")
     def estimate(
@@ -235,7 +235,7 @@ def _api(application: FastAPI, reader: PublicReader) -> None:
     ) -> Response:
         """One answer with its standard error and interval, as `stream-dp estimate` gives it."""
         count = measure == "count"
-        return told(
+        return answered(
             request, lambda state: answers.estimate_data(state, release, query, period, count=count)
         )
 
@@ -243,17 +243,19 @@ def _api(application: FastAPI, reader: PublicReader) -> None:
     def curve(request: Request, release: Text, query: Text, measure: Measure = "share") -> Response:
         """The answers to a query at every period."""
         count = measure == "count"
-        return told(request, lambda state: answers.curve_data(state, release, query, count=count))
+        return answered(
+            request, lambda state: answers.curve_data(state, release, query, count=count)
+        )
 
     @application.get("/api/v1/privacy")
     def privacy(request: Request) -> Response:
         """The privacy label in plain words, and the budget."""
-        return told(request, answers.privacy_data)
+        return answered(request, answers.privacy_data)
 
     @application.get("/api/v1/verify")
     def verify(request: Request) -> Response:
         """What was checked of the public log, and the hash of every message."""
-        return told(request, answers.verify_data)
+        return answered(request, answers.verify_data)
 
 
 def _files(application: FastAPI, reader: PublicReader, open_log: Callable[[], Log]) -> None:

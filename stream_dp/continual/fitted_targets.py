@@ -51,11 +51,11 @@ class FittedTargets:
         design = self.design
         ahead = min(design.width - 1, design.horizon - t) if self.carries else 0
         return PatternMetric(
-            design.q,
-            design.bins,
-            ahead,
-            design.form.exponent or Fraction(1),
-            max(float(design.scale), LEAST),
+            q=design.q,
+            bins=design.bins,
+            ahead=ahead,
+            exponent=design.form.exponent or Fraction(1),
+            variance=max(float(design.scale), LEAST),
         )
 
     def target(self, histogram: Floats, carry: Floats) -> Floats:
@@ -99,11 +99,13 @@ class FittedTargets:
         noisy = blocks[part].sum() - target[pattern]
         others = np.clip(np.floor(noisy + coins.random()), 0, room)
         if totals.size == 1:
-            return Absences(pattern, float(others), design.absent, design.q, None)
+            return Absences(pattern, float(others), absent=design.absent, q=design.q, present=None)
         here = float(np.clip(np.delete(blocks, design.absent, axis=1).sum(), 0, room + rest))
         others = np.clip(others, min(here - rest, room), here)
         present = min(here, others + rest)
-        return Absences(pattern, float(others), design.absent, design.q, float(present))
+        return Absences(
+            pattern, float(others), absent=design.absent, q=design.q, present=float(present)
+        )
 
     def rows_of(
         self, t: int, target: Floats, totals: Counts, coins: np.random.Generator

@@ -229,8 +229,8 @@ class Joint:
             rows,
             window.fit.metric(t),
             self._targets(t, sums),
-            inside,
-            window.fit.absences(target, np.array([rows]), coins),
+            events=inside,
+            absences=window.fit.absences(target, np.array([rows]), coins),
         )
         # Patterns with as many events in a row, so that the sums are rounded by less than 1.
         order = np.lexsort((coins.random(window.bins), inside))
@@ -278,8 +278,8 @@ class Joint:
             target,
             window.fit.metric(t),
             self._targets(t, rises),
-            events,
-            window.fit.absences(target, room.sum(axis=1), coins),
+            events=events,
+            absences=window.fit.absences(target, room.sum(axis=1), coins),
         )
         moves = rounded_moves(fitted[:, :, events].sum(axis=2), room, coins)
         order, starts = shuffled_groups(cells, room.size, coins)

@@ -64,10 +64,10 @@ def crowd(port: int, paths: tuple[str, ...], viewers: int, each: int) -> dict[st
 
     began = time.perf_counter()
     with ThreadPoolExecutor(viewers) as pool:
-        times = [seconds for one in pool.map(view, range(viewers)) for seconds in one]
-    whole = time.perf_counter() - began
+        times = [latency for one in pool.map(view, range(viewers)) for latency in one]
+    seconds = time.perf_counter() - began
     return {
-        "answers_per_second": len(times) / whole,
+        "answers_per_second": len(times) / seconds,
         "median_ms": 1000 * float(np.median(times)),
         "p99_ms": 1000 * float(np.quantile(times, 0.99)),
     }

@@ -35,9 +35,9 @@ def drawn_cells(
             counts[ends[:missing]] += 1
         while missing < 0:
             ends = np.argsort(np.where(counts > 0, wanted - counts, np.inf), kind="stable")
-            taken = ends[: min(-missing, int((counts > 0).sum()))]
-            counts[taken] -= 1
-            missing += len(taken)
+            lowered = ends[: min(-missing, int((counts > 0).sum()))]
+            counts[lowered] -= 1
+            missing += len(lowered)
         left = wanted - counts
         result[k] = rng.permutation(np.repeat(np.arange(len(counts)), counts))
     return result

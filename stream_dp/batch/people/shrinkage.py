@@ -34,14 +34,14 @@ def shrunk(values: Table, variance: float) -> Shrunk:
     """
     free = float(np.prod([n - 1 for n in values.shape]))
     best = min(
-        (_whole(values, variance, free), _cells(values, variance, free)), key=lambda s: s.risk
+        (_scaled(values, variance, free), _cells(values, variance, free)), key=lambda s: s.risk
     )
     if values.ndim == 2 and min(values.shape) > 2:
         best = min((best, _spectral(values, variance, free)), key=lambda s: s.risk)
     return best
 
 
-def _whole(values: Table, variance: float, free: float) -> Shrunk:
+def _scaled(values: Table, variance: float, free: float) -> Shrunk:
     total = float(np.square(values).sum())
     lost = max(free - 2, 0.0) * variance
     if total <= lost:

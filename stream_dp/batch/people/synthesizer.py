@@ -57,7 +57,7 @@ class BlockMixture:
         layout = mixture_layout(targets)
         start = starting_params(layout, targets.one_ways, self.seed)
         goal = mixture_goal(layout, targets)
-        end, error = fitted(layout, start, goal, np.int32(_STEPS), np.float32(_RATE))
+        end, error = fitted(layout, start, goal, steps=np.int32(_STEPS), rate=np.float32(_RATE))
         params = {name: np.asarray(values) for name, values in end.items()}
         return replace(self, people=targets.people, layout=layout, params=params), float(error)
 

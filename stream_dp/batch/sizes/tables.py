@@ -265,7 +265,7 @@ def _levels(
     if pure and any(len(m) > 1 for m in chosen):
         raise UserError("methods: a choice among several needs rho in place of epsilon")
     return tuple(
-        LevelPlan(neighbours, m, total * part / sum(parts), pure, share)
+        LevelPlan(neighbours, m, total * part / sum(parts), pure=pure, choice=share)
         for m, part in zip(chosen, parts, strict=True)
     )
 

@@ -39,10 +39,10 @@ def methods(result):
 
 
 def totals(table, columns):
-    found = Counter()
+    groups = Counter()
     for row in table.to_pylist():
-        found[tuple(row[c] for c in columns)] += row["groups"]
-    return found
+        groups[tuple(row[c] for c in columns)] += row["groups"]
+    return groups
 
 
 def test_every_region_has_its_public_number_of_groups_at_every_level():

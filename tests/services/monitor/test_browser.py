@@ -73,8 +73,8 @@ def axe() -> str:
 def violations(page: Any, axe: str) -> list[str]:
     """What axe-core finds, each with the first element."""
     page.evaluate(axe)
-    found = page.evaluate("axe.run(document).then(result => result.violations)")
-    return [f"{v['id']}: {v['help']}: {v['nodes'][0]['html'][:300]}" for v in found]
+    findings = page.evaluate("axe.run(document).then(result => result.violations)")
+    return [f"{v['id']}: {v['help']}: {v['nodes'][0]['html'][:300]}" for v in findings]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

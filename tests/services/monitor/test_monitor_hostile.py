@@ -109,13 +109,13 @@ def test_a_restored_log_is_read_anew() -> None:
     shown: list[Record] = list(records)
     reader = PublicReader(lambda: Topic(shown))  # type: ignore[arg-type, return-value]
     reader.look()
-    whole = reader.head
+    head = reader.head
     del shown[-5:]
     reader.look()
-    assert reader.state is None or reader.head != whole
+    assert reader.state is None or reader.head != head
     shown[:] = records
     reader.look()
-    assert reader.head == whole
+    assert reader.head == head
 
 
 REQUESTS = [
