@@ -10,7 +10,6 @@ from contextlib import closing
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 
 from .errors import UserError
@@ -31,6 +30,7 @@ from .panel import Panel
 from .panel_counts import PanelTally
 from .release.budget import checked_spending
 from .release.data_sets import DataSet
+from .release.growth import checked_growth, joined_panel
 from .release.overview import release_rows
 from .release.panels import check_strategy, read_panel
 from .release.published import (
@@ -263,41 +263,11 @@ class PublicLog:
         if last is not None:
             end = next(i for i, r in enumerate(releases) if last in r.certificate.columns)
             releases = releases[: end + 1]
-        periods = [label for r in releases for label in r.certificate.columns]
-        certificate = releases[-1].certificate
-        # Column by column, as they are read and written.
-        symbols = np.empty((certificate.rows, len(periods)), np.uint8, order="F")
-        columns = (column for r in releases for column in read_panel(r.message.parts).columns)
-        for i, column in enumerate(columns):
-            start = 0
-            for chunk in column.chunks:
-                symbols[start : start + len(chunk), i] = chunk
-                start += len(chunk)
-        return Panel(symbols, tuple(periods), certificate.values)
+        return joined_panel(releases)
 
     def _grown(self, name: str) -> list[PublishedRelease]:
-        """The releases of that name, after a check that the panel only grows.
-
-        Raises Inconsistent unless each adds the columns of its next periods, and nothing else, to
-        the rows of the release before it.
-        """
-        releases = self.releases_of(name)
-        first, _ = self.study.span(self.study.release(name))
-        end = first - 1
-        for release in releases:
-            certificate = release.certificate
-            start, end = end, end + len(certificate.columns)
-            where = f"{name} at {certificate.period}"
-            labels = self.study.periods.labels
-            if certificate.rows != releases[0].certificate.rows:
-                raise refusal(release.message, f"{where}: not the rows of the panel before it")
-            if set(labels[first - 1 : start]) & set(certificate.columns):
-                raise refusal(
-                    release.message, f"{where}: a period of the panel cannot be released again"
-                )
-            if (certificate.columns, certificate.number) != (labels[start:end], end):
-                raise refusal(release.message, f"{where}: not the columns of its periods")
-        return releases
+        """The releases of that name. Raises Inconsistent unless the panel only grows."""
+        return checked_growth(self.study, self.releases_of(name))
 
     def verify(self) -> list[str]:
         """Check budgets and panels against the study; a line for each property that holds.

@@ -10,119 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from stream_dp.client import Estimate
 
-from .axes import NumberAxis, number_axis, number_text, period_ticks
+from .axes import number_axis, number_text, period_ticks
+from .marks import Box, Chart, Dot, Frame, Mark, Path, Text, px
 
 _DENSE = 16  # periods from which estimates are a line in a band, not dots with bars
-
-
-@dataclass(frozen=True)
-class Path:
-    """A line or an area. d: as SVG has it."""
-
-    style: str
-    d: str
-    kind: ClassVar[str] = "path"
-
-
-@dataclass(frozen=True)
-class Dot:
-    """A circle around a value; title: what a pointer over it shows."""
-
-    style: str
-    x: float
-    y: float
-    r: float
-    title: str = ""
-    kind: ClassVar[str] = "dot"
-
-
-@dataclass(frozen=True)
-class Box:
-    """A rectangle, from its upper left corner."""
-
-    style: str
-    x: float
-    y: float
-    width: float
-    height: float
-    title: str = ""
-    kind: ClassVar[str] = "box"
-
-
-@dataclass(frozen=True)
-class Text:
-    """Words. anchor: start, middle or end."""
-
-    style: str
-    x: float
-    y: float
-    text: str
-    anchor: str = "start"
-    kind: ClassVar[str] = "text"
-
-
-Mark = Path | Dot | Box | Text
-
-
-@dataclass(frozen=True)
-class Chart:
-    """A drawing of `width` by `height` pixels. words: what it shows, for screen readers."""
-
-    width: float
-    height: float
-    words: str
-    marks: tuple[Mark, ...]
-
-
-@dataclass(frozen=True)
-class Frame:
-    """The inside of a chart between its margins, and what its axes stand for.
-
-    count: of places on the horizontal axis, one a period.
-    """
-
-    width: float
-    height: float
-    axis: NumberAxis
-    count: int
-    left: float = 44
-    right: float = 10
-    top: float = 26
-    bottom: float = 24
-
-    def x(self, place: float) -> float:
-        """The middle of a period's place."""
-        return _px(self.left + (place + 0.5) * self.each)
-
-    def y(self, value: float) -> float:
-        low, high = self.axis.low, self.axis.high
-        inside = min(max((value - low) / (high - low), -0.02), 1.02)
-        return _px(self.height - self.bottom - inside * (self.height - self.top - self.bottom))
-
-    @property
-    def each(self) -> float:
-        """The pixels of a period."""
-        return (self.width - self.left - self.right) / max(1, self.count)
-
-    def axes(self, periods: Sequence[tuple[int, str]], unit: str) -> Iterator[Mark]:
-        """Grid lines with their numbers, the names of periods, and the unit above the axis."""
-        end = self.width - self.right
-        for tick in self.axis.ticks:
-            y = self.y(tick)
-            yield Path("grid", f"M{_px(self.left)} {y}H{_px(end)}")
-            text = number_text(tick, self.axis.ticks)
-            yield Text("tick", x=self.left - 6, y=y + 4, text=text, anchor="end")
-        for place, name in periods:
-            last = place == self.count - 1 and self.each < 40
-            anchor, shift = ("end", self.each / 2) if last else ("middle", 0.0)
-            yield Text(
-                "tick", x=_px(self.x(place) + shift), y=self.height - 6, text=name, anchor=anchor
-            )
-        yield Text("tick", 0, 11, unit)
 
 
 @dataclass(frozen=True)
@@ -230,14 +124,14 @@ def _sparse(frame: Frame, line: Line, look: Look) -> Iterator[Mark]:
         x, title = frame.x(place), _title(point, look)
         beside = min(0.28 * frame.each, 24)
         yield Box(
-            "panel", x=_px(x + beside - 2.8), y=_px(panel - 2.8), width=5.6, height=5.6, title=title
+            "panel", x=px(x + beside - 2.8), y=px(panel - 2.8), width=5.6, height=5.6, title=title
         )
         yield Path("interval", f"M{x} {low}V{high}")
         yield Dot("estimate", x=x, y=value, r=3, title=title)
         if look.values:
             text = number_text(look.scale * point.answer.value, (0.0, 0.1))
             truth = low if point.truth is None else frame.y(look.scale * point.truth)
-            yield Text("value", x=x, y=_px(max(low, truth) + 14), text=text, anchor="middle")
+            yield Text("value", x=x, y=px(max(low, truth) + 14), text=text, anchor="middle")
 
 
 def _truth(frame: Frame, line: Line, look: Look, *, joined: bool) -> Iterator[Mark]:
@@ -251,7 +145,7 @@ def _truth(frame: Frame, line: Line, look: Look, *, joined: bool) -> Iterator[Ma
     reach = min(0.27 * frame.each, 26)
     for point, y in zip(known, heights, strict=True):
         x = frame.x(point.place)
-        yield Path("truth", f"M{_px(x - reach)} {y}H{_px(x + reach)}")
+        yield Path("truth", f"M{px(x - reach)} {y}H{px(x + reach)}")
 
 
 def _dense(frame: Frame, line: Line, look: Look) -> Iterator[Mark]:
@@ -290,7 +184,7 @@ def _end(frame: Frame, line: Line, look: Look, *, wide: bool) -> Iterator[Mark]:
     words = [line.title] if wide else list(_broken(line.title))
     value = number_text(look.scale * last.answer.value, (0.0, 1.0))
     for i, text in enumerate([*words, value]):
-        yield Text("value", x, _px(y + 4 + 13 * (i - len(words) / 2)), text)
+        yield Text("value", x, px(y + 4 + 13 * (i - len(words) / 2)), text)
 
 
 def _broken(words: str) -> tuple[str, ...]:
@@ -363,7 +257,7 @@ def budget(
                 below[place] += earlier + charge
             earlier += charge
         if len(spent) <= 8:
-            y = _px(frame.top + 34 + 16 * order)
+            y = px(frame.top + 34 + 16 * order)
             marks += [
                 Box(f"{style} full", x=frame.left + 8, y=y - 9, width=10, height=10),
                 Text("name", frame.left + 24, y, release),
@@ -383,7 +277,7 @@ def budget(
             )
     line = frame.y(total)
     marks.append(Path("truth", f"M{frame.left} {line}H{width - frame.right}"))
-    marks.append(Text("value-ink", frame.left + 8, _px(line + 15), words))
+    marks.append(Text("value-ink", frame.left + 8, px(line + 15), words))
     marks.append(Path("truth", f"M{frame.left} {floor}H{width - frame.right}"))
     return Chart(width, height, f"Budget spent by period; {words}.", tuple(marks))
 
@@ -394,11 +288,11 @@ def _bars(
     """The pale bar of earlier charges and the full one of this period's, on what is below."""
     below, earlier, charge = stack
     width = 0.74 * frame.each
-    x = _px(frame.x(place) - width / 2)
+    x = px(frame.x(place) - width / 2)
     for tone, start, amount in (("pale", below, earlier), ("full", below + earlier, charge)):
         if amount:
             top, bottom = frame.y(start + amount), frame.y(start)
-            yield Box(f"{style} {tone}", x=x, y=top, width=_px(width), height=_px(bottom - top))
+            yield Box(f"{style} {tone}", x=x, y=top, width=px(width), height=px(bottom - top))
 
 
 @dataclass(frozen=True)
@@ -419,14 +313,14 @@ def bars(rows: Sequence[Bar], unit: str, words: str, width: float = 360) -> Char
     marks: list[Mark] = [Text("tick", 0, 11, unit)]
 
     def x(share: float) -> float:
-        return _px(left + max(0.0, share) / most * (width - left - right))
+        return px(left + max(0.0, share) / most * (width - left - right))
 
     for i, row in enumerate(rows):
         y = 24 + 26.0 * i
         name = row.name if len(row.name) <= 16 else row.name[:15] + "…"
         marks.append(Text("name", x=left - 8, y=y + 14, text=name, anchor="end"))
         marks.append(
-            Box("bar", x=left, y=y + 2, width=_px(x(row.share) - left), height=16, title=row.name)
+            Box("bar", x=left, y=y + 2, width=px(x(row.share) - left), height=16, title=row.name)
         )
         end = x(row.share)
         if row.low is not None and row.high is not None:
@@ -439,8 +333,3 @@ def bars(rows: Sequence[Bar], unit: str, words: str, width: float = 360) -> Char
 def twice(draw: Callable[[tuple[float, float]], Chart], height: float) -> tuple[Chart, Chart]:
     """A chart for wide screens and one for narrow, where its letters would shrink."""
     return draw((780, height)), draw((340, max(236.0, 0.75 * height)))
-
-
-def _px(value: float) -> float:
-    """A length to a tenth of a pixel."""
-    return round(value, 1) + 0.0

@@ -14,7 +14,8 @@ from stream_dp.errors import UserError
 from stream_dp.release.data_sets import DataSet
 from stream_dp.study.groups import KEY_COLUMN
 
-from .charts import Bar, Chart, bars
+from .charts import Bar, bars
+from .marks import Chart
 
 _MOST_BARS = 12  # of one column; the rest is one bar
 _MOST_CELLS = 400  # of a two-way table

@@ -9,7 +9,8 @@ from stream_dp.client import PublicLog
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.study import CumulativeRelease, Release, WindowRelease
 
-from .charts import Chart, Line, Look, Point, curves, extent, figure, twice
+from .charts import Line, Look, Point, curves, extent, figure, twice
+from .marks import Chart
 from .questions import Question, event_words, questions, totals
 
 SMALL = (360.0, 236.0)

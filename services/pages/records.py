@@ -9,7 +9,8 @@ from typing import Any
 from stream_dp.client import PublicLog, PublishedRelease
 from stream_dp.release.data_sets import DataSet
 
-from .charts import Chart, budget, twice
+from .charts import budget, twice
+from .marks import Chart
 from .render import power
 
 _PARAMETERS = {"failure": "the stated error bound fails with probability at most"}

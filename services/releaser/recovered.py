@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from stream_dp.log.base import Positions
 from stream_dp.privacy.ledger import Ledger
 
 from ..snapshots import Snapshots
-from .decision import ReleaseState
+from .decision import ClosedInput, ReleaseState
+from .facts import Facts
 from .inputs import Inputs
 from .jobs import Jobs
 from .ownership import OwnedJournal
@@ -45,3 +48,35 @@ class Recovered:
         """Keeps the last two snapshots of the population, and removes the others."""
         self.kept = [*self.kept, *names][-2:]
         self.snapshots.keep(set(self.kept))
+
+    def close_input(
+        self, cut: Positions, *, facts: Facts, at: Callable[[str], None]
+    ) -> ClosedInput:
+        """Steps 2 and 3: closes the population at the cut, and writes the snapshots.
+
+        facts: is given what was counted.
+        at: called with the name of every step.
+        """
+        inputs, accepted = self.inputs, self.inputs.population.accounting.accepted
+        closed = inputs.population.close()
+        at("closed")
+        for reason, cells in closed.refused.items():
+            inputs.refuse(cells, reason)
+        at("refused")
+        snapshot = self.snapshots.write(inputs.population)
+        at("snapshot")
+        jobs = () if self.jobs is None else self.jobs.snapshot(inputs.population.period, closed)
+        accounting = inputs.population.accounting.counts
+        facts.count(0, accounting)
+        facts.closed_accepted = accounting.accepted - accepted
+        inputs.check_log()
+        return ClosedInput(
+            cut=cut,
+            marks=dict(inputs.marks),
+            closed=closed,
+            accounting=accounting,
+            snapshot=snapshot,
+            jobs=jobs,
+            marked=dict(inputs.marked),
+            read_as=inputs.close_period(),
+        )

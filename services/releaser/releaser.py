@@ -43,7 +43,7 @@ from ..snapshots import Snapshots
 from . import decision, recovery, results, signing
 from .child import Child
 from .clocks import Clocks, steady
-from .decision import ChainEnd, ClosedInput
+from .decision import ChainEnd
 from .facts import Facts
 from .jobs import Jobs
 from .ownership import OwnedJournal, StaleRole
@@ -133,7 +133,7 @@ class Releaser:
                 self.at("cut")
                 run.journal.require_fresh()
                 # 2 and 3. Close the population; write the snapshots.
-                closed_input = self._close(run, cut)
+                closed_input = run.close_input(cut, facts=self.facts, at=self.at)
                 # 4. Charge the ledger.
                 run.ledger = run.ledger.charge(*plan.charges(number))
                 # 5. Draw the noise.
@@ -394,29 +394,3 @@ class Releaser:
                         self.tell(outstanding(f"batch jobs that are outstanding: {left}"))
                     return None
         return None
-
-    def _close(self, run: Recovered, cut: Positions) -> ClosedInput:
-        """Steps 2 and 3: closes the population at the cut, and writes the snapshots."""
-        inputs, accepted = run.inputs, run.inputs.population.accounting.accepted
-        closed = inputs.population.close()
-        self.at("closed")
-        for reason, cells in closed.refused.items():
-            inputs.refuse(cells, reason)
-        self.at("refused")
-        snapshot = run.snapshots.write(inputs.population)
-        self.at("snapshot")
-        jobs = () if run.jobs is None else run.jobs.snapshot(inputs.population.period, closed)
-        accounting = inputs.population.accounting.counts
-        self.facts.count(0, accounting)
-        self.facts.closed_accepted = accounting.accepted - accepted
-        inputs.check_log()
-        return ClosedInput(
-            cut=cut,
-            marks=dict(inputs.marks),
-            closed=closed,
-            accounting=accounting,
-            snapshot=snapshot,
-            jobs=jobs,
-            marked=dict(inputs.marked),
-            read_as=inputs.close_period(),
-        )

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from stream_dp.client import LEVEL, Estimate
 from stream_dp.services.pages import charts
 from stream_dp.services.pages.axes import number_axis, number_text, period_ticks
-from stream_dp.services.pages.charts import Box, Chart, Dot, Line, Look, Path, Point, Text
+from stream_dp.services.pages.charts import Line, Look, Point
 from stream_dp.services.pages.label import best_guess
+from stream_dp.services.pages.marks import Box, Chart, Dot, Path, Text
 from stream_dp.services.pages.render import render
 
 FINITE = st.floats(-1e12, 1e12, allow_nan=False)
