@@ -383,12 +383,6 @@ def closes(entries: Sequence[Entry]) -> list[Entry]:
     return [entry for entry in entries if entry.closes]
 
 
-def outstanding(entries: Sequence[Entry]) -> list[Job]:
-    """The batch jobs that have begun and have no result."""
-    done = {entry.result_of for entry in entries}
-    return [job for entry in entries for job in entry.jobs if job.id not in done]
-
-
 def certified_charges(entry: Entry, study: Study) -> tuple[Charge, ...]:
     """The charges that certificates count once the entry is published.
 

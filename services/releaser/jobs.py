@@ -25,7 +25,7 @@ from ..events import Event, Tell
 from ..groups.members import Members
 from ..jobs.board import JobBoard
 from ..jobs.records import Job, Result, SnapshotFile, failure_record, job_id, job_record
-from ..journal import Entry, outstanding
+from ..journal import Entry
 from ..output import AGAIN
 from ..snapshots import Snapshots
 from .child import Child
@@ -255,3 +255,9 @@ def check_kinds(study: Study) -> None:
         kinds.require_available(batch.kind for batch in study.batches or ())
     except UserError as error:
         raise UserError(f"run.worker: {line}" for line in error.lines) from None
+
+
+def outstanding(entries: Sequence[Entry]) -> list[Job]:
+    """The batch jobs that have begun and have no result."""
+    done = {entry.result_of for entry in entries}
+    return [job for entry in entries for job in entry.jobs if job.id not in done]

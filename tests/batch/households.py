@@ -6,6 +6,7 @@ import numpy as np
 
 from stream_dp.batch.data.domain import Column, Domain, Roles
 from stream_dp.batch.hpd.layout import model_layout
+from stream_dp.batch.hpd.mixture import HPD
 from stream_dp.batch.workload.queries import GROUP, SPOUSE, Queries
 
 
@@ -33,6 +34,10 @@ DOMAINS = {
 LAYOUTS = {name: model_layout(domain, 2) for name, domain in DOMAINS.items()}
 
 
+GROUPS, PEOPLE = 1000, 2500
+FORMS = {"fixed": (None, 0.1), "generated": ((32, 32), 0.003)}
+
+
 def levels(layout):
     return range(5) if layout.types else range(2)
 
@@ -49,6 +54,23 @@ def random_queries(rng, layout, n, level=None):
     relative[chosen < SPOUSE] = -1
     group = codes((*layout.group_values, layout.most))
     return Queries(chosen.astype(np.int8), group, codes(layout.person_values), relative)
+
+
+def model(name="typed", form="fixed", rows=20, **more):
+    return HPD(
+        domain=DOMAINS[name],
+        groups=GROUPS,
+        people=PEOPLE,
+        rows=rows,
+        hidden=FORMS[form][0],
+        latent=8,
+        others=2,
+        **more,
+    )
+
+
+def workload(family, n, seed=1):
+    return random_queries(np.random.default_rng(seed), family.layout, n)
 
 
 def random_logits(rng, layout, rows, spread=1.5):

@@ -1,4 +1,4 @@
-"""Fitting hierarchical product distributions: gradients, programs, rounds, divergence, samples."""
+"""Fitting hierarchical product distributions: gradients, programs, rounds, divergence."""
 
 import hashlib
 import io
@@ -10,39 +10,17 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from households import DOMAINS, counted, expected, random_queries
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from households import DOMAINS, FORMS, expected, model, workload
 
 from stream_dp.batch.data.domain import Column, Domain
 from stream_dp.batch.hpd import fit as fitting
 from stream_dp.batch.hpd.answers import loss_and_gradient
 from stream_dp.batch.hpd.fit import AdamSettings
 from stream_dp.batch.hpd.layout import model_layout, pack_queries
-from stream_dp.batch.hpd.mixture import HPD, MeasuredQueries
-from stream_dp.batch.workload import counts as exact
+from stream_dp.batch.hpd.mixture import MeasuredQueries
 from stream_dp.batch.workload.queries import GROUP, Queries
 
-GROUPS, PEOPLE = 1000, 2500
 gradient_of = jax.jit(loss_and_gradient, static_argnums=0)
-FORMS = {"fixed": (None, 0.1), "generated": ((32, 32), 0.003)}
-
-
-def model(name="typed", form="fixed", rows=20, **more):
-    return HPD(
-        domain=DOMAINS[name],
-        groups=GROUPS,
-        people=PEOPLE,
-        rows=rows,
-        hidden=FORMS[form][0],
-        latent=8,
-        others=2,
-        **more,
-    )
-
-
-def workload(family, n, seed=1):
-    return random_queries(np.random.default_rng(seed), family.layout, n)
 
 
 def same(a, b):
@@ -325,42 +303,6 @@ def test_what_does_not_fit_is_refused():
         family.answers(params, Queries(np.array([2]), *(-np.ones((1, n)) for n in (3, 2, 2))))
     with pytest.raises(ValueError, match="columns"):
         family.answers(params, workload(model("typed"), 4))
-
-
-@given(seed=st.integers(0, 2**32 - 1), spread=st.sampled_from([0.0, 1.0, 40.0, 1e6]))
-@settings(max_examples=40)
-@pytest.mark.parametrize("name", DOMAINS)
-def test_every_sample_is_a_valid_household(name, seed, spread):
-    family, rng = model(name), np.random.default_rng(seed)
-    params = {k: (spread * rng.normal(size=s)).astype(np.float32) for k, s in family.shapes.items()}
-    drawn = family.sample(
-        params, 200, seed
-    )  # Hierarchy refuses sizes, codes and roles that are not
-    assert drawn.G == 200
-    again = family.sample(params, 200, seed)
-    assert np.array_equal(drawn.people, again.people)
-    assert np.array_equal(drawn.groups, again.groups)
-
-
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("name", DOMAINS)
-def test_a_sample_answers_as_the_model_does(name, form):
-    family = model(name, form)
-    params, queries = family.init(21), workload(family, 300)
-    drawn = family.sample(params, 40_000, 22)
-    added = counted(
-        family.layout,
-        group=drawn.groups,
-        people=drawn.people,
-        group_of=drawn.group_of,
-        queries=queries,
-    )
-    assert np.array_equal(added.sum(axis=0), exact.exact_answers(drawn, queries))
-    of_groups = queries.level == GROUP
-    share = family.answers(params, queries) / np.where(of_groups, GROUPS, PEOPLE)
-    excess = added - share * np.where(of_groups, 1, np.diff(drawn.starts)[:, None])
-    error = excess.std(axis=0) / drawn.G**0.5
-    assert (np.abs(excess.mean(axis=0)) < 6 * error + 1e-6).all()
 
 
 def test_memory_does_not_grow_with_queries():

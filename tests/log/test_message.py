@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from messages import as_records, chain, write
 
 from stream_dp.errors import Inconsistent
 from stream_dp.log.base import MAX_RECORD, Record, Stored
@@ -15,43 +16,11 @@ from stream_dp.log.message import (
     START,
     build_message,
     canonical,
-    message_records,
     parts_in_records,
     read_messages,
     rfc3339_utc,
     split_part,
 )
-from stream_dp.log.sqlite import SqliteLog
-
-
-@pytest.fixture
-def log(tmp_path):
-    log = SqliteLog(tmp_path / "log.db")
-    yield log
-    log.close()
-
-
-def chain(*contents):
-    """Messages with these heads and parts, one after the other."""
-    messages, previous = [], START
-    for index, (head, parts) in enumerate(contents):
-        messages.append(build_message(index, previous, head, parts))
-        previous = messages[-1].hash
-    return messages
-
-
-def as_records(sent, topic="t", time=None):
-    return message_records(
-        sent, topic, kind="test", source="tests", content="application/octet-stream", time=time
-    )
-
-
-def write(log, *groups):
-    """A topic of its own with these records."""
-    log.create({"t": 1})
-    for group in groups:
-        log.append(group)
-
 
 THREE = chain(
     ({"a": 1}, [("x", b"one")]),
@@ -361,41 +330,3 @@ def test_any_chain_comes_back_and_any_change_is_noticed(log, written, data):
 def read_all(log, topic):
     """Every message by the chain, and then its parts."""
     return [read_parts(log, topic, link, "log") for link in read_chain(log, topic, "log")]
-
-
-class Counting:
-    """A log that notes how many bytes of values are read from it."""
-
-    def __init__(self, log):
-        self.describe, self.cut, self._log, self.bytes = log.describe, log.cut, log, 0
-
-    def read(self, *asked):
-        batch = self._log.read(*asked)
-        self.bytes += sum(len(record.value or b"") for record in batch.records)
-        return batch
-
-
-def test_a_chain_is_read_without_its_parts(log):
-    sent = chain(
-        *(({"n": n}, [(f"part/{i}", b"x" * MAX_PART) for i in range(5)]) for n in range(12))
-    )
-    write(log, *map(as_records, sent))
-    counting = Counting(log)
-    links = read_chain(counting, "t", "journal")
-    assert counting.bytes < 12 * 5 * MAX_PART / 2
-    assert [link.hash for link in links] == [message.hash for message in sent]
-    assert not any(link.parts for link in links)
-    counting.bytes = 0
-    assert read_parts(counting, "t", links[4], "journal") == sent[4]
-    assert counting.bytes < 6 * MAX_PART
-
-
-def test_a_chain_with_large_parts_is_refused_all_the_same(log):
-    large = [(f"part/{i}", b"x" * MAX_PART) for i in range(5)]
-    sent = chain(*(({"n": n}, large) for n in range(4)))
-    flat = [record for message in sent for record in as_records(message)]
-    for lost in (5, 8, 11, 23):  # a manifest, a part, a manifest, the last manifest
-        log._db.execute("DELETE FROM records")
-        write(log, flat[:lost] + flat[lost + 1 :])
-        with pytest.raises(Inconsistent):
-            read_chain(log, "t", "journal")

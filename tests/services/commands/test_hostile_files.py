@@ -15,7 +15,8 @@ import pyarrow as pa
 import pytest
 from kit import hostile
 from kit.analysts import commands, judged
-from kit.hostile import drafts, drafts_and, encoded, mutated, sealed, sound
+from kit.hostile import drafts, drafts_and, mutated, sealed, sound
+from kit.hostile_arrow import encoded
 
 from stream_dp.log.base import Record
 from stream_dp.log.kafka import KafkaLog

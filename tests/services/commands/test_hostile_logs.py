@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 from kit import hostile
 from kit.analysts import commands, judged
-from kit.hostile import ARROW, Draft, drafts, drafts_and, encoded, mutated, sealed, sound
+from kit.hostile import Draft, drafts, drafts_and, mutated, sealed, sound
+from kit.hostile_arrow import ARROW, encoded
 from kit.public_logs import TopicInMemory
 
 from stream_dp.log.base import Record

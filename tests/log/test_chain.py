@@ -1,0 +1,46 @@
+"""A chain of messages is read without their parts."""
+
+import pytest
+from messages import as_records, chain, write
+
+from stream_dp.errors import Inconsistent
+from stream_dp.log.chain import read_chain, read_parts
+from stream_dp.log.message import MAX_PART
+
+
+class Counting:
+    """A log that notes how many bytes of values are read from it."""
+
+    def __init__(self, log):
+        self.describe, self.cut, self._log, self.bytes = log.describe, log.cut, log, 0
+
+    def read(self, *asked):
+        batch = self._log.read(*asked)
+        self.bytes += sum(len(record.value or b"") for record in batch.records)
+        return batch
+
+
+def test_a_chain_is_read_without_its_parts(log):
+    sent = chain(
+        *(({"n": n}, [(f"part/{i}", b"x" * MAX_PART) for i in range(5)]) for n in range(12))
+    )
+    write(log, *map(as_records, sent))
+    counting = Counting(log)
+    links = read_chain(counting, "t", "journal")
+    assert counting.bytes < 12 * 5 * MAX_PART / 2
+    assert [link.hash for link in links] == [message.hash for message in sent]
+    assert not any(link.parts for link in links)
+    counting.bytes = 0
+    assert read_parts(counting, "t", links[4], "journal") == sent[4]
+    assert counting.bytes < 6 * MAX_PART
+
+
+def test_a_chain_with_large_parts_is_refused_all_the_same(log):
+    large = [(f"part/{i}", b"x" * MAX_PART) for i in range(5)]
+    sent = chain(*(({"n": n}, large) for n in range(4)))
+    flat = [record for message in sent for record in as_records(message)]
+    for lost in (5, 8, 11, 23):  # a manifest, a part, a manifest, the last manifest
+        log._db.execute("DELETE FROM records")
+        write(log, flat[:lost] + flat[lost + 1 :])
+        with pytest.raises(Inconsistent):
+            read_chain(log, "t", "journal")
