@@ -20,8 +20,11 @@ period of D was: a dynamic programme over that one number is exact.
 Weights. With p = 1, sum_A w_A K_A(x, y) is the number of windows in which the histories are equal
 (expand prod ((1[x_i = y_i] - 1/q) + 1/q)): noise and cost at the horizon are those of all R
 histograms, R under add_remove and 2 R under replacement, and each component is measured at the
-precision that all histograms together would give it. Under add_remove the cost is linear in the
-weights and the same for every history, so the optimum is known: weights in proportion to
+precision that all histograms together would give it.
+A convex programme has the best weights under replacement: in shapes of up to 12 periods, 8 symbols
+and windows of 4 the root mean square error of a pattern is at most 1.01 % above theirs
+(tests/continual/test_residual_weights.py). Under add_remove the cost is linear in the weights and
+the same for every history, so the optimum is known: weights in proportion to
 sqrt(m_A) q^-(k - |A|) minimise the mean error of a pattern, while weights closer to p = 1 favour
 unions of patterns: p = 3/4 is within 2 % of the optimum for patterns and better for unions
 (tests/continual/test_residuals.py).
