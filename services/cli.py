@@ -16,8 +16,7 @@ from importlib import import_module
 from typing import NoReturn, TextIO
 
 from stream_dp import __version__
-from stream_dp.errors import Inconsistent, UserError, is_lasting
-from stream_dp.log.base import Damaged, Fenced, LogError, Unavailable, UnknownCommit
+from stream_dp.errors import UserError
 
 from .output import (
     AGAIN,
@@ -27,6 +26,7 @@ from .output import (
     INTERRUPTED,
     JOB_FAILED,
     Output,
+    failure,
     printable,
     say,
 )
@@ -99,32 +99,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _discard(sys.stdout)
         return 1
     except (Exception, KeyboardInterrupt) as error:
-        code, lines = _failure(error)
+        code, lines = failure(error)
         return _fail(lines, code, as_json="--json" in words, logged=logged)
-
-
-def _failure(error: BaseException) -> tuple[int, Sequence[str]]:
-    """The exit code and the lines for an error. Raises an error that is a fault of this program."""
-    match error:
-        case Inconsistent():
-            return INCONSISTENT, error.lines
-        case UserError():
-            return BAD_INPUT, error.lines
-        case Fenced():
-            return FENCED, [str(error)]
-        case Damaged():
-            return INCONSISTENT, [str(error)]
-        case UnknownCommit() | Unavailable():
-            return AGAIN, [str(error)]
-        case LogError():
-            return BAD_INPUT, [str(error)]
-        case OSError():
-            place = f"{error.filename}: " if error.filename else ""
-            line = f"{place}{error.strerror or type(error).__name__}"
-            return BAD_INPUT if is_lasting(error) else AGAIN, [line]
-        case KeyboardInterrupt():
-            return INTERRUPTED, ["interrupted"]
-    raise error
 
 
 def _fail(lines: Sequence[str], code: int, *, as_json: bool, logged: bool) -> int:

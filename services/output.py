@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from stream_dp.errors import Inconsistent, UserError, is_lasting
+from stream_dp.log.base import Damaged, Fenced, LogError, Unavailable, UnknownCommit
 
 # A service manager may start the program again after AGAIN, and must not after the others.
 JOB_FAILED, BAD_INPUT, FENCED, INCONSISTENT, AGAIN = 1, 2, 3, 4, 5
@@ -23,6 +27,30 @@ class Output:
     data: Any
     text: str
     code: int = 0
+
+
+def failure(error: BaseException) -> tuple[int, Sequence[str]]:
+    """The exit code and the lines for an error. Raises an error that is a fault of this program."""
+    match error:
+        case Inconsistent():
+            return INCONSISTENT, error.lines
+        case UserError():
+            return BAD_INPUT, error.lines
+        case Fenced():
+            return FENCED, [str(error)]
+        case Damaged():
+            return INCONSISTENT, [str(error)]
+        case UnknownCommit() | Unavailable():
+            return AGAIN, [str(error)]
+        case LogError():
+            return BAD_INPUT, [str(error)]
+        case OSError():
+            place = f"{error.filename}: " if error.filename else ""
+            line = f"{place}{error.strerror or type(error).__name__}"
+            return BAD_INPUT if is_lasting(error) else AGAIN, [line]
+        case KeyboardInterrupt():
+            return INTERRUPTED, ["interrupted"]
+    raise error
 
 
 def visible(text: str) -> str:

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from fractions import Fraction
 from pathlib import Path
 
@@ -12,7 +13,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 import pyarrow.parquet as pq
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 from trial import MONTHS, STUDY
+
+from stream_dp.services import cli
 
 # releases, export, estimate, verify
 
@@ -195,6 +199,75 @@ def test_verify_finds_a_changed_byte(finished, tmp_path, stream_dp):
     for words in (["verify"], ["releases"], ["estimate"]):
         err = stream_dp(words[0], f"sqlite:{tmp_path / 'changed.db'}", *words[1:], code=4)
         assert "message" in err
+
+
+def test_verify_all_goes_on_after_what_fails(source, finished, as_json, tmp_path, capsys):
+    whole = as_json("verify", source, "--all")
+    names = ["log", "journal"] if source.endswith(".toml") else ["log"]
+    assert [(c["check"], c["holds"]) for c in whole["checks"]] == [(n, True) for n in names]
+    assert whole["holds"] is True
+    assert whole["verified"] == [line for c in whole["checks"] for line in c["lines"]]
+
+    words = ["verify", source, "--all", "--head", "0" * 64, "--key", "ed25519:" + "0" * 64]
+    assert cli.main([*words, "--json"]) == 4
+    output = json.loads(capsys.readouterr().out)
+    held = {c["check"]: c["holds"] for c in output["checks"]}
+    assert held == {"log": True, "key": False, "head": False, **dict.fromkeys(names, True)}
+    assert output["holds"] is False
+    assert cli.main(words) == 4
+    said = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in said if "FAILS" in line] == [
+        ["key:", "FAILS"],
+        ["head:", "FAILS"],
+    ]
+
+    changed = (finished / "public.db").read_bytes().replace(b"A small", b"A large")
+    (tmp_path / "changed.db").write_bytes(changed)
+    assert cli.main(["verify", f"sqlite:{tmp_path / 'changed.db'}", "--all", "--json"]) == 4
+    output = json.loads(capsys.readouterr().out)
+    assert [(c["check"], c["holds"]) for c in output["checks"]] == [("log", False)]
+    assert output["head"] is None
+
+
+def verdict(path):
+    families = text_string_to_metric_families(path.read_text("utf-8"))
+    return {s.name.removeprefix("stream_dp_verify_"): s for f in families for s in f.samples}
+
+
+def test_verify_writes_its_verdict_for_prometheus(source, stream_dp, as_json, tmp_path):
+    path = tmp_path / "poverty.prom"
+    started = time.time()
+    output = as_json("verify", source, "--textfile", path)
+    holds = verdict(path)
+    assert {name: s.value for name, s in holds.items() if name != "timestamp_seconds"} == {
+        "holds": 1,
+        "exit_code": 0,
+        "messages": 6,
+        "info": 1,
+    }
+    assert started <= holds["timestamp_seconds"].value <= time.time()
+    about = {"check": "poverty", "study": "poverty", "head": output["head"]}
+    assert holds["info"].labels == about
+    assert all(s.labels["check"] == "poverty" for s in holds.values())
+
+    # The operator's side says no more than the public one.
+    for extra, code in ((["--head", "0" * 64], 4), (["--key", "wrong"], 2)):
+        stream_dp("verify", source, "--textfile", path, *extra, code=code)
+        failed = {name: s.value for name, s in verdict(path).items()}
+        assert failed.keys() == {"holds", "exit_code", "timestamp_seconds"}
+        assert (failed["holds"], failed["exit_code"]) == (0, code)
+    assert [file.name for file in tmp_path.glob("*prom*")] == ["poverty.prom"]
+
+
+def test_a_verdict_that_cannot_be_written(source, stream_dp, tmp_path):
+    missing = tmp_path / "none" / "poverty.prom"
+    assert str(missing) in stream_dp("verify", source, "--textfile", missing, code=2)
+    # What fails in the log comes first.
+    words = ["--textfile", missing, "--head", "0" * 64]
+    assert "not in its chain" in stream_dp("verify", source, *words, code=4)
+    wrong = tmp_path / "poverty.txt"
+    assert "name it as .prom" in stream_dp("verify", source, "--textfile", wrong, code=2)
+    assert not wrong.exists()
 
 
 @pytest.mark.parametrize("command", ["releases", "verify", "estimate"])
