@@ -10,17 +10,19 @@ import base64
 import functools
 import http.client
 import json
+import re
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from stream_dp.errors import UserError
 from stream_dp.log.base import Unavailable
 from stream_dp.population.reports import Decoder, DecoderMaker
-from stream_dp.population.shapes.avro import MOST_SCHEMA, fastavro
+from stream_dp.population.shapes.avro import MOST_SCHEMA, AvroSchema, UnknownType, fastavro
 from stream_dp.population.shapes.decoder import ShapedDecoder, ShapeReader
 from stream_dp.population.shapes.schemas import Schemas, SchemaSource
 from stream_dp.study.intake import Input
@@ -28,8 +30,12 @@ from stream_dp.study.intake import Input
 from .deployment import Deployment
 from .secrets import secret_text
 
-_NOT_THERE = 40403  # the registry's error code for an unknown schema id
+# The registry's codes for what it does not know: a schema id; a subject or a version of it.
+_NO_ID = {40403}
+_NO_VERSION = {40401, 40402}
+_MOST_TEXTS = 100  # of a schema with those that it refers to
 _REFUSED = {401, 403}
+_REFERENCE = ("subject", "version")
 _PATIENCE = 5.0  # seconds for an answer
 _PAUSES = (0.5, 1.5)  # seconds before asking again
 
@@ -69,15 +75,38 @@ def _source(declared: Input, base: Path) -> SchemaSource | None:
 
 
 def _first_of(sources: list[SchemaSource]) -> SchemaSource:
-    def schema(number: int) -> str | None:
-        texts = (source(number) for source in sources)
-        return next((text for text in texts if text is not None), None)
+    def schema(number: int) -> tuple[str, ...] | None:
+        several = (source(number) for source in sources)
+        return next((texts for texts in several if texts is not None), None)
 
     return schema
 
 
-def _file_schema(folder: Path, number: int) -> str | None:
-    path = folder / f"{number}.avsc"
+def _file_schema(folder: Path, number: int) -> tuple[str, ...] | None:
+    """The schema of `ID.avsc`, after those of `NAME.avsc` for the types that are defined there.
+
+    None where a file is not there.
+    """
+    text = _file_text(folder / f"{number}.avsc")
+    texts = [] if text is None else [text]
+    while texts and len(texts) < _MOST_TEXTS:
+        try:
+            AvroSchema(*texts)
+        except UnknownType as unknown:
+            if re.fullmatch(r"[A-Za-z0-9_.]+", unknown.name) is None:
+                break
+            text = _file_text(folder / f"{unknown.name}.avsc")
+            if text is None:
+                return None
+            texts.insert(unknown.place, text)
+        except ValueError:
+            break
+        else:
+            break
+    return tuple(texts) or None
+
+
+def _file_text(path: Path) -> str | None:
     try:
         return path.read_text("utf-8")
     except FileNotFoundError:
@@ -116,15 +145,15 @@ class Registry:
         # A redirection could take the password elsewhere.
         self._open = urllib.request.build_opener(_NoRedirection).open
 
-    def __call__(self, number: int) -> str | None:
-        """The text of an Avro schema; None where the registry knows none of that id, and for one
-        that is of another kind or refers to others.
+    def __call__(self, number: int) -> tuple[str, ...] | None:
+        """The text of an Avro schema, after those that it refers to; None where the registry knows
+        none of that id or lacks one of those, and where one is of another kind.
 
         Raises Unavailable where it does not answer, UserError where it refuses.
         """
         for pause in (*_PAUSES, None):
             try:
-                return self._ask(number)
+                return self._texts(number)
             except _NoAnswer as fault:
                 why = str(fault)
             if pause is not None:
@@ -134,15 +163,44 @@ class Registry:
             " the log, and none is refused for it: start again when it answers"
         )
 
-    def _ask(self, number: int) -> str | None:
-        request = urllib.request.Request(f"{self._url}/schemas/ids/{number}", headers=self._headers)
+    def _texts(self, number: int) -> tuple[str, ...] | None:
+        """Raises _NoAnswer, UserError."""
+        texts: dict[str, str | None] = {}  # by path; None for one whose references are being read
+
+        def add(path: str, unknown: set[int]) -> bool:
+            if path in texts:
+                return texts[path] is not None  # not one that refers to itself
+            answer = self._ask(path, unknown)
+            if answer is None or answer.get("schemaType", "AVRO") != "AVRO":
+                return False
+            text = answer.get("schema")
+            if not isinstance(text, str):
+                raise _NoAnswer("answers without a schema")
+            texts[path] = None
+            if len(texts) > _MOST_TEXTS or not all(add(other, _NO_VERSION) for other in _references(answer)):
+                return False
+            del texts[path]  # so that it comes after those that it refers to
+            texts[path] = text
+            return True
+
+        if not add(f"/schemas/ids/{number}", _NO_ID):
+            return None
+        ordered = tuple(text for text in texts.values() if text is not None)
+        return ordered if sum(map(len, ordered)) <= MOST_SCHEMA else None
+
+    def _ask(self, path: str, unknown: set[int]) -> dict[str, Any] | None:
+        """An answer; None where it has one of the codes for what is unknown.
+
+        Raises _NoAnswer, UserError.
+        """
+        request = urllib.request.Request(f"{self._url}{path}", headers=self._headers)
         try:
             with self._open(request, timeout=_PATIENCE) as response:
-                answer = _answer(response.read(MOST_SCHEMA + 1))
+                return _answer(response.read(MOST_SCHEMA + 1))
         except urllib.error.HTTPError as error:
             with error:
-                unknown = error.code == http.HTTPStatus.NOT_FOUND and _is_unknown(error)
-            if unknown:
+                code = _code(error) if error.code == http.HTTPStatus.NOT_FOUND else None
+            if code in unknown:
                 return None
             if error.code in _REFUSED:
                 raise UserError(
@@ -152,12 +210,6 @@ class Registry:
             raise _NoAnswer(f"answers {error.code}") from None
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise _NoAnswer(f"no answer ({type(error).__name__})") from None
-        if answer.get("schemaType", "AVRO") != "AVRO" or answer.get("references"):
-            return None
-        text = answer.get("schema")
-        if not isinstance(text, str):
-            raise _NoAnswer("answers without a schema")
-        return text
 
 
 class _NoAnswer(Exception):
@@ -180,9 +232,23 @@ def _answer(data: bytes) -> dict[str, Any]:
     return answer
 
 
-def _is_unknown(error: urllib.error.HTTPError) -> bool:
-    """Whether an answer says that there is no such schema, and not that there is no such page."""
+def _references(answer: dict[str, Any]) -> Iterator[str]:
+    """The paths of the schemas that one refers to, as they were registered. Raises _NoAnswer."""
+    references = answer.get("references") or []
+    if not isinstance(references, list):
+        raise _NoAnswer("answers with something else")
+    for one in references:
+        subject, version = (one.get(k) if isinstance(one, dict) else None for k in _REFERENCE)
+        if not isinstance(subject, str) or not isinstance(version, int):
+            raise _NoAnswer("answers with something else")
+        # One that was deleted since is still what its records were written with.
+        yield f"/subjects/{urllib.parse.quote(subject, safe='')}/versions/{version}?deleted=true"
+
+
+def _code(error: urllib.error.HTTPError) -> int | None:
+    """What an answer says is not there; None where there is no such page."""
     try:
-        return _answer(error.read(MOST_SCHEMA)).get("error_code") == _NOT_THERE
+        code = _answer(error.read(MOST_SCHEMA)).get("error_code")
     except (_NoAnswer, OSError, http.client.HTTPException):
-        return False
+        return None
+    return code if isinstance(code, int) else None

@@ -163,7 +163,7 @@ def shapes(declared: Study, size: int) -> None:
     for name, (mapping, pack) in PACKS.items():
         packed = [r._replace(value=pack(json.loads(r.value or b""))) for r in records]
         population = Population(declared)
-        decoder = ShapedDecoder(declared, key, mapping, lambda number: json.dumps(AVRO))
+        decoder = ShapedDecoder(declared, key, mapping, lambda number: (json.dumps(AVRO),))
         now = folded(decoder, population, packed)
         assert population.accounting == plain.accounting
         print(f"{name:<22}{now:>12,.0f}{'':>14}{now / speed:>8.2f}")

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import quote
 
 UNKNOWN = 404, {"error_code": 40403, "message": "Schema not found"}
 
@@ -25,6 +26,13 @@ class Registry:
         """Answer with a schema of that id."""
         body = {"schema": json.dumps(schema), **more}
         self.answers[f"/schemas/ids/{number}"] = 200, body
+
+    def give_version(self, subject: str, version: int, schema: Any, **more: Any) -> dict[str, Any]:
+        """Answer with a schema of a subject, deleted or not; gives the reference to it."""
+        body = {"subject": subject, "version": version, "schema": json.dumps(schema), **more}
+        path = f"/subjects/{quote(subject, safe='')}/versions/{version}?deleted=true"
+        self.answers[path] = 200, body
+        return {"name": subject, "subject": subject, "version": version}
 
 
 @contextmanager

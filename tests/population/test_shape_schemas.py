@@ -31,7 +31,8 @@ class Source:
         if self.down:
             raise Unavailable("schema registry: no answer")
         self.asked.append(number)
-        return self.texts.get(number)
+        text = self.texts.get(number)
+        return None if text is None else (text,)
 
 
 def source(*numbers, schema=AVRO_REPORT):

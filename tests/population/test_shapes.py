@@ -22,7 +22,7 @@ SHAPES = shapes(NAMES)
 
 def decoder(shape, study=OPEN):
     """The decoder of a shape; its schema has whatever id is asked for."""
-    source = None if shape.schema is None else (lambda number: json.dumps(shape.schema))
+    source = None if shape.schema is None else (lambda number: (json.dumps(shape.schema),))
     return ShapedDecoder(study, KEY, shape.input, source)
 
 

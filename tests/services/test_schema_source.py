@@ -25,20 +25,23 @@ def asked(url, number=7, **how):
     return Registry(url, sleep=lambda seconds: None, **how)(number)
 
 
+def one(texts):
+    (text,) = texts
+    return json.loads(text)
+
+
 def test_a_schema_is_the_registrys_text(server):
     server.give(7, AVRO_REPORT)
     server.give(8, AVRO_REPORT, schemaType="AVRO", references=[])
     for number in (7, 8):
-        assert json.loads(asked(server.url, number)) == AVRO_REPORT
+        assert one(asked(server.url, number)) == AVRO_REPORT
 
 
 def test_a_schema_that_it_does_not_know_or_of_another_kind_is_none(server):
     assert asked(server.url) is None
     server.give(7, {}, schemaType="JSON")
     assert asked(server.url) is None
-    server.give(7, AVRO_REPORT, references=[{"name": "x", "subject": "y", "version": 1}])
-    assert asked(server.url) is None
-    assert len(server.asked) == 3
+    assert len(server.asked) == 2
 
 
 @pytest.mark.parametrize(
@@ -84,7 +87,7 @@ def test_an_answer_at_the_second_try_is_enough(server):
         pauses.append(seconds)
         server.give(7, AVRO_REPORT)
 
-    assert json.loads(Registry(server.url, sleep=sleep)(7)) == AVRO_REPORT
+    assert one(Registry(server.url, sleep=sleep)(7)) == AVRO_REPORT
     assert len(pauses) == 1
 
 
@@ -130,7 +133,7 @@ def test_files_are_looked_for_before_the_registry_is_asked(server, tmp_path):
     server.give(8, AVRO_REPORT)
     run = deployment(tmp_path, registry=server.url, schemas="schemas")
     schema = decoder_maker(run)(run.study, bytes(32))._schemas._source
-    assert json.loads(schema(7)) == json.loads(schema(8)) == AVRO_REPORT
+    assert one(schema(7)) == one(schema(8)) == AVRO_REPORT
     assert schema(9) is None
     assert [path for path, _ in server.asked] == ["/schemas/ids/8", "/schemas/ids/9"]
 

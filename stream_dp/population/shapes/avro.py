@@ -15,6 +15,7 @@ from stream_dp.errors import UserError
 MOST_SCHEMA = 1_000_000  # bytes
 _DEEPEST = 64  # levels of a schema
 _MOST_NODES = 10_000  # of a schema whose named types stand wherever they are used
+_BOX = "_"
 _WIDTHS = {"null": 0, "boolean": 1, "int": 1, "long": 1, "string": 1, "bytes": 1}
 _WIDTHS |= {"float": 4, "double": 8}
 
@@ -31,26 +32,45 @@ def fastavro() -> ModuleType:
     return module
 
 
+class UnknownType(ValueError):
+    """A schema uses a type that neither it nor a schema before it defines.
+
+    place: of the schema among the texts.
+    name: of the type, with its namespace.
+    """
+
+    def __init__(self, place: int, name: str) -> None:
+        super().__init__("a type that is not defined")
+        self.place, self.name = place, name
+
+
 class AvroSchema:
     """A writer's schema. Logical types are read as what they are stored as.
 
+    texts: the schema, after those that it refers to; each may use the types of those before it.
     Raises ValueError for a text that is no schema, and for a schema by which a few bytes could
     become any number of values: one that contains itself, or has arrays of what takes no bytes.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, *texts: str) -> None:
         try:
-            declared = msgspec.json.decode(text)
+            declared = [msgspec.json.decode(text) for text in texts]
         except (msgspec.DecodeError, RecursionError):
             raise ValueError("not JSON") from None
-        self.sha256 = hashlib.sha256(json.dumps(declared, sort_keys=True).encode()).hexdigest()
+        self.sha256 = _hash(declared)
         self._package = fastavro()
+        self._refers = len(declared) > 1
+        if self._refers:
+            declared[-1] = _boxed(declared[-1])
         named: dict[str, Any] = {}
-        plain = _stored(declared, 0)
-        try:
-            self._parsed = self._package.parse_schema(plain, named_schemas=named)
-        except Exception:  # whatever it says of what others wrote, it is no schema
-            raise ValueError("no Avro schema") from None
+        for place, one in enumerate(declared):
+            plain = _stored(one, 0)
+            try:
+                self._parsed = self._package.parse_schema(plain, named_schemas=named)
+            except self._package.schema.UnknownType as error:
+                raise UnknownType(place, str(error.name)) from None
+            except Exception:  # whatever it says of what others wrote, it is no schema
+                raise ValueError("no Avro schema") from None
         _Walk(named).width(self._parsed, ())
 
     def read(self, data: bytes) -> Any:
@@ -62,7 +82,22 @@ class AvroSchema:
             raise ValueError("not a value of the schema") from None
         if stream.read(1):
             raise ValueError("bytes behind the value")
-        return value
+        return value[_BOX] if self._refers else value
+
+
+def _hash(declared: list[Any]) -> str:
+    """SHA-256 of a schema; with those that it refers to, in whatever order they are given."""
+    *others, main = (json.dumps(one, sort_keys=True) for one in declared)
+    text = json.dumps({"references": sorted(others), "schema": main}) if others else main
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _boxed(schema: Any) -> Any:
+    """The schema as the one field of a record, which takes no bytes.
+
+    fastavro forgets the types of other schemas where a schema is a name or a union of names.
+    """
+    return {"type": "record", "name": _BOX, "fields": [{"name": _BOX, "type": schema}]}
 
 
 def _stored(schema: Any, depth: int) -> Any:

@@ -20,8 +20,9 @@ from .avro import AvroSchema
 
 MOST_SCHEMAS = 1000  # that the reports of one period are read with
 
-# Gives the text of a schema by its id; None where there is none. Raises Unavailable.
-SchemaSource = Callable[[int], str | None]
+# Gives the text of a schema by its id, after the texts of those that it refers to; None where there
+# is none. Raises Unavailable.
+SchemaSource = Callable[[int], tuple[str, ...] | None]
 
 
 class Schemas:
@@ -53,14 +54,14 @@ class Schemas:
         self._ends = ends
 
     def _ask(self, number: int) -> None:
-        text = self._source(number)
-        if text is None:
+        texts = self._source(number)
+        if texts is None:
             if self._repeated is not None:
                 raise Inconsistent(_gone(number))
             self._missed.add(number)
             return
         try:
-            schema = AvroSchema(text)
+            schema = AvroSchema(*texts)
         except ValueError:
             schema = None
         decided = self._decided.get(number)

@@ -71,7 +71,7 @@ avro_reports = st.fixed_dictionaries(
 def test_reports_in_avro_are_read_as_the_plain_ones(report):
     schema = report_avro(OPEN)
     declared = Input(format="avro", rows="report", schemas="schemas")
-    decoder = ShapedDecoder(OPEN, KEY, declared, lambda number: json.dumps(schema))
+    decoder = ShapedDecoder(OPEN, KEY, declared, lambda number: (json.dumps(schema),))
     ours = decoder.decode(
         [
             Stored(
