@@ -177,7 +177,8 @@ class Registry:
             if not isinstance(text, str):
                 raise _NoAnswer("answers without a schema")
             texts[path] = None
-            if len(texts) > _MOST_TEXTS or not all(add(other, _NO_VERSION) for other in _references(answer)):
+            others = _references(answer)
+            if len(texts) > _MOST_TEXTS or not all(add(other, _NO_VERSION) for other in others):
                 return False
             del texts[path]  # so that it comes after those that it refers to
             texts[path] = text

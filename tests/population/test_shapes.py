@@ -240,3 +240,16 @@ def test_what_is_no_event_of_json_is_not_read(event, headers):
     declared = {"format": "cloudevents", "rows": "report"}
     assert decoded(declared, json.dumps(event).encode(), headers) == ([], {"unreadable": 1})
     assert decoded(declared, json.dumps({**EVENT, "data": REPORT}).encode())[1] == {}
+
+
+@pytest.mark.parametrize("number", [0, 7, 2**32 - 1])
+def test_json_of_a_registry_is_read_whatever_its_id(number):
+    report = b'{"person": "a", "period": "2021-02", "values": {"poverty": 1}}'
+    declared = {"format": "json-registry", "rows": "report"}
+    head = b"\0" + number.to_bytes(4, "big")
+    expected = decoded({}, report)
+    assert len(expected[0]) == 1
+    assert decoded(declared, head + report) == expected
+    # Without the five bytes, with a magic byte of another kind, with the index that Protobuf has.
+    for value in (report, b"\1" + head[1:] + report, head + b"\0" + report, head):
+        assert decoded(declared, value) == ([], {"unreadable": 1})
