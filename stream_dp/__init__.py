@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .errors import Inconsistent as Inconsistent
     from .errors import UserError as UserError
     from .estimate.answer import Estimate as Estimate
+    from .estimate.joint import JointEstimates as JointEstimates
     from .log import open_log as open_log
     from .log.base import LogError as LogError
     from .log.memory import MemoryLog as MemoryLog
@@ -73,6 +74,7 @@ _MODULES = {
     "continual.counters": ("Counter",),
     "errors": ("Inconsistent", "UserError"),
     "estimate.answer": ("Estimate",),
+    "estimate.joint": ("JointEstimates",),
     "log": ("open_log",),
     "log.base": ("LogError",),
     "log.memory": ("MemoryLog",),

@@ -6,6 +6,7 @@ Standard errors and intervals measure the privacy noise only, not the sampling o
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import closing
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +18,7 @@ from .estimate.answer import Estimate, answer_query, panel_events, release_query
 from .estimate.estimator import StreamEstimator, StreamMeasurements
 from .estimate.every import every_estimate
 from .estimate.examples import example_queries
-from .estimate.joint import joint_estimates
+from .estimate.joint import Compared, JointEstimates, joint_estimates
 from .estimate.kept import KeptFactor
 from .estimate.level import LEVEL
 from .estimate.measurements import PeriodMeasurements as Measurements
@@ -310,15 +311,29 @@ class PublicLog:
 
     def change(
         self, name: str, query: str, periods: tuple[str, str], *, count: bool = False
-    ) -> tuple[float, float, tuple[float, float]]:
+    ) -> Compared:
         """The answer at the first period less that at the second, its standard error and interval,
         from both together (`estimate/joint.py`). Raises UserError."""
-        asked = release_query(self.study, self.study.release(name), query)
-        best, early = StreamEstimator(*self._measured(name)), isinstance(asked, TotalQuery)
-        labels = [self._queried_period(name, period, early=early) for period in periods]
-        numbers = [self.study.periods.numbers[label] for label in labels]
-        joint = joint_estimates([(best, asked, number) for number in numbers], count=count)
-        return joint.difference(0, 1)
+        asked = [(name, query, period) for period in periods]
+        return self.joint(asked, count=count).difference(0, 1)
+
+    def joint(
+        self, questions: Sequence[tuple[str, str, str | None]], *, count: bool = False
+    ) -> JointEstimates:
+        """The answers to (release, query, period) each, with the covariance of all of them.
+
+        Releases and periods may differ; a period None is the last. From these follow differences,
+        ratios and bands that cover all answers at once. Raises UserError.
+        """
+        if not questions:
+            raise UserError("joint: ask for one answer at least")
+        asked = []
+        for name, query, period in questions:
+            parsed = release_query(self.study, self.study.release(name), query)
+            label = self._queried_period(name, period, early=isinstance(parsed, TotalQuery))
+            best = StreamEstimator(*self._measured(name))
+            asked.append((best, parsed, self.study.periods.numbers[label]))
+        return joint_estimates(asked, count=count)
 
     def _queried_period(self, name: str, period: str | None, *, early: bool) -> str:
         """The period of a query, by default the last release's. Raises UserError.

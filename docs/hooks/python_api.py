@@ -12,6 +12,7 @@ NAMES: dict[str, tuple[str, ...]] = {
         "PanelCertificate",
         "Panel",
         "Estimate",
+        "JointEstimates",
     ),
     "Data sets of groups": ("DataSet", "BatchCertificate"),
     "A study and its plan": ("load_study", "parse_study", "Study", "plan_study", "Plan"),

@@ -214,9 +214,29 @@ def fieller_shares(
     values, people: (n,) each
     together: the covariance of each value with its number of people, (n,)
     """
-    vv, nn = values.variances, people.variances
-    clear = people.values > z * np.sqrt(nn)
-    v, n = values.values, np.where(clear, people.values, np.nan)
+    return fieller_ratios(
+        values=values.values,
+        variances=values.variances,
+        people=people.values,
+        of_people=people.variances,
+        together=together,
+        z=z,
+    )
+
+
+def fieller_ratios(
+    *,
+    values: Floats,
+    variances: Floats,
+    people: Floats,
+    of_people: Floats,
+    together: Floats,
+    z: float,
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """The same from the variances of values and of numbers of people, (n,) each."""
+    vv, nn = variances, of_people
+    clear = people > z * np.sqrt(nn)
+    v, n = values, np.where(clear, people, np.nan)
     shares = v / n
     squares = vv - 2 * shares * together + shares**2 * nn
     certain = squares <= _CERTAIN * (vv + shares**2 * nn)

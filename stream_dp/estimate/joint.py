@@ -1,35 +1,51 @@
 """Several answers together: their covariances, and what follows from these.
 
-Answers about one stream share its measurements and equalities, so their errors go together.
-Counts are linear in the measurements, and their covariances exact. A share of a noisy number of
-people is a ratio: to the first order. Errors are those of the privacy noise alone.
+Answers about one stream share its measurements and equalities, so their errors go together; those
+of different streams are independent. Counts are linear in the measurements, and their covariances
+exact. A share of a noisy number of people is a ratio: to the first order. Errors are those of the
+privacy noise alone, and intervals take it as normal.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from stream_dp.errors import UserError
 
+from .bands import simultaneous_quantile
 from .blocks import Floats
-from .estimator import Question, StreamEstimator, people_question
-from .level import QUANTILE
+from .estimator import Question, StreamEstimator, fieller_ratios, people_question
+from .level import LEVEL, QUANTILE
 from .query import TotalQuery, WindowQuery
+
+Compared = tuple[float, float, tuple[float, float]]  # a value, its standard error, its interval
 
 
 @dataclass(frozen=True, eq=False)
 class JointEstimates:
-    """values: (n,)
+    """Answers with the covariance of their errors, as `PublicLog.joint` gives them.
+
+    values: (n,)
     covariance: (n, n)
     """
 
     values: Floats
     covariance: Floats
 
-    def difference(self, one: int, other: int) -> tuple[float, float, tuple[float, float]]:
+    @cached_property
+    def standard_errors(self) -> Floats:
+        """(n,)"""
+        return np.sqrt(np.maximum(0.0, self.covariance.diagonal()))
+
+    def combined(self, weights: Floats) -> JointEstimates:
+        """weights @ the answers: (m,) answers for (m, n), such as the changes since a period."""
+        return JointEstimates(weights @ self.values, weights @ self.covariance @ weights.T)
+
+    def difference(self, one: int, other: int) -> Compared:
         """The answer `one` less the answer `other`, its standard error and interval."""
         value = float(self.values[one] - self.values[other])
         cross = self.covariance[one, one] + self.covariance[other, other]
@@ -37,16 +53,53 @@ class JointEstimates:
         error = float(np.sqrt(max(0.0, variance)))
         return value, error, (value - QUANTILE * error, value + QUANTILE * error)
 
+    def ratio(self, one: int, other: int) -> Compared:
+        """The answer `one` over the answer `other`: its standard error to the first order (the
+        delta method) and the interval of Fieller 1954, which covers however noisy `other` is.
+
+        Raises UserError where `other` is not clearly above 0.
+        """
+        values, variances = self.values, self.covariance.diagonal()
+        ratios, errors, low, high = fieller_ratios(
+            values=values[[one]],
+            variances=variances[[one]],
+            people=values[[other]],
+            of_people=variances[[other]],
+            together=self.covariance[[one], [other]],
+            z=QUANTILE,
+        )
+        if np.isnan(ratios[0]):
+            raise UserError("ratio: the noisy answer below the line is not clearly above 0")
+        return float(ratios[0]), float(errors[0]), (float(low[0]), float(high[0]))
+
+    def band(self, level: float = LEVEL) -> tuple[Floats, Floats]:
+        """Low and high ends, (n,) each, that cover all true answers at once at this level.
+
+        As many standard errors to both sides of every answer as `bands.py` says.
+        """
+        reach = simultaneous_quantile(self.covariance, level) * self.standard_errors
+        return self.values - reach, self.values + reach
+
 
 Asked = tuple[StreamEstimator, WindowQuery | TotalQuery, int]
 
 
 def joint_estimates(asked: Sequence[Asked], *, count: bool) -> JointEstimates:
-    """Answers about releases of one stream. Raises UserError where one of them is not measured.
+    """Answers together. Raises UserError where one of them is not measured.
 
     asked: of each the release's estimator, the query and the period's number
     count: whether they are counts, not shares
     """
+    values, covariance = np.zeros(len(asked)), np.zeros((len(asked), len(asked)))
+    streams = [id(best.stream) for best, _, _ in asked]
+    for stream in set(streams):
+        places = [i for i, other in enumerate(streams) if other == stream]
+        part = _of_stream([asked[i] for i in places], count=count)
+        values[places], covariance[np.ix_(places, places)] = part.values, part.covariance
+    return JointEstimates(values, covariance)
+
+
+def _of_stream(asked: Sequence[Asked], *, count: bool) -> JointEstimates:
     stream = asked[0][0].stream
     questions = [_question(*one) for one in asked]
     noisy = not count and stream.size is None
