@@ -2,8 +2,8 @@
 
 import hashlib
 import json
+import os
 import re
-import shutil
 import subprocess
 import sys
 import uuid
@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow.csv
 import pytest
 from kit.studies import cumulative, study_toml, window
+from kit.tools import FETCHED, needs
 
 from stream_dp.log.kafka import KafkaLog
 from stream_dp.release import arrow
@@ -124,18 +125,19 @@ def test_releases_had_several_parts(kafka, published):
     assert b"panel/1" in {dict(record.headers)["stream-dp-part"] for record in records}
 
 
-@pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed")
+@needs("kcat")
 def test_kcat_prints_the_manifests(kafka, published, capsys):
     study, topic = published
-    command = ["kcat", "-C", "-q", "-e", "-b", kafka, "-t", topic, "-p", "0", "-o", "beginning"]
+    line = re.search(r"^ {4}(kcat -C(?:.*\\\n)*.*)$", PAGE.read_text("utf-8"), re.MULTILINE)[1]
+    line = line.replace("HOST:PORT", kafka).replace("PREFIX.releases", topic)
     done = subprocess.run(
-        [*command, "-X", "isolation.level=read_committed", "-f", r"%h\t%s\n"],
+        ["sh", "-c", line],
+        env={"PATH": f"{FETCHED}{os.pathsep}{os.environ['PATH']}"},
         check=True,
         stdout=subprocess.PIPE,
         timeout=60,
     )
-    lines = [line.partition(b"\t") for line in done.stdout.split(b"\n")]
-    raw = [value for head, _, value in lines if head.endswith(b"stream-dp-part=manifest")]
+    raw = done.stdout.splitlines()
     manifests = [json.loads(value) for value in raw]
     hashes = [hashlib.sha256(value).hexdigest() for value in raw]
     assert [message["previous"] for message in manifests] == ["0" * 64, *hashes[:-1]]

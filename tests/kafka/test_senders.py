@@ -1,8 +1,10 @@
-"""Reports that Kafka Connect and Quix Streams send, and their dead letters by a plain consumer."""
+"""Reports that Kafka Connect, Quix Streams, kcat send, and dead letters by a plain consumer."""
 
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import subprocess
 import time
 import uuid
@@ -12,7 +14,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from kit.commands import json_output
 from kit.studies import BINARY, MONTHS, study_toml, window
-from kit.tools import FETCHED
+from kit.tools import FETCHED, ROOT, needs, tool
 
 from stream_dp.log.kafka import KafkaLog
 from stream_dp.services import journal
@@ -175,4 +177,22 @@ def test_quix_streams_sends_reports(kafka, tmp_path, capsys):
         check=False,
     )
     assert sent.returncode == 0, sent.stdout
+    check(trial, capsys)
+
+
+@needs("kcat")
+def test_kcat_sends_lines_of_reports(kafka, tmp_path, capsys):
+    """By the line that the page on other shapes shows."""
+    trial = Trial(tmp_path, kafka)
+    json_output(capsys, "topics", trial.file)
+    reports = [
+        {"person": row["id"], "period": row["month"], "values": {"poverty": row["poverty"]}}
+        for row in ROWS
+    ]
+    lines = "".join(f"{report['person']}|{json.dumps(report)}\n" for report in reports)
+    (tmp_path / "reports.txt").write_text(lines)
+    page = (ROOT / "docs" / "how-to" / "other-shapes.md").read_text("utf-8")
+    shown = re.search(r"`(kcat -P [^`]*)`", page)[1]
+    _, *command = shlex.split(shown.replace("SERVERS", kafka).replace("PREFIX", trial.prefix))
+    subprocess.run([tool("kcat"), *command], cwd=tmp_path, timeout=MOST_SECONDS, check=True)
     check(trial, capsys)
