@@ -99,13 +99,15 @@ class FittedTargets:
         noisy = blocks[part].sum() - target[pattern]
         others = np.clip(np.floor(noisy + coins.random()), 0, room)
         if totals.size == 1:
-            return Absences(pattern, float(others), absent=design.absent, q=design.q, present=None)
+            # Of one period: who does not have the pattern is present.
+            present = float(others) if design.width == 1 else None
+            return Absences(
+                pattern, float(others), absent=design.absent, q=design.q, present=present
+            )
         here = float(np.clip(np.delete(blocks, design.absent, axis=1).sum(), 0, room + rest))
         others = np.clip(others, min(here - rest, room), here)
-        present = min(here, others + rest)
-        return Absences(
-            pattern, float(others), absent=design.absent, q=design.q, present=float(present)
-        )
+        present = float(min(here, others + rest))
+        return Absences(pattern, float(others), absent=design.absent, q=design.q, present=present)
 
     def rows_of(
         self, t: int, target: Floats, totals: Counts, coins: np.random.Generator

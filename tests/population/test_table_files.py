@@ -223,7 +223,7 @@ def test_ids_that_a_spreadsheet_has_changed_are_refused(read, tmp_path, number):
     sheet(tmp_path / "table.xlsx", [HEAD, ["a", "2021-01", "ja"], [number, "2021-01", "ja"]])
     line = refused(read, None, "table.xlsx")
     assert "row 2 below the header: its id is a number that is not whole" in line
-    assert str(number) not in line
+    assert str(number) not in line.replace(str(tmp_path), "")
 
 
 def test_a_sheet_is_named_where_there_are_several(read, tmp_path):

@@ -134,7 +134,7 @@ def test_panels_of_students(students, capsys):
 
 def test_the_students_releases_verify(students, capsys):
     report = students.ask(capsys, "verify", students.study)
-    assert len(report["verified"]) == 7
+    assert len(report["verified"]) == 8
     assert "chain: 26 messages" in report["verified"][0]
     listed = students.ask(capsys, "releases", students.study)
     assert len(listed["releases"]) == 25
