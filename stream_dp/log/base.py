@@ -92,7 +92,14 @@ class Stored(NamedTuple):
     @classmethod
     def unreadable(cls, partition: int, offset: int) -> Stored:
         """A record of which only the partition and the offset are known."""
-        return cls(partition, offset, UNKNOWN_TIME, None, None, None)
+        return cls(
+            partition=partition,
+            offset=offset,
+            time=UNKNOWN_TIME,
+            key=None,
+            value=None,
+            headers=None,
+        )
 
 
 def memory_bytes(key: bytes | None, value: bytes | None, headers: Headers | None) -> int:

@@ -105,7 +105,7 @@ def submissions() -> Symbols:
 def leaving(seed: int, n: int, periods: int, categories: int) -> Symbols:
     """People in categories who leave, 5 % at each period, and some of whom come later."""
     rng = np.random.default_rng(seed)
-    truth = simulate.panel(seed, n, periods, categories, 0.8)
+    truth = simulate.panel(seed, n=n, periods=periods, symbols=categories, stay=0.8)
     come = np.where(rng.random(n) < 0.7, 0, rng.integers(0, periods, n))[:, None]
     leave = come + rng.geometric(0.05, n)[:, None]
     when = np.arange(periods)
@@ -116,39 +116,81 @@ def leaving(seed: int, n: int, periods: int, categories: int) -> Symbols:
 JOINT = {"joint: totals": 1.0, "joint: worst total": 1.1}
 CASES = {
     "poverty-replaced": Case(
-        lambda: simulate.poverty(1), 2, 3, "1/200",
-        {"patterns": 0.65, "at least 1": 0.27, "joint: patterns": 0.92, **JOINT,
-         "joint: totals": 0.89},
+        lambda: simulate.poverty(1),
+        q=2,
+        width=3,
+        rho="1/200",
+        limits={
+            "patterns": 0.65,
+            "at least 1": 0.27,
+            "joint: patterns": 0.92,
+            **JOINT,
+            "joint: totals": 0.89,
+        },
     ),
     "poverty-added": Case(
-        lambda: simulate.poverty(1), 2, 3, "1/200",
-        {"patterns": 0.65, "at least 1": 0.45, "joint: patterns": 0.90, **JOINT,
-         "joint: totals": 0.99},
-        neighbours="add_remove", bound=25_000,
+        lambda: simulate.poverty(1),
+        q=2,
+        width=3,
+        rho="1/200",
+        limits={
+            "patterns": 0.65,
+            "at least 1": 0.45,
+            "joint: patterns": 0.90,
+            **JOINT,
+            "joint: totals": 0.99,
+        },
+        neighbours="add_remove",
+        bound=25_000,
     ),
     "submissions": Case(
-        submissions, 3, 3, "1/200", {"patterns": 0.70, "worst pattern": 2.0, **JOINT}
+        submissions,
+        q=3,
+        width=3,
+        rho="1/200",
+        limits={"patterns": 0.70, "worst pattern": 2.0, **JOINT},
     ),
     "five-states": Case(
-        lambda: simulate.panel(3, 1700, 7, 5, 0.9), 5, 3, "1/100",
-        {"patterns": 0.52, "worst pattern": 1.15, **JOINT},
+        lambda: simulate.panel(3, n=1700, periods=7, symbols=5, stay=0.9),
+        q=5,
+        width=3,
+        rho="1/100",
+        limits={"patterns": 0.52, "worst pattern": 1.15, **JOINT},
     ),
     "five-neighbours": Case(
-        lambda: neighbouring(3, 1700, 7, 5, 0.9), 5, 3, "1/100",
-        {"patterns": 0.52, **JOINT},
+        lambda: neighbouring(3, n=1700, periods=7, states=5, stay=0.9),
+        q=5,
+        width=3,
+        rho="1/100",
+        limits={"patterns": 0.52, **JOINT},
     ),
     "six-states": Case(
-        lambda: neighbouring(2, 5000, 72, 6, 0.99), 6, 2, "1/20",
-        {"patterns": 0.45, "worst pattern": 1.3}, share=0.25,
+        lambda: neighbouring(2, n=5000, periods=72, states=6, stay=0.99),
+        q=6,
+        width=2,
+        rho="1/20",
+        limits={"patterns": 0.45, "worst pattern": 1.3},
+        share=0.25,
     ),
     "jump": Case(
-        lambda: jumping(7), 2, 3, "1/200", {"patterns, 3 periods later": 0.7331}, jump=7
+        lambda: jumping(7),
+        q=2,
+        width=3,
+        rho="1/200",
+        limits={"patterns, 3 periods later": 0.7331},
+        jump=7,
     ),
     "leaving": Case(
-        lambda: leaving(4, 3000, 10, 7), 8, 2, "1/100", {"present, furthest from 1": 0.03},
-        neighbours="add_remove", bound=4000, absent=7,
+        lambda: leaving(4, n=3000, periods=10, categories=7),
+        q=8,
+        width=2,
+        rho="1/100",
+        limits={"present, furthest from 1": 0.03},
+        neighbours="add_remove",
+        bound=4000,
+        absent=7,
     ),
-}  # fmt: skip
+}
 
 
 def window_of(case: Case, truth: Symbols, share: Fraction = Fraction(1)) -> FixedWindow:

@@ -20,7 +20,7 @@ from stream_dp.continual.panel_fit import Absences, PatternMetric
 
 
 def metric_of(q, width, ahead, variance, exponent=Fraction(1)):
-    return PatternMetric(q, q**width, ahead, exponent, variance)
+    return PatternMetric(q=q, bins=q**width, ahead=ahead, exponent=exponent, variance=variance)
 
 
 def dense(metric):
@@ -55,10 +55,16 @@ def steps(draw):
 @settings(max_examples=80, deadline=None)
 def test_a_later_step_is_the_weighted_least_squares(problem):
     room, target, metric, sums, events = problem
-    fitted = nearest_later(room, target, metric, sums, events)
+    fitted = nearest_later(room, target, metric, sums=sums, events=events)
     assert fitted.min() >= 0
     assert np.allclose(fitted.sum(axis=2), room)
-    own = cost(fitted.sum(axis=1).ravel(), target, metric, fitted[:, :, events].sum((0, 2)), sums)
+    own = cost(
+        fitted.sum(axis=1).ravel(),
+        target,
+        metric,
+        reached=fitted[:, :, events].sum((0, 2)),
+        sums=sums,
+    )
     # As bounded least squares; one symbol of a cell is what the others leave of its rows.
     z, b = np.nonzero(room)
     cells, q = z.size, metric.q
@@ -99,13 +105,13 @@ def test_the_first_histogram_is_the_weighted_least_squares(shape, seed):
     inside = np.array([sum(s > 0 for s in p) for p in itertools.product(range(q), repeat=width)])
     target, rows = rng.normal(20, 40, q**width), 300
     sums = Sums(rng.uniform(0, 300, width), rng.uniform(5, 60, width) ** 2)
-    fitted = nearest_first(target, rows, metric, sums, inside)
+    fitted = nearest_first(target, rows, metric, sums=sums, events=inside)
     assert fitted.min() >= 0
     assert fitted.sum() == pytest.approx(rows)
     counted = (inside >= np.arange(1, width + 1)[:, None]).astype(float)
 
     def both(p):
-        return cost(p, target, metric, counted @ p, sums)
+        return cost(p, target, metric, reached=counted @ p, sums=sums)
 
     best = minimize(
         both,
@@ -127,9 +133,14 @@ def test_as_many_are_present_as_is_known_whatever_the_sums_say():
     target = np.array([30.0, 5, -8, 12, 20, -6, 4, -9, 0])
     sums = Sums(np.array([9.0, 40.0]), np.array([25.0, 25.0]))
     for present in (40.0, 70.0, 76.0):
-        absences = Absences(8, 3.0, 2, 3, present)
+        absences = Absences(pattern=8, others=3.0, absent=2, q=3, present=present)
         fitted = nearest_later(
-            room, target, metric_of(3, 2, 1, 100.0), sums, np.array([1]), absences
+            room,
+            target,
+            metric_of(3, 2, 1, 100.0),
+            sums=sums,
+            events=np.array([1]),
+            absences=absences,
         )
         assert np.allclose(fitted.sum(axis=2), room)
         assert fitted[:, :, :2].sum() == pytest.approx(present, abs=0.1)
@@ -173,5 +184,5 @@ def test_inside_the_moves_add_no_dependence():
     room = np.full((4, 5), 1000)
     sums = Sums(np.full(5, 2000.0), np.ones(5))
     metric = metric_of(2, 3, 1, 1.0)
-    fitted = nearest_later(room, np.full(8, 2500.0), metric, sums, np.array([1]))
+    fitted = nearest_later(room, np.full(8, 2500.0), metric, sums=sums, events=np.array([1]))
     assert np.abs(fitted - 500).max() < 0.1

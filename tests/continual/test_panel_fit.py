@@ -22,7 +22,9 @@ def metric(q, width, ahead, exponent):
 
 
 def ours(q, width, ahead, exponent, variance=50.0):
-    return PatternMetric(q, q**width, ahead, Fraction(exponent), variance)
+    return PatternMetric(
+        q=q, bins=q**width, ahead=ahead, exponent=Fraction(exponent), variance=variance
+    )
 
 
 @given(st.integers(1, 5), st.integers(1, 6), st.integers(0, 2**32))
@@ -83,7 +85,14 @@ def test_what_needs_no_repair_stays_but_for_its_sums(q, width, ahead):
 @pytest.mark.parametrize(("q", "width", "horizon"), [(2, 3, 12), (3, 2, 9), (2, 4, 6)])
 def test_the_metric_is_the_inverse_covariance_of_what_is_new(q, width, horizon, exponent):
     """Of the estimates inside each overlap, given the overlaps' own, but for 12 binary digits."""
-    design = Residuals(q, width, horizon, Fraction(exponent), False, Fraction(100))
+    design = Residuals(
+        q=q,
+        width=width,
+        horizon=horizon,
+        exponent=Fraction(exponent),
+        total=False,
+        scale=Fraction(100),
+    )
     eye = np.eye(design.bins)
     inside = eye - np.kron(np.eye(q ** (width - 1)), np.full((q, q), 1 / q))
     for t in range(width + 1, horizon + 1):

@@ -114,7 +114,7 @@ def test_relations_are_a_class_of_their_own() -> None:
     def couple(theirs: int) -> Hierarchy:
         return Hierarchy(domain, np.array([[1]]), np.array([[0, 0], [1, theirs]]), np.zeros(2, int))
 
-    queries = Marginal(domain, SPOUSE, (), (1,), (1,)).queries()
+    queries = Marginal(domain, SPOUSE, group=(), person=(1,), relative=(1,)).queries()
     (quality,) = DataSetJudge.of(couple(0), queries).data_set(couple(1), "m", "b")
     # Two people in (0, 0) become one in (0, 1) and one in (1, 0): of two people.
     assert (quality.queries, quality.number, quality.greatest) == ("relations", 4, 1)
@@ -127,7 +127,13 @@ def test_the_floor_is_the_noise_and_nothing_else() -> None:
     workload = marginal_workload(marginals)
     rows = np.array([2, 3, 0, 1])
     true = exact_answers(truth, workload.queries)[rows]
-    noisy = NoisyAnswers((1, 0), rows, true + np.array([3, -1, 0, -2]), (Fraction(1),) * 4, (2, 4))
+    noisy = NoisyAnswers(
+        candidates=(1, 0),
+        rows=rows,
+        values=true + np.array([3, -1, 0, -2]),
+        variances=(Fraction(1),) * 4,
+        ends=(2, 4),
+    )
     fitted: Any = AdaptiveFit(
         title="t", workload=workload, picked=((1,), (0,)), answers=noisy, model=None, error=0.0
     )  # type: ignore[arg-type]

@@ -196,7 +196,9 @@ def test_repeated_cells_are_those_that_a_later_row_replaces(rows, tmp_path):
     seen, expected = set(), Counter()
     for batch in encoded_reports(path, FOLDING, TableLayout(), quiet=True):
         for i, (_, value) in enumerate(batch):
-            cells, _ = Decoder(FOLDING, bytes(32)).decode([Stored(0, i, 0, None, value, ())], 0)
+            cells, _ = Decoder(FOLDING, bytes(32)).decode(
+                [Stored(partition=0, offset=i, time=0, key=None, value=value, headers=())], 0
+            )
             for cell in zip(*(c.tolist() for c in cells.columns()[:4]), strict=True):
                 expected["cells"] += cell in seen
                 seen.add(cell)

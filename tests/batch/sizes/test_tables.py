@@ -108,7 +108,9 @@ def test_answers_are_unbiased_and_their_error_is_that_of_the_noise_in_them(metho
     exact = METHODS[method].exact(sizes, 8)
 
     def answer(values):
-        return MeasuredRegion(sizes, 8, method, values, variance).answer(query)
+        return MeasuredRegion(
+            sizes=sizes, largest=8, method=method, values=values, variance=variance
+        ).answer(query)
 
     true = answer(exact)
     if true.standard_error is None:

@@ -84,8 +84,20 @@ def lived(tmp_path_factory):
         use_fit_in_rounds(patch)
         send_roster(homes.setting, roster())
         content = {"person": "p00", "period": "2021-01", "values": {"work": 7, "rent": 1}}
-        homes.send([Record(REPORTS, json.dumps(content).encode(), b"p00", (), 0)])
-        homes.send([Record(REPORTS, b"\xff{", None, (("stream-dp-source", b"a.csv"),), 0)])
+        homes.send(
+            [Record(REPORTS, json.dumps(content).encode(), key=b"p00", headers=(), partition=0)]
+        )
+        homes.send(
+            [
+                Record(
+                    REPORTS,
+                    b"\xff{",
+                    key=None,
+                    headers=(("stream-dp-source", b"a.csv"),),
+                    partition=0,
+                )
+            ]
+        )
         homes.prepare()
         homes.run()
         with homes.log() as log:

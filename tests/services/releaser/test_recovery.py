@@ -49,7 +49,7 @@ def test_large_messages_are_passed_over(memory: Path, monkeypatch: pytest.Monkey
     def noted(
         log: sqlite.SqliteLog, topic: str, positions: Positions, limit: int, timeout: float
     ) -> Batch:
-        batch = read(log, topic, positions, limit, timeout)
+        batch = read(log, topic, positions, limit=limit, timeout=timeout)
         places[topic] |= {record.offset for record in batch.records}
         return batch
 
