@@ -18,8 +18,8 @@ from .estimate.answer import Estimate, answer_query, panel_events, release_query
 from .estimate.estimator import StreamEstimator, StreamMeasurements
 from .estimate.every import every_estimate
 from .estimate.examples import example_queries
+from .estimate.factor_cache import FactorCache
 from .estimate.joint import Compared, JointEstimates, joint_estimates
-from .estimate.kept import KeptFactor
 from .estimate.level import LEVEL
 from .estimate.measurements import PeriodMeasurements as Measurements
 from .estimate.measurements import ReleaseMeasurements, releases_of_stream
@@ -368,7 +368,7 @@ class PublicLog:
                 messages[certificate.release].append(answers)
             self._streams[stream] = StreamMeasurements(
                 tuple(releases_of_stream(self.study, messages, stream)),
-                None if self._cache is None else KeptFactor(self._cache, stream, self.head),
+                None if self._cache is None else FactorCache(self._cache, stream, self.head),
             )
         return self._streams[stream]
 

@@ -1,4 +1,4 @@
-"""The panel's own answers, counted while it is read: no panel has to stay in memory for them."""
+"""The panel's own answers, counted while its records are read, so that no panel stays in memory."""
 
 from __future__ import annotations
 

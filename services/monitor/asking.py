@@ -1,4 +1,4 @@
-"""From the fields of a form to a query in the words of `stream-dp estimate`, and its address."""
+"""The query that a form's fields state, in the words of `stream-dp estimate`, and its address."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operator's commands, each in a process of its own, with the checks of the terminal."""
+"""The operator's commands, each in its own process, with the same checks as in a terminal."""
 
 from __future__ import annotations
 

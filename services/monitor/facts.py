@@ -1,4 +1,4 @@
-"""What an operator's page shows, gathered while somebody looks at it. Confidential."""
+"""The facts on an operator's page, gathered while somebody looks at it. Confidential."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What keeps a slow, broken or hostile client from doing harm, around any application.
+"""Limits on slow, broken or hostile clients, around any application.
 
 Requests are short and few methods are allowed, answers have a deadline, connections that do not
 ask within a few seconds are closed, and every answer carries the headers that confine a page.

@@ -1,7 +1,7 @@
-"""What the public monitor serves: one checked state of a public log, and what was computed of it.
+"""What the public monitor serves: one verified state of a public log, and pages computed from it.
 
-A head never changes, so everything that is computed of a state is kept beside it, in bounded
-memory, and is dropped with it when the next head arrives.
+The messages up to a head never change, so results computed from a state are cached with it, in
+bounded memory, until the next head arrives.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ class Computed:
 
     def __init__(self, most: int = MOST_BYTES) -> None:
         self._lock = RLock()
-        self._kept: OrderedDict[str, bytes] = OrderedDict()
+        self._results: OrderedDict[str, bytes] = OrderedDict()
         self._bytes, self._most = 0, most
 
     def get(self, key: str, compute: Callable[[], bytes]) -> bytes:
-        """The bytes of a key, computed by one thread at a time where they are not kept."""
-        kept = self._kept.get(key)
-        if kept is not None:
-            return kept
+        """The bytes of a key, computed by one thread at a time where they are not in memory."""
+        result = self._results.get(key)
+        if result is not None:
+            return result
         with self._lock:
-            kept = self._kept.get(key)
-            if kept is None:
-                kept = self._kept[key] = compute()
-                self._bytes += len(kept) + len(key)
-                while self._bytes > self._most and len(self._kept) > 1:
-                    old, dropped = self._kept.popitem(last=False)
+            result = self._results.get(key)
+            if result is None:
+                result = self._results[key] = compute()
+                self._bytes += len(result) + len(key)
+                while self._bytes > self._most and len(self._results) > 1:
+                    old, dropped = self._results.popitem(last=False)
                     self._bytes -= len(dropped) + len(old)
-            return kept
+            return result
 
 
 @dataclass(frozen=True)

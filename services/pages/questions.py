@@ -1,4 +1,4 @@
-"""The questions that a page answers of each release when nobody has asked."""
+"""The questions that a page answers for each release by default."""
 
 from __future__ import annotations
 

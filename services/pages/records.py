@@ -1,4 +1,4 @@
-"""What is published, as rows of a page: facts, certificates, the budget and its chart."""
+"""Published records as rows of a page: facts, certificates, the budget and its chart."""
 
 from __future__ import annotations
 

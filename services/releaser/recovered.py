@@ -24,7 +24,7 @@ class Recovered:
     number: the number of the open period at the start.
     ledger: the ledger with the charges of every closed period.
     states: the states of the continual releases after the last close.
-    kept: names of the population's snapshots that are kept, the newest last.
+    population_files: names of the population's snapshots on disk, the newest last.
     jobs: the batch jobs; None without batch releases.
     """
 
@@ -35,7 +35,7 @@ class Recovered:
     states: tuple[ReleaseState, ...]
     inputs: Inputs
     snapshots: Snapshots
-    kept: list[str]
+    population_files: list[str]
     jobs: Jobs | None
 
     def keep_working(self) -> None:
@@ -46,8 +46,8 @@ class Recovered:
 
     def keep_snapshots(self, *names: str) -> None:
         """Keeps the last two snapshots of the population, and removes the others."""
-        self.kept = [*self.kept, *names][-2:]
-        self.snapshots.keep(set(self.kept))
+        self.population_files = [*self.population_files, *names][-2:]
+        self.snapshots.keep(set(self.population_files))
 
     def close_input(
         self, cut: Positions, *, facts: Facts, at: Callable[[str], None]

@@ -226,7 +226,7 @@ class Releaser:
             ),
             inputs=inputs,
             snapshots=snapshots,
-            kept=[],
+            population_files=[],
             jobs=None,
         )
         run.keep_snapshots(*(e.snapshot[0] for e in closes[-2:] if e.number))

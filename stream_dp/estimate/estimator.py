@@ -25,7 +25,7 @@ from scipy.sparse import csr_array
 from stream_dp.errors import UserError
 
 from .blocks import Block, CounterBlock, Floats, Ints
-from .kept import KeptFactor
+from .factor_cache import FactorCache
 from .measurements import ReleaseMeasurements
 from .system import Answers, System
 from .totals import Bonds, EntryUnknowns, Key, counter_blocks, key_of, on_unknowns
@@ -47,11 +47,11 @@ class StreamMeasurements:
     """The releases of one stream as one system of measurements.
 
     releases: those that anything is published of
-    kept: where the system's factor is kept, None where it is not
+    cache: of the system's factor; None where it is computed every time
     """
 
     releases: tuple[ReleaseMeasurements, ...]
-    kept: KeptFactor | None = None
+    cache: FactorCache | None = None
 
     @property
     def size(self) -> int | None:
@@ -86,7 +86,7 @@ class StreamMeasurements:
         bonds = Bonds(self.windows, unknowns, self.absent, known)
         blocks: tuple[Block, ...] = (entries, there, *counters)
         starts = np.cumsum([0, *(block.measured.size for block in blocks)])
-        return System(blocks, starts, bonds.equalities(starts), self.kept)
+        return System(blocks, starts, bonds.equalities(starts), self.cache)
 
     @cached_property
     def _counters(self) -> tuple[Sequence[CounterBlock], dict[Key, dict[int, EntryUnknowns]]]:

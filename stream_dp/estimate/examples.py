@@ -1,4 +1,4 @@
-"""Queries that a release can be asked, for those who do not know what to ask."""
+"""Examples of queries that a release can answer."""
 
 from __future__ import annotations
 

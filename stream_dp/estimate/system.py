@@ -30,10 +30,10 @@ from scipy.linalg.lapack import dpstrf
 from scipy.sparse import csr_array
 
 from .blocks import Block, Floats, Ints
-from .kept import Factor, KeptFactor
+from .factor_cache import Factor, FactorCache
 
 _REPEATED = 1e-10  # of an equality's variance: below it, it follows from the others
-_RIGHT = 1e-6  # of the largest number: how far a kept factor may be off for rounding
+_RIGHT = 1e-6  # of the largest number: how far a cached factor may be off for rounding
 _WORTH_KEEPING = 100  # equalities: fewer are solved in a moment
 _CERTAIN = 1e-13  # of an answer's variance without equalities: below it, a rounding of floats
 
@@ -109,13 +109,13 @@ class System:
     """blocks: in the order of the unknowns
     starts: where the blocks' unknowns begin, and where the last end
     equalities: of all unknowns
-    kept: where the factor is kept, None where it is not
+    cache: of the factor; None where it is computed every time
     """
 
     blocks: Sequence[Block]
     starts: Ints
     equalities: Equalities
-    kept: KeptFactor | None = None
+    cache: FactorCache | None = None
 
     @cached_property
     def measured(self) -> NDArray[np.bool_]:
@@ -151,15 +151,15 @@ class System:
 
     @cached_property
     def factor(self) -> Factor:
-        """The factor that is kept, if it is right, or else a new one."""
+        """The cached factor, if it is right, or else a new one."""
         size = self.equalities.right_side.size
-        kept = self.kept if size >= _WORTH_KEEPING else None
-        known = None if kept is None else kept.read(size)
+        cache = self.cache if size >= _WORTH_KEEPING else None
+        known = None if cache is None else cache.read(size)
         if known is not None and self._is_right(known):
             return known
         factor = self._factored()
-        if kept is not None:
-            kept.write(factor)
+        if cache is not None:
+            cache.write(factor)
         return factor
 
     def _factored(self) -> Factor:
@@ -179,7 +179,7 @@ class System:
     def _is_right(self, factor: Factor) -> bool:
         """Whether it is the factor of S, and leaves out only what follows.
 
-        Then S v = S u, where u is 0 but at the rows that are kept, and there the factor's solution
+        Then S v = S u, where u is 0 but at the factor's rows, and there the factor's solution
         for S v. The vector v follows from the factor, so that no wrong one can be made to fit it.
         """
         digest = hashlib.sha256(factor.numbers().tobytes()).digest()

@@ -1,4 +1,4 @@
-"""The people whose total reaches b in a period, as unknowns, and what binds them to windows."""
+"""The people whose total reaches b in a period, as unknowns, and their equalities with windows."""
 
 from __future__ import annotations
 

@@ -8,7 +8,8 @@ the widths, spans and strategies of the releases, and no equality is left betwee
   constant row. The rows are orthogonal, so the entries of a histogram with equal noise in every
   bin have independent noise, as entries that are measured by themselves do.
 - Where the number of people is not public, the symbol of those of whom nothing is known ('absent',
-  or the value that earlier periods are filled in with) is told from the others by the last row.
+  or the value that earlier periods are filled in with) is separated from the others by the last
+  row.
   Entries of that row and the constant one are replaced by the people u_B who were there at all
   periods of a set B (`presence.py`): with f(c) the sum of weights over the patterns of people
   there at the periods c, by how many such patterns there are, a question has the coefficient

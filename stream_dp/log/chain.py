@@ -1,9 +1,9 @@
 """The chain of a topic's messages, read by their manifests, without the parts between them.
 
-A manifest says how many records its message has and what the message before it hashes to. So the
-chain is read from its end backwards, and large parts are passed over; those of small messages come
-along and are checked. Where anything is not as expected, every record is read from the beginning
-instead, and `read_messages` says what is wrong.
+A manifest states the number of its message's records and the hash of the message before it. So the
+chain is read backwards from its end, and the parts of large messages are not read; those of small
+messages are read and checked. Where anything is not as expected, every record is read from the
+beginning instead, and `read_messages` raises Inconsistent with the reason.
 """
 
 from __future__ import annotations

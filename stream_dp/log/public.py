@@ -1,4 +1,4 @@
-"""A public log by its address, for those who have nothing else."""
+"""Opens a public log by its address, without a study file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the certificates of a public log say was spent, added up anew."""
+"""The sum of what the certificates of a public log state as spent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Long studies: errors never rise with a publication, and what is kept on disk is only a help."""
+"""Long studies: errors never rise with a publication, and the cache on disk is only a help."""
 
 import subprocess
 import sys
@@ -12,19 +12,19 @@ from kit.histories import study_of, totals, window
 from kit.quiet import quiet
 
 from stream_dp.estimate.estimator import StreamEstimator, StreamMeasurements
-from stream_dp.estimate.kept import KeptFactor
+from stream_dp.estimate.factor_cache import FactorCache
 
 THREE = [window(3), totals(), totals((0,))]
 AT_LEAST_ONE = 1 - np.eye(8)[0]
 
 
-def until(stream, number, kept=None):
+def until(stream, number, cache=None):
     """The stream as it was when nothing later than a period was published."""
     releases = []
     for release in stream.releases:
         messages = tuple(m for m in release.messages if m.number <= number)
         releases.append(replace(release, messages=messages))
-    return StreamMeasurements(tuple(releases), kept)
+    return StreamMeasurements(tuple(releases), cache)
 
 
 def errors_at(stream, number):
@@ -85,7 +85,7 @@ def test_the_longest_study_takes_less_than_a_gigabyte():
     assert int(ran.stdout) < 1 << 20, ran.stderr
 
 
-# What is kept.
+# The cache.
 
 
 @pytest.fixture(scope="module")
@@ -94,8 +94,8 @@ def long_stream():
 
 
 @pytest.fixture
-def kept(tmp_path):
-    return KeptFactor(tmp_path / "log.estimates", "x", "head")
+def cache(tmp_path):
+    return FactorCache(tmp_path / "log.estimates", "x", "head")
 
 
 def asked(stream):
@@ -103,18 +103,18 @@ def asked(stream):
     return answer.value, answer.variance
 
 
-def test_a_factor_is_computed_once_for_a_head(long_stream, kept, monkeypatch):
+def test_a_factor_is_computed_once_for_a_head(long_stream, cache, monkeypatch):
     right = asked(until(long_stream, 110))
-    assert asked(until(long_stream, 110, kept)) == pytest.approx(right, rel=1e-12)
-    (path,) = kept.folder.iterdir()
+    assert asked(until(long_stream, 110, cache)) == pytest.approx(right, rel=1e-12)
+    (path,) = cache.folder.iterdir()
     with monkeypatch.context() as patched:
         patched.setattr("stream_dp.estimate.system.System._factored", None)
-        assert asked(until(long_stream, 110, kept)) == pytest.approx(right, rel=1e-12)
+        assert asked(until(long_stream, 110, cache)) == pytest.approx(right, rel=1e-12)
     # Another head has another one, and takes the place of those before it.
-    other = replace(kept, head="later")
+    other = replace(cache, head="later")
     assert asked(until(long_stream, 109, other)) != pytest.approx(right, rel=1e-12)
-    assert path not in list(kept.folder.iterdir())
-    assert len(list(kept.folder.iterdir())) == 1
+    assert path not in list(cache.folder.iterdir())
+    assert len(list(cache.folder.iterdir())) == 1
 
 
 def cut(data):
@@ -157,27 +157,27 @@ HOSTILE = [cut, longer, other_numbers, fewer_equalities, not_numbers, huge, noth
 
 
 @pytest.mark.parametrize("change", HOSTILE)
-def test_a_file_that_is_not_right_is_computed_anew(long_stream, kept, change):
-    right = asked(until(long_stream, 110, kept))
-    (path,) = kept.folder.iterdir()
+def test_a_file_that_is_not_right_is_computed_anew(long_stream, cache, change):
+    right = asked(until(long_stream, 110, cache))
+    (path,) = cache.folder.iterdir()
     data = path.read_bytes()
     path.write_bytes(change(data))
-    assert asked(until(long_stream, 110, kept)) == pytest.approx(right, rel=1e-12)
+    assert asked(until(long_stream, 110, cache)) == pytest.approx(right, rel=1e-12)
     assert path.read_bytes() == data
 
 
 def test_a_link_is_not_followed_and_a_folder_that_cannot_be_written_is_left(
-    long_stream, kept, tmp_path
+    long_stream, cache, tmp_path
 ):
-    right = asked(until(long_stream, 110, kept))
-    (path,) = kept.folder.iterdir()
+    right = asked(until(long_stream, 110, cache))
+    (path,) = cache.folder.iterdir()
     moved = path.replace(tmp_path / "elsewhere")
     path.symlink_to(moved)
-    assert kept.read(1000) is None
-    beside = replace(kept, folder=moved / "below a file")
+    assert cache.read(1000) is None
+    beside = replace(cache, folder=moved / "below a file")
     assert asked(until(long_stream, 110, beside)) == pytest.approx(right, rel=1e-12)
     short = quiet(study_of([window(2), totals()], count=8))
-    few = replace(kept, folder=tmp_path / "few")
+    few = replace(cache, folder=tmp_path / "few")
     asked_early = StreamEstimator(until(short, 8, few), short.releases[1]).total(3, 5)
     assert asked_early.variance > 0
     assert not few.folder.exists()

@@ -1,4 +1,4 @@
-"""Blocks of columns whose dependence a row of the model holds itself."""
+"""Blocks of strongly dependent columns, which each row of the mixture models jointly."""
 
 from __future__ import annotations
 

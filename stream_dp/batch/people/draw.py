@@ -1,8 +1,8 @@
 """Draws people from a mixture of blocks, in strata: rows of the mixture, then cells of a block.
 
 Every row of the mixture has its even share of the people. Within a row the people of a cell are its
-expected number, rounded so that the row's total is exact; what rounding leaves is handed on to the
-next row. So the number of people in a cell differs from its expectation by about 1. Cells of
+expected number, rounded so that the row's total is exact; remainders of rounding are added to the
+next row's. So the number of people in a cell differs from its expectation by about 1. Cells of
 different blocks meet at random within a row.
 """
 

@@ -1,9 +1,8 @@
 """What a mixture of blocks is fitted to: the shares of pairs and triples, and their weights.
 
-A triple's shares are those of its pairs without an interaction of their own, and its measured
-interaction, as noisy as it is: the model has far fewer parameters than there are triples' cells,
-and averages their noise. (To shrink each triple first lost a fifth of what they told, on a survey
-of 12 columns.) Weights are in proportion to the inverse variance of a cell's noise.
+A triple's shares are those that its pairs imply, plus its measured interaction. The interaction is
+not shrunk: the model has far fewer parameters than the triples have cells, so the fit averages
+their noise. Weights are in proportion to the inverse variance of a cell's noise.
 """
 
 from __future__ import annotations

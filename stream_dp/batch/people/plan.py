@@ -1,7 +1,7 @@
-"""How rho is spent on residuals: the number of people, one-ways, all pairs, then what pays most.
+"""How rho is spent on residuals: the number of people, one-ways, all pairs, then triples or pairs.
 
-The last phase is decided by noisy answers alone: all triples of columns, where the noise of a
-middling one leaves something of it, or else once more the pairs that showed a signal.
+Noisy answers alone decide what the last phase measures: triples of columns, where the noise of the
+median one would be below NOISIEST, or else once more the pairs that showed a signal.
 
 Weights: noise variances in proportion to prod n_i^(3/2) minimise the sum of squared errors over
 the cells of all marginals of a phase at a given cost. (With variance s_A / prod n_i^2 in a cell of
@@ -24,7 +24,7 @@ from .targets import Targets
 # Parts of rho; what is left goes to the last phase.
 NUMBER, ONE_WAYS, PAIRS = Fraction(2, 100), Fraction(23, 100), Fraction(30, 100)
 MOST_TRIPLE, MOST_TRIPLES = 20_000, 250_000  # cells of one triple, and of all together
-NOISIEST = 0.5  # of the middling triple: its noise as total variation
+NOISIEST = 0.5  # total variation: the most noise of the median triple that is worth measuring
 SIGNAL = 3.0  # standard deviations of a pair's sum of squares above that of noise alone
 
 
@@ -78,7 +78,7 @@ class ResidualPlan:
         return [a for a, signal in signals.items() if signal > SIGNAL] or list(signals)
 
     def _noise(self, triples: list[Columns], answers: NoisyAnswers) -> float:
-        """The noise of the middling triple as total variation, were all measured."""
+        """The noise of the median triple as total variation, were all measured."""
         left = 1 - NUMBER * self.residuals.domain.moves - ONE_WAYS - PAIRS
         numbers = tuple(self.residuals.numbers[a] for a in triples)
         weights = tuple(self._weight(a) for a in triples)

@@ -3,7 +3,7 @@
 For a set A of columns with n_i values each, and its marginal h_A, the residual is
     v_A = (tensor over i in A of (n_i I - 1 1')) h_A,
 integers that sum to 0 along every column. Divided by prod n_i it is the interaction of A, the part
-of h_A that no marginal of fewer columns tells (Xiao, He, Zhang, Kifer 2023, "An optimal and
+of h_A that no marginal of fewer columns determines (Xiao, He, Zhang, Kifer 2023, "An optimal and
 scalable matrix mechanism for noisy marginals under convex loss functions", ResidualPlanner). The
 marginal is the sum of the interactions of all subsets, each spread evenly over its cells. The
 residual of no column at all is the number of people.

@@ -1,4 +1,4 @@
-"""Shrinks noisy interactions towards none, by the noise that they are known to have.
+"""Shrinks noisy interactions towards 0, by the known variance of their noise.
 
 Three estimators compete for each table: one factor for all of it (James and Stein 1961), singular
 values (a few strong directions), and single cells (a few strong cells). Each lessens a value x to
@@ -58,9 +58,9 @@ def _cells(values: Table, variance: float, free: float) -> Shrunk:
     squares = np.square(values)
     best = None
     for t in _THRESHOLDS:
-        kept = squares > t * t * own
-        lost = np.where(kept, t * t * own / np.where(kept, squares, 1), 1)
-        divergence = float(np.where(kept, 1 + lost, 0).sum())
+        above = squares > t * t * own
+        lost = np.where(above, t * t * own / np.where(above, squares, 1), 1)
+        divergence = float(np.where(above, 1 + lost, 0).sum())
         risk = float((squares * lost**2).sum()) - values.size * own + 2 * own * divergence
         if best is None or risk < best.risk:
             best = Shrunk(values * (1 - lost), risk, divergence)
@@ -78,11 +78,11 @@ def _spectral(values: Table, variance: float, free: float) -> Shrunk:
         inverse = np.where(np.abs(apart) > 1e-12 * s[0] ** 2, 1 / apart, 0)
     best = None
     for t in _SPECTRAL * noise:
-        kept = s > t
-        safe = np.where(kept, s, 1)
-        f = np.where(kept, s - t * t / safe, 0)
+        above = s > t
+        safe = np.where(above, s, 1)
+        f = np.where(above, s - t * t / safe, 0)
         divergence = float(
-            np.where(kept, 1 + (t / safe) ** 2, 0).sum()
+            np.where(above, 1 + (t / safe) ** 2, 0).sum()
             + abs(m - n) * (f / np.where(s > 0, s, 1)).sum()
             + 2 * ((s * f)[:, None] * inverse).sum()
         )

@@ -1,4 +1,4 @@
-"""People as a table of codes, and how it may differ between two inputs that nobody can tell apart.
+"""People as a table of codes, and how the tables of two neighbouring inputs differ.
 
 A row is a person; people who are absent are no rows. The relation says what one person changes:
 under `add_remove` a row comes or goes; under `replace_one` and `replace_in_place` a row is replaced

@@ -1,10 +1,9 @@
-"""Factors that are kept on disk beside a public log, so that a long study is solved once.
+"""A cache of factors on disk, beside a public log, so that a long study is solved once.
 
-A factor depends on what is published up to a message, the head, whose hash never stands for
-anything else; so it is kept under that hash. The folder is only a convenience: whoever reads a file
-from it checks the numbers against the measurements (`System.factor`), so that a file that was cut,
-or written by somebody who means ill, is as none. Nothing but numbers is read. A folder that cannot
-be written to is left alone.
+A factor depends only on what is published up to a message, the head, so the hash of the head names
+its file. Files are not trusted: `System.factor` checks the numbers against the measurements, and
+computes the factor anew where a file was cut or forged. Files contain numbers and nothing else.
+Where the folder cannot be written to, nothing is cached and no error is raised.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ _FORM = "1"  # of a file; another one has another name
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """The Cholesky factor of S in units of its diagonal, for the equalities that are kept.
+    """The Cholesky factor of S in units of its diagonal, for a full-rank subset of the equalities.
 
-    rows: which they are
-    sizes: the roots of their variances
-    lower: the factor
+    rows: (rank,) the equalities of the subset
+    sizes: (rank,) the roots of their variances
+    lower: (rank, rank) the factor
     """
 
     rows: Ints
@@ -38,25 +37,25 @@ class Factor:
     lower: Floats
 
     def solved(self, right: Floats) -> Floats:
-        """The inverse factor times (equalities, m): (kept, m)."""
+        """The inverse factor times (equalities, m): (rank, m)."""
         scaled = right[self.rows] / self.sizes[:, None]
         return np.asarray(solve_triangular(self.lower, scaled, lower=True))
 
     def inverse(self, right: Floats) -> Floats:
-        """The inverse of S, on the equalities that are kept, times (equalities,): (kept,)."""
+        """The inverse of S, on the subset, times (equalities,): (rank,)."""
         solved = self.solved(right[:, None])[:, 0]
         return np.asarray(solve_triangular(self.lower, solved, lower=True, trans="T")) / self.sizes
 
     def numbers(self) -> Floats:
-        """All of it, (kept (kept + 2),)."""
+        """Rows, sizes and factor, (rank (rank + 2),)."""
         return np.concatenate([self.rows.astype(np.float64), self.sizes, self.lower.ravel()])
 
 
 @dataclass(frozen=True)
-class KeptFactor:
-    """Where the factor of a stream is kept.
+class FactorCache:
+    """The file of a stream's factor.
 
-    folder: of all that is kept of a log
+    folder: of all cached factors of a log
     stream: the name of the stream
     head: the hash of the last message
     """
@@ -74,8 +73,10 @@ class KeptFactor:
         return f"{_hash(_FORM + self.stream)}-"
 
     def read(self, size: int) -> Factor | None:
-        """The factor of a system with so many equalities, as it is in the file; None where there
-        is none of a possible form."""
+        """The factor in the file, unchecked; None without a file of a possible form.
+
+        size: the number of equalities of the system
+        """
         try:
             handle = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             with os.fdopen(handle, "rb") as file:
@@ -95,7 +96,7 @@ class KeptFactor:
         return Factor(rows.astype(np.int64), sizes, lower) if (lower.diagonal() > 0).all() else None
 
     def write(self, factor: Factor) -> None:
-        """Keeps the factor, and no other of the stream."""
+        """Replaces the stream's cached factor. A folder that cannot be written to is no error."""
         with suppress(OSError):
             self.folder.mkdir(exist_ok=True)
             with NamedTemporaryFile(dir=self.folder, suffix=".part", delete=False) as file:
