@@ -49,6 +49,7 @@ COMMANDS = {
     "demo": "simulate a study, run every period, draw a page",
     "new": "write a commented study file to start from",
     "check": "validate a study file and print the plan",
+    "plan": "errors to expect of queries before any data, and the budget that an error needs",
     "schema": "write the schemas of a study's reports and topics",
     "topics": "make the topics, or check those there are",
     "send": "send tables of reports",

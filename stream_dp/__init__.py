@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from .panel import window_codes as window_codes
     from .plan import Plan as Plan
     from .plan import plan_study as plan_study
+    from .planning.expected import ExpectedError as ExpectedError
+    from .planning.expected import expected_errors as expected_errors
     from .privacy.noise import SeededNoise as SeededNoise
     from .privacy.noise import SystemNoise as SystemNoise
     from .privacy.zcdp import epsilon as epsilon
@@ -80,6 +82,7 @@ _MODULES = {
     "log.memory": ("MemoryLog",),
     "panel": ("Panel", "window_codes"),
     "plan": ("Plan", "plan_study"),
+    "planning.expected": ("ExpectedError", "expected_errors"),
     "privacy.noise": ("SeededNoise", "SystemNoise"),
     "privacy.zcdp": ("epsilon", "gaussian_rho"),
     "release.data_sets": ("BatchCertificate", "DataSet"),

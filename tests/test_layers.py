@@ -121,6 +121,10 @@ FOLDERS = {
     "estimate.system": (["estimate.blocks", "estimate.factor_cache"], False),
     "estimate.unknowns": (["panel"], False),
     "estimate.query": (["errors", "panel", "study.alphabet"], False),
+    "planning": (
+        ["planning", "plan", "estimate", "study", "continual", "privacy", "errors"],
+        False,
+    ),
     "topics": (["study"], False),
     "client": (
         [

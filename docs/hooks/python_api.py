@@ -15,7 +15,15 @@ NAMES: dict[str, tuple[str, ...]] = {
         "JointEstimates",
     ),
     "Data sets of groups": ("DataSet", "BatchCertificate"),
-    "A study and its plan": ("load_study", "parse_study", "Study", "plan_study", "Plan"),
+    "A study and its plan": (
+        "load_study",
+        "parse_study",
+        "Study",
+        "plan_study",
+        "Plan",
+        "expected_errors",
+        "ExpectedError",
+    ),
     "A study in a script": ("run_study", "MemoryLog", "open_log"),
     "Continual mechanisms": (
         "mechanism",

@@ -95,7 +95,7 @@ def answer_query(
     Raises UserError where there is no such share, Inconsistent where measurements are missing.
     """
     study, name = release.study, release.declared.name
-    weights = _weights(asked, release) if isinstance(asked, WindowQuery) else None
+    weights = query_weights(asked, release) if isinstance(asked, WindowQuery) else None
     chosen = StreamEstimator(stream, release)
     value = _value(chosen, asked, weights, number)
     if value is None:
@@ -142,8 +142,11 @@ def _value(
     return chosen.patterns(number, weights)
 
 
-def _weights(asked: WindowQuery, release: ReleaseMeasurements) -> Floats:
-    """The query's patterns as weights, (q^j,) for its j periods."""
+def query_weights(asked: WindowQuery, release: ReleaseMeasurements) -> Floats:
+    """The query's patterns as weights, (q^j,) for its j periods.
+
+    Raises UserError where the release does not measure them.
+    """
     window = release.window
     assert window is not None
     width = window.width

@@ -101,9 +101,9 @@ def joint_estimates(asked: Sequence[Asked], *, count: bool) -> JointEstimates:
 
 def _of_stream(asked: Sequence[Asked], *, count: bool) -> JointEstimates:
     stream = asked[0][0].stream
-    questions = [_question(*one) for one in asked]
+    questions = [question_of(*one) for one in asked]
     noisy = not count and stream.size is None
-    people = [_people(best, query, number) for best, query, number in asked] if noisy else []
+    people = [people_of(best, query, number) for best, query, number in asked] if noisy else []
     known = [one for one in (*questions, *people) if one is not None]
     if len(known) < len(questions) + len(people):
         raise UserError("share: the number of people is not measured; ask for --count")
@@ -119,15 +119,19 @@ def _of_stream(asked: Sequence[Asked], *, count: bool) -> JointEstimates:
     return JointEstimates(shares, slopes @ covariance @ slopes.T)
 
 
-def _question(
+def question_of(
     best: StreamEstimator, query: WindowQuery | TotalQuery, number: int
 ) -> Question | None:
+    """What is asked at a period, None where nobody measured it."""
     if isinstance(query, TotalQuery):
         return best.total_question(query.least, number)
     return best.pattern_question(number, query.mask.astype(float))
 
 
-def _people(best: StreamEstimator, query: WindowQuery | TotalQuery, number: int) -> Question | None:
+def people_of(
+    best: StreamEstimator, query: WindowQuery | TotalQuery, number: int
+) -> Question | None:
+    """The noisy number of people that its share is of, None where nobody measured it."""
     totals = isinstance(query, TotalQuery)
     asked = people_question(best.stream, best, best.release, number, totals=totals)
     return None if asked is None else asked[0]

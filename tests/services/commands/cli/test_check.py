@@ -113,6 +113,7 @@ def test_wrong_words_are_refused_with_the_way_to_help(stream_dp, words, message)
 
 STUDY_COMMANDS = [
     ["check"],
+    ["plan"],
     ["send", "reports.csv"],
     ["close", "2021-01"],
     ["run", "--until-idle"],

@@ -1,0 +1,1 @@
+"""Errors to expect of a study before it has any data, and what smaller ones cost."""

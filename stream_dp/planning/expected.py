@@ -1,0 +1,165 @@
+"""The standard errors that `estimate` will state, from the declaration alone.
+
+Weights of the best linear unbiased estimates depend on the variances of the noise and not on what
+is measured. So the same system (`estimate/system.py`) with every measurement 0 gives the errors of
+all answers at any publication.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from stream_dp.continual import mechanism
+from stream_dp.errors import UserError
+from stream_dp.estimate.answer import query_weights, release_query
+from stream_dp.estimate.estimator import StreamEstimator, StreamMeasurements
+from stream_dp.estimate.joint import people_of, question_of
+from stream_dp.estimate.measurements import PeriodMeasurements, releases_of_stream
+from stream_dp.estimate.query import Query, TotalQuery
+from stream_dp.estimate.system import Answers
+from stream_dp.privacy.measurements import Measurements
+from stream_dp.study import Release, Study
+
+
+@dataclass(frozen=True)
+class ExpectedError:
+    """Standard errors of an answer at a period.
+
+    release, query, period: of which answer
+    count: of people, as soon as the period is published
+    share: the same of a share; where the number of people is private, the largest of all shares of
+        an assumed number, to the first order. None without such a number.
+    final_count, final_share: once the whole study is published
+    """
+
+    release: str
+    query: str
+    period: str
+    count: float
+    share: float | None
+    final_count: float
+    final_share: float | None
+
+    def measure(self, *, count: bool) -> float:
+        """The error as a number of people, or as a share. Raises UserError where there is none."""
+        if count:
+            return self.count
+        if self.share is None:
+            raise UserError(
+                f"release '{self.release}': the number of people is private, so an error of a share"
+                " needs an assumed one: --people N; or ask for --count"
+            )
+        return self.share
+
+
+def first_publication(study: Study, declared: Release) -> int:
+    """The number of the first period at whose close anything of the release is published."""
+    first = study.span(declared)[0]
+    return first if declared.kind == "cumulative" else first + declared.width - 1
+
+
+def planned_stream(study: Study, stream: str, through: int) -> StreamMeasurements:
+    """The measurements of a stream up to a period, each 0, with the variances of their noise."""
+    messages: dict[str, list[PeriodMeasurements]] = {}
+    for declared in study.releases:
+        if declared.stream != stream:
+            continue
+        chosen, (first, last) = mechanism(study, declared), study.span(declared)
+        numbers = range(first_publication(study, declared), min(last, through) + 1)
+        messages[declared.name] = [
+            _silent(number, chosen.demand(number - first + 1)) for number in numbers
+        ]
+    return StreamMeasurements(tuple(releases_of_stream(study, messages, stream)))
+
+
+def _silent(number: int, demand: Sequence[tuple[Fraction, int]]) -> PeriodMeasurements:
+    variances = tuple(variance for variance, size in demand for _ in range(size))
+    values = np.zeros(len(variances), np.int64)
+    errors = Measurements(("",) * len(variances), values, variances).standard_errors()
+    return PeriodMeasurements(number, values.astype(float), errors**2)
+
+
+def asked_query(study: Study, name: str, query: str) -> Query:
+    """The parsed query. Raises UserError where the release cannot answer it."""
+    declared = study.release(name)
+    asked = release_query(study, declared, query)
+    if not isinstance(asked, TotalQuery):
+        stream = planned_stream(study, declared.stream, first_publication(study, declared))
+        release = next(r for r in stream.releases if r.declared.name == name)
+        query_weights(asked, release)
+    return asked
+
+
+def expected_errors(
+    study: Study, name: str, query: str, *, people: int | None = None
+) -> list[ExpectedError]:
+    """The errors of a query of a release, at every period at which it has an answer.
+
+    study: as declared
+    name: of the release
+    query: in words (`estimate/query.py`)
+    people: the number of people that shares are of; the declared one by default
+
+    Raises UserError.
+    """
+    declared = study.release(name)
+    asked = asked_query(study, name, query)
+    start, (first, last) = first_publication(study, declared), study.span(declared)
+    begin = first + asked.least - 1 if isinstance(asked, TotalQuery) else start
+    numbers = range(begin, last + 1)
+    final = list(_errors(study, declared, asked, numbers, study.periods.count, people))
+    labels, rows = study.periods.labels, []
+    for number, (final_count, final_share) in zip(numbers, final, strict=True):
+        through = max(number, start)
+        ((count, share),) = _errors(study, declared, asked, [number], through, people)
+        rows.append(
+            ExpectedError(
+                release=name,
+                query=asked.text,
+                period=labels[number - 1],
+                count=count,
+                share=share,
+                final_count=final_count,
+                final_share=final_share,
+            )
+        )
+    return rows
+
+
+def _errors(
+    study: Study,
+    declared: Release,
+    asked: Query,
+    numbers: Sequence[int],
+    through: int,
+    people: int | None,
+) -> Iterator[tuple[float, float | None]]:
+    """The standard errors of the count and the share at each period, as published by `through`."""
+    stream = planned_stream(study, declared.stream, through)
+    release = next(r for r in stream.releases if r.declared.name == declared.name)
+    best = StreamEstimator(stream, release)
+    for number in numbers:
+        question = question_of(best, asked, number)
+        assert question is not None  # a release measures all that it can be asked
+        size = people or study.size
+        noisy = None if stream.size is not None else people_of(best, asked, number)
+        value = stream.answers([question])
+        count = math.sqrt(value.variance)
+        if size is None or (stream.size is None and noisy is None):
+            yield count, None
+        elif noisy is None:
+            yield count, count / size
+        else:
+            yield count, _largest(value, stream.answers([noisy])) / size
+
+
+def _largest(value: Answers, people: Answers) -> float:
+    """The largest standard error of value - s people for s from 0 to 1: at one of these ends."""
+    together = float(value.covariance(people)[0, 0])
+    at_one = value.variance - 2 * together + people.variance
+    return math.sqrt(max(value.variance, at_one))
