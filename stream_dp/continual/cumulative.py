@@ -1,7 +1,7 @@
 """The cumulative synthesizer: Bun, Gaboardi, Neunhoeffer, Zhang 2024, Algorithm 2.
 
 For every b a stream counter follows S_b, the number of people with the event in at least b
-periods so far. The noisy sums are rounded and made monotone in time and in b. As many synthetic
+periods so far. The noisy sums are made monotone in b and in time, and rounded. As many synthetic
 rows of running total b - 1 get the event as S_b rises. `cumulative_design.py` has the
 measurements and their cost, `cumulative_panel.py` the algorithms on the panel's rows.
 
@@ -42,7 +42,7 @@ from .base import (
 )
 from .counters import Floats
 from .cumulative_design import COUNTER_TITLES, CumulativeDesign, PlacedCounter
-from .cumulative_panel import monotone, random_rises
+from .cumulative_panel import in_order, monotone, random_rises
 from .factorizations import MOST_GAMMA2
 
 STATE_VERSION = 2
@@ -80,6 +80,8 @@ class Cumulative:
     counter: the kind of all counters
     present: whether people enter
     moves: as `CumulativeDesign` has it
+    ordered: whether the panel's sums of a period are made to fall with b together before each is
+        clamped; otherwise each is clamped by itself, as in the paper
 
     Cost. A person of running total b at period t_b changes entry t_b of counter b's stream by 1.
     Let E_b be that counter's integer matrix and s_b its noise variance. The periods together cost
@@ -100,6 +102,7 @@ class Cumulative:
     counter: CounterName = "tree"
     present: bool = False
     moves: bool = False
+    ordered: bool = True
 
     padding: ClassVar[int] = 0
 
@@ -125,6 +128,7 @@ class Cumulative:
         counter: CounterName | None = None,
         present: bool = False,
         moves: bool = False,
+        ordered: bool = True,
     ) -> Cumulative:
         """The mechanism whose worst sum has the smallest variance, or that of a declared counter.
 
@@ -147,6 +151,7 @@ class Cumulative:
                 counter=name,
                 present=present,
                 moves=moves,
+                ordered=ordered,
             )
             for name in names
         ]
@@ -168,6 +173,7 @@ class Cumulative:
             counter=release.counter,
             present=release.rows is not None and release.size_share is not None,
             moves=release.where is not None,
+            ordered=release.ordered is not False,
         )
 
     @cached_property
@@ -177,11 +183,8 @@ class Cumulative:
 
     @property
     def title(self) -> str:
-        return (
-            "cumulative, "
-            + COUNTER_TITLES[self.counter]
-            + (", with people who enter" * self.present)
-        )
+        who = ", with people who enter" * self.present
+        return f"cumulative, {COUNTER_TITLES[self.counter]}{who}"
 
     @property
     def values(self) -> tuple[int | str, ...]:
@@ -204,9 +207,9 @@ class Cumulative:
         """With probability 1 - beta no noisy S_b, b = 1..t, t = 1..T, has a larger error.
 
         A union bound over T (T + 1) / 2 subgaussian sums (and T of people, where they enter).
-        Making them monotone never raises the largest error (Bun et al. 2024, Lemma 4.2) unless the
-        number of rows is too small. Sums that are not integers are rounded for the panel, which
-        adds at most 0.5.
+        Making them monotone never raises the largest error (Bun et al. 2024, Lemma 4.2, and
+        `in_order`) unless the number of rows is too small. Sums that are not integers are rounded
+        for the panel, which adds at most 0.5.
         """
         cells = self.horizon * (self.horizon + 1) // 2 + self.horizon * self.present
         half = 0.0 if self.counter == "tree" else 0.5
@@ -328,8 +331,8 @@ class Cumulative:
         observed, sums = self.observe(state, counts, draw.noise)
         t, before, totals = observed.period, state.sums, state.totals
         rounded_sums = np.rint(sums).astype(np.int64)
-        people = self._people(t)
-        noisy_people = 0 if people is None else round(people.sum(observed.noisy, t))
+        estimates = self.estimates(observed)
+        noisy_people = round(estimates.values[t]) if estimates.values.size > t else 0
         if t == 1:
             rows = max(0, noisy_people) if self.rows is None else self.rows
             totals = np.full(rows, -1 if self.present else 0)
@@ -340,7 +343,8 @@ class Cumulative:
             entered = np.append([first], before[1:])
             entries = np.array([first - before[0], *([0] * self.horizon)])
             totals = totals + random_rises(totals + 1, entries, draw.coins) * (totals < 0)
-        after = monotone(rounded_sums, entered)
+        fitted = in_order(sums, estimates.errors[:t] ** 2) if self.ordered else sums
+        after = monotone(np.rint(fitted).astype(np.int64), entered)
         column = random_rises(totals, after[1:] - before[1:], draw.coins)
         symbols = np.where(totals < 0, ABSENT, column)
         notes = {"moved_by_monotonization": int(np.abs(after[1 : t + 1] - rounded_sums).sum())}
@@ -349,7 +353,7 @@ class Cumulative:
         step = Step(
             columns=symbols[:, None].astype(np.uint8),
             measurements=self.measured(observed, t),
-            estimates=self.estimates(observed),
+            estimates=estimates,
             notes=notes,
         )
         return replace(observed, sums=after, totals=totals + column), step

@@ -1,11 +1,39 @@
-"""A cumulative release's panel from noisy sums (Bun et al. 2024, Algorithm 2, lines 7 to 9)."""
+"""A cumulative release's panel from noisy sums (Bun et al. 2024, Algorithm 2, lines 7 to 9).
+
+Only the column of the present period may be chosen, within S_b(t - 1) <= S_b(t) <= S_{b-1}(t - 1).
+These bounds imply that the new sums fall with b, and the noise of different b is independent. So
+the nearest possible sums in the metric of the noise are the paper's, each clamped by itself. But
+the bounds are noisy as well: sums that are made to fall with b together, before they are clamped,
+are nearer to the truth, unless most of them are 0 (docs/explanation/measured.md).
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import isotonic_regression
 
 from .base import Counts, shuffled_groups
+from .fitted_targets import LEAST
+
+Floats = NDArray[np.float64]
+
+
+def in_order(sums: Floats, variances: Floats) -> Floats:
+    """The nearest sums that do not rise with b: isotonic regression.
+
+    sums: noisy S_1..S_t
+    variances: of their noise; a distance is weighted by the inverse
+
+    The largest error never rises. Isotonic regression never lowers a number when inputs rise, moves
+    with an added constant, and leaves the true sums as they are: between the true sums less the
+    largest error and the true sums plus it, inputs stay there.
+    """
+    if (np.diff(sums) <= 0).all():
+        return sums
+    weights = 1 / np.maximum(variances, LEAST)
+    fitted: Floats = isotonic_regression(sums, weights=weights, increasing=False).x
+    return fitted
 
 
 def monotone(estimates: Counts, before: Counts) -> Counts:

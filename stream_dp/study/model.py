@@ -171,6 +171,11 @@ class CumulativeRelease(_Release):
     size_share: Probability | None = None
     """The part of `rho` that measures the number of people, where it is private: once at the first
     period, or, beside `rows`, of all who have entered by each period."""
+    ordered: bool | None = None
+    """`true`: the panel's totals of a period are made to fall with b together before each is
+    clamped, which is better unless most totals are 0; `false`: each is clamped by itself (Bun et
+    al. 2024, Algorithm 2).
+    `true` where it is not declared."""
 
 
 class JointRelease(_Release):

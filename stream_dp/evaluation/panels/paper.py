@@ -78,6 +78,6 @@ class Trees(Cumulative):
 
     @classmethod
     def like(cls, trees: Cumulative, power: int) -> Trees:
-        """A mechanism whose counters are trees, with another split."""
+        """A mechanism whose counters are trees, with another split and the paper's panel."""
         common = {field.name: getattr(trees, field.name) for field in fields(Cumulative)}
-        return cls(**common, power=power)
+        return cls(**{**common, "ordered": False}, power=power)
