@@ -175,7 +175,7 @@ def test_what_is_computed_is_bounded() -> None:
 
     for key in draw.integers(0, 50, 500):
         assert computed.get(str(key), compute) == b"x" * 1000
-    assert sum(map(len, computed._kept.values())) <= 10_000
+    assert sum(map(len, computed._results.values())) <= 10_000
     before = calls
     computed.get(str(key), compute)
     assert calls == before
