@@ -46,6 +46,7 @@ TRANSIENT_ERRORS = {
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.NOT_COORDINATOR,
+    KafkaError._NOENT,  # of the leaders of partitions
 }
 _MOVING = {
     KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -54,6 +55,7 @@ _MOVING = {
     KafkaError.OFFSET_NOT_AVAILABLE,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._NOENT,
 }
 _DISTRUST = {KafkaError._AUTHENTICATION, KafkaError._SSL}
 _AT_LEAST = {"min.insync.replicas", "max.message.bytes"}
