@@ -20,7 +20,7 @@ from kit.panels import LABELS, StudyFolder, decided, script
 
 from stream_dp.errors import UserError
 from stream_dp.log.base import LogError
-from stream_dp.services import cli
+from stream_dp.services import cli, output
 
 SIZE = "6m"
 
@@ -129,7 +129,7 @@ def stopped(place: StudyFolder, at: Callable[[str], None]) -> Exception | None:
     try:
         place.run(at=at)
     except (LogError, OSError) as error:
-        code, (line,) = cli._failure(error)
+        code, (line,) = output.failure(error)
         assert code == cli.AGAIN, line
         assert str(place.folder) in line
         return error
