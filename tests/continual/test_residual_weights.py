@@ -18,6 +18,8 @@ from scipy.optimize import minimize
 
 from stream_dp.continual.residual_costs import ResidualCosts
 
+GAP = 2e-5  # between the weights' value and the dual bound, in proportion
+
 
 class Programme(NamedTuple):
     """errors: e of the components; changes: g, (components, sets of periods); own: our weights."""
@@ -43,10 +45,17 @@ class Programme(NamedTuple):
             return measure.sum() - 2 * np.sqrt(self.errors * reached).sum(), slope
 
         sets = self.changes.shape[1]
-        start = np.full(sets, self.value(self.own) / sets)
+        measure = np.full(sets, self.value(self.own) / sets)
         options = {"maxiter": 2000, "ftol": 1e-13, "maxcor": 30}
-        found = minimize(loss, start, jac=True, bounds=[(0, None)] * sets, options=options)
-        return found.x, np.sqrt(self.errors / (self.changes @ found.x))
+        # A line search may stop short, by the last bits of a sum: it goes on from there, anew.
+        for _ in range(10):
+            measure = minimize(
+                loss, measure, jac=True, bounds=[(0, None)] * sets, options=options
+            ).x
+            weights = np.sqrt(self.errors / (self.changes @ measure))
+            if self.value(weights) <= (1 + GAP) * self.bound(measure):
+                break
+        return measure, weights
 
 
 def programme(costs):
@@ -87,7 +96,7 @@ def test_weights_in_proportion_to_windows_are_near_the_best(q, width, horizon, b
     )
     measure, weights = problem.best()
     reached, bound = problem.value(weights), problem.bound(measure)
-    assert bound <= reached <= (1 + 2e-5) * bound
+    assert bound <= reached <= (1 + GAP) * bound
     histograms = 2 * costs.releases
     assert np.sqrt(bound / histograms) == pytest.approx(best, abs=1e-4)
     ours = np.sqrt(problem.value(problem.own) / bound)
