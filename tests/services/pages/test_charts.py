@@ -89,7 +89,7 @@ def test_every_answer_is_inside_the_chart_at_its_height(
 def test_every_chart_is_escaped_and_has_words() -> None:
     hostile = Line('<script>"&', (Point(0, "<b>", answer(1.0, 1.0, 1.0)),))
     chart = charts.curves([hostile], ["<b>"], Look("<i>", ends=True), (340.0, 200.0))
-    text = render("error.html", style="", title="t", lines=[])
+    text = render("offline.html", style="")
     assert "<script" not in text
     text = render("chart.html", chart=chart)
     assert "<script" not in text

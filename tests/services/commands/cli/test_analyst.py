@@ -202,17 +202,17 @@ def test_verify_finds_a_changed_byte(finished, tmp_path, stream_dp):
 
 
 def test_verify_all_goes_on_after_what_fails(source, finished, as_json, tmp_path, capsys):
-    whole = as_json("verify", source, "--all")
+    verdict = as_json("verify", source, "--all")
     names = ["log", "journal"] if source.endswith(".toml") else ["log"]
-    assert [(c["check"], c["holds"]) for c in whole["checks"]] == [(n, True) for n in names]
-    assert whole["holds"] is True
-    assert whole["verified"] == [line for c in whole["checks"] for line in c["lines"]]
+    assert [(c["check"], c["holds"]) for c in verdict["checks"]] == [(n, True) for n in names]
+    assert verdict["holds"] is True
+    assert verdict["verified"] == [line for c in verdict["checks"] for line in c["lines"]]
 
     words = ["verify", source, "--all", "--head", "0" * 64, "--key", "ed25519:" + "0" * 64]
     assert cli.main([*words, "--json"]) == 4
     output = json.loads(capsys.readouterr().out)
-    held = {c["check"]: c["holds"] for c in output["checks"]}
-    assert held == {"log": True, "key": False, "head": False, **dict.fromkeys(names, True)}
+    outcomes = {c["check"]: c["holds"] for c in output["checks"]}
+    assert outcomes == {"log": True, "key": False, "head": False, **dict.fromkeys(names, True)}
     assert output["holds"] is False
     assert cli.main(words) == 4
     said = capsys.readouterr().out.splitlines()
