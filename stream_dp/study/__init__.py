@@ -1,13 +1,12 @@
 """Declarations of studies: who is protected, for how long and at what budget. Public; no data."""
 
 from .alphabet import Alphabet
-from .data_sets import DataSetRelease, PeopleRelease
+from .attribute import Attribute, Carry
+from .data_sets import DataSetRelease, PeopleRelease, TableRelease
 from .groups import BatchRelease, Groups
 from .intake import Input
 from .model import (
     MOST_PRESENCE_WIDTH,
-    Attribute,
-    Carry,
     CounterName,
     CumulativeRelease,
     DeclaredPopulation,
@@ -20,7 +19,9 @@ from .model import (
     WindowRelease,
 )
 from .periods import Periods, Schedule
+from .places import Places, SizesRelease
 from .run import Run
+from .scale import Numbers, Scale
 
 __all__ = [
     "MOST_PRESENCE_WIDTH",
@@ -36,13 +37,18 @@ __all__ = [
     "Input",
     "JointRelease",
     "Neighbours",
+    "Numbers",
     "PeopleRelease",
     "Periods",
+    "Places",
     "Release",
     "Run",
+    "Scale",
     "Schedule",
+    "SizesRelease",
     "Strategy",
     "Study",
     "StudyKeys",
+    "TableRelease",
     "WindowRelease",
 ]

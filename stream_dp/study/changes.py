@@ -7,7 +7,7 @@ from typing import Any
 
 _MOST = 8  # keys that are listed by name
 _LISTS = ("releases", "batches")
-_SECTIONS = ("attributes", "groups", *_LISTS)
+_SECTIONS = ("attributes", "groups", "places", *_LISTS)
 
 
 def changed_keys(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
@@ -33,6 +33,7 @@ def _as_in_file(declared: Mapping[str, Any]) -> dict[str, Any]:
         "study": head,
         "attributes": declared.get("attributes", {}),
         "groups": declared.get("groups", {}),
+        "places": declared.get("places", {}),
         "releases": {release["name"]: release for release in releases},
     }
 

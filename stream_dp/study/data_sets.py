@@ -2,11 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Annotated, Literal, NamedTuple, get_args
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
-from .numbers import Declaration, Name, Rho
+from .numbers import Declaration, Name, Rho, Symbol
+
+MOST_PAST = 64  # periods of a history
+
+
+class History(Declaration):
+    """An attribute of people as it was in each of the last periods: a column for each."""
+
+    of: str
+    """The attribute. Its columns are named NAME_2_ago, NAME_1_ago and, of the period that closes,
+    NAME; before somebody's first answer they have what the attribute's `missing` rule gives."""
+    last: Annotated[int, Field(ge=2, le=MOST_PAST, strict=True)]
+    """How many periods, the one that closes included; everybody's last answers are kept so long."""
+
+
+# Told apart before either is read, so that a mistake in a history is one line.
+Answered = Annotated[
+    Annotated[str, Tag("name")] | Annotated[History, Tag("history")],
+    Discriminator(lambda item: "name" if isinstance(item, str) else "history"),
+]
+
+
+class PastAnswer(NamedTuple):
+    """What a column holds: an attribute's answer, so many periods before the close."""
+
+    attribute: str
+    ago: int
+
+    @property
+    def column(self) -> str:
+        return f"{self.attribute}_{self.ago}_ago" if self.ago else self.attribute
 
 
 class DataSetRelease(Declaration):
@@ -16,9 +48,6 @@ class DataSetRelease(Declaration):
     """The release's name; each stands once in a study."""
     kind: str
     """The synthesizer."""
-    attributes: Annotated[tuple[str, ...], Field(min_length=1, max_length=64)]
-    """The attributes of people, from their reports. A person without an answer in the period has
-    the symbol that the attribute's `missing` rule gives."""
     rho: Rho
     """The cost of each of its data sets, charged at the close that begins it."""
     every: Annotated[int, Field(ge=1, strict=True)] | None = None
@@ -26,15 +55,78 @@ class DataSetRelease(Declaration):
     at: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
     """The periods whose closes begin a data set."""
 
+    @property
+    def answers(self) -> tuple[PastAnswer, ...]:
+        """What its columns of people's answers hold, in their order."""
+        return ()
 
-class PeopleRelease(DataSetRelease):
+    @property
+    def questions(self) -> tuple[str, ...]:
+        """The attributes of people that it looks at."""
+        return tuple(dict.fromkeys(answer.attribute for answer in self.answers))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns of people's answers."""
+        return tuple(answer.column for answer in self.answers)
+
+    @property
+    def past(self) -> int:
+        """How many periods before the close the oldest of them is."""
+        return max((answer.ago for answer in self.answers), default=0)
+
+
+class TableRelease(DataSetRelease):
+    """The keys of a release whose people are rows of a synthetic table."""
+
+    attributes: Annotated[tuple[Answered, ...], Field(min_length=1, max_length=64)]
+    """The attributes of people, from their reports. A person without an answer in the period has
+    the symbol that the attribute's `missing` rule gives."""
+
+    @cached_property
+    def answers(self) -> tuple[PastAnswer, ...]:
+        return tuple(
+            PastAnswer(item, 0) if isinstance(item, str) else PastAnswer(item.of, ago)
+            for item in self.attributes
+            for ago in (range(1) if isinstance(item, str) else reversed(range(item.last)))
+        )
+
+
+PeopleKind = Literal["mixture", "rap"]
+PEOPLE_KINDS: tuple[str, ...] = get_args(PeopleKind)
+
+
+class Derived(Declaration):
+    """A column that is a public function of another: it is not fitted, and costs nothing."""
+
+    of: Name
+    """The column that it follows from, one of the release's attributes, of listed values."""
+    values: dict[str, Symbol]
+    """Its value for each value of that attribute, `absent` among them where people may be."""
+
+    @property
+    def symbols(self) -> tuple[Symbol, ...]:
+        """Its values, each once."""
+        return tuple(dict.fromkeys(self.values.values()))
+
+    def codes(self, symbols: Sequence[Symbol]) -> tuple[int, ...]:
+        """The code of its value for each symbol of the other column."""
+        return tuple(self.symbols.index(self.values[str(symbol)]) for symbol in symbols)
+
+
+class PeopleRelease(TableRelease):
     """A synthetic table of people, a row for each, drawn anew when certain periods close."""
 
-    kind: Literal["mixture"]
-    """The synthesizer."""
-    attributes: Annotated[tuple[str, ...], Field(min_length=2, max_length=64)]
-    """The columns: attributes of people, from their reports. Who has no answer in the period has
-    the symbol that the attribute's `missing` rule gives. Who is `absent` in all is no row."""
-
-
-PEOPLE_KINDS: tuple[str, ...] = ("mixture",)
+    kind: PeopleKind
+    """The synthesizer: `mixture` of listed values, `rap` of numbers as well."""
+    attributes: Annotated[tuple[Answered, ...], Field(min_length=1, max_length=64)]
+    """The columns: attributes of people, from their reports, or histories of one, such as
+    `{ of = "poverty", last = 12 }`. Who has no answer in a period has the symbol that the
+    attribute's `missing` rule gives. Who is `absent` in all columns is no row."""
+    labels: Annotated[tuple[str, ...], Field(min_length=1, max_length=8)] | None = None
+    """Of `rap`: columns of listed values that analysts are to predict from the others. Pairs of
+    columns that hold one are measured more precisely than others, and later phases measure only
+    sets that do."""
+    derived: Annotated[dict[Name, Derived], Field(min_length=1, max_length=64)] | None = None
+    """`[releases.derived.NAME]`: columns that are a public function of another one, such as a
+    region's density. They are left out of the fit, and derived in the table."""

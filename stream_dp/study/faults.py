@@ -10,15 +10,14 @@ from collections.abc import Callable, Iterator
 
 from stream_dp.privacy.ledger import composed_cost
 
-from . import group_faults
+from . import group_faults, place_faults
 from .alphabet import ABSENT, Alphabet, matching_codes
+from .attribute import MOST_SYMBOLS, Attribute
 from .data_sets import DataSetRelease
 from .model import (
     MOST_BINS,
     MOST_PRESENCE_WIDTH,
-    MOST_SYMBOLS,
     MOST_TOTALS,
-    Attribute,
     CumulativeRelease,
     JointRelease,
     Release,
@@ -71,7 +70,8 @@ def section_faults(
             f"releases: their rhos add up to {float(cost):g}, more than study.rho = "
             f"{float(total):g}; lower them or raise the total"
         )
-    return [*problems, *group_faults.groups_faults(sections), *_size_faults(sections)]
+    problems += [*group_faults.groups_faults(sections), *place_faults.places_faults(sections)]
+    return [*problems, *_size_faults(sections)]
 
 
 def contradictions(study: Study) -> list[str]:
@@ -94,7 +94,11 @@ def _unknown_attributes(release: Release, sections: Sections, where: str) -> Ite
 def _cross_faults(release: Release, sections: Sections) -> Iterator[str]:
     """Faults of a release, whose attributes are sound, against other sections."""
     attributes = sections.attributes
-    symbols = tuple(attributes[name].symbols for name in release.attributes)
+    for name in (*release.attributes, *(release.where or {})):
+        if attributes[name].number is not None:
+            yield f": '{name}' is a number, and panels are of listed values; kind 'rap' has numbers"
+            return
+    symbols = tuple(tuple(attributes[name].symbols) for name in release.attributes)
     together = math.prod(map(len, symbols))
     if together > MOST_SYMBOLS:
         yield f".attribute: {together} values together; at most {MOST_SYMBOLS}"

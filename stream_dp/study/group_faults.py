@@ -7,9 +7,11 @@ from fractions import Fraction
 
 from stream_dp.errors import UserError
 
-from .data_sets import DataSetRelease
+from .data_sets import DataSetRelease, PeopleRelease
 from .groups import KEY_COLUMN, SIZE_COLUMN, BatchRelease, Groups, check_relation
 from .periods import Periods
+from .place_faults import sizes_faults
+from .places import SizesRelease
 from .sections import Sections
 
 
@@ -26,13 +28,78 @@ def batch_faults(batch: DataSetRelease, sections: Sections) -> Iterator[str]:
             yield f".at: '{label}' is none of the study's periods {labels[0]} to {labels[-1]}"
     if len(set(batch.at or ())) < len(batch.at or ()):
         yield ".at: a period stands there twice"
-    if len(set(batch.attributes)) < len(batch.attributes):
-        yield ".attributes: an attribute stands there twice"
-    unknown = [name for name in batch.attributes if name not in sections.attribute_names]
-    for name in unknown:
-        yield f".attributes: no attribute '{name}' is declared"
+    key = "attribute" if isinstance(batch, SizesRelease) else "attributes"
+    if len(set(batch.names)) < len(batch.names):
+        yield f".{key}: an attribute stands there twice"
+    for name in batch.questions:
+        if name not in sections.attribute_names:
+            yield f".{key}: no attribute '{name}' is declared"
+    if isinstance(batch, PeopleRelease) and periods is not None:
+        yield from _history_faults(batch, periods)
+    if batch.kind != "rap":
+        for name in batch.questions:
+            if name in sections.attributes and sections.attributes[name].number is not None:
+                yield f".attributes: '{name}' is a number, which only kind 'rap' releases"
+    if isinstance(batch, PeopleRelease):
+        if len(batch.names) < 2:
+            yield ".attributes: must have at least 2 columns"
+        yield from _label_faults(batch, sections)
+        yield from _derived_faults(batch, sections)
+    if isinstance(batch, SizesRelease):
+        yield from sizes_faults(batch, sections)
     if isinstance(batch, BatchRelease):
         yield from _grouped_faults(batch, sections)
+
+
+def _history_faults(batch: PeopleRelease, periods: Periods) -> Iterator[str]:
+    """A history must lie within the study when the first data set is due."""
+    for item in batch.attributes:
+        due = [periods.numbers[label] for label in batch.at or () if label in periods.numbers]
+        first = min(due or [batch.every or periods.count])
+        if not isinstance(item, str) and item.last > first:
+            yield (
+                f".attributes: {item.last} periods of '{item.of}' are not there at"
+                f" {periods.labels[first - 1]}, period {first}, when the first data set is due;"
+                f" ask for at most {first}, or begin later"
+            )
+
+
+def _label_faults(batch: PeopleRelease, sections: Sections) -> Iterator[str]:
+    """Faults of the columns that analysts are to predict."""
+    if batch.labels is not None and batch.kind != "rap":
+        yield f".labels: '{batch.kind}' has none; leave it out"
+        return
+    for name in batch.labels or ():
+        if name not in batch.names:
+            yield f".labels: '{name}' is none of the release's attributes"
+        elif name in sections.attributes and sections.attributes[name].number is not None:
+            yield f".labels: '{name}' is a number; a label has listed values"
+    if len(set(batch.labels or ())) < len(batch.labels or ()):
+        yield ".labels: a column stands there twice"
+
+
+def _derived_faults(batch: PeopleRelease, sections: Sections) -> Iterator[str]:
+    """Faults of the columns that follow from others."""
+    for name, derived in (batch.derived or {}).items():
+        where = f".derived.{name}"
+        if name in batch.names:
+            yield f"{where}: '{name}' is one of the release's attributes; leave it out there"
+        if derived.of not in batch.questions:
+            yield f"{where}.of: '{derived.of}' is none of the release's attributes"
+            continue
+        attribute = sections.attributes.get(derived.of)
+        if attribute is None or attribute.problems(""):
+            continue
+        if attribute.number is not None:
+            yield f"{where}.of: '{derived.of}' is a number; a column is derived of listed values"
+            continue
+        known = [str(symbol) for symbol in attribute.symbols]
+        for text in known:
+            if text not in derived.values:
+                yield f"{where}.values: none for {derived.of} = {text}"
+        for text in derived.values:
+            if text not in known:
+                yield f"{where}.values: '{text}' is no value of {derived.of}"
 
 
 def _grouped_faults(batch: BatchRelease, sections: Sections) -> Iterator[str]:
@@ -41,8 +108,10 @@ def _grouped_faults(batch: BatchRelease, sections: Sections) -> Iterator[str]:
         yield f".rows: '{batch.kind}' fits no mixture; leave it out"
     if not sections.has_groups:
         yield f": '{batch.kind}' is about groups of people: declare [groups]"
-    elif sections.groups is not None and all(n in sections.attributes for n in batch.attributes):
+    elif sections.groups is not None and all(n in sections.attributes for n in batch.names):
         groups = sections.groups
+        if groups.roles is None and batch.relations is not None:
+            yield ".relations: no [groups.roles] say who is related to whom; leave it out"
         if groups.roles is not None and batch.kind == "independent":
             yield ": 'independent' knows nothing of [groups.roles]; take another kind"
         if KEY_COLUMN in {*groups.attributes, *batch.attributes}:

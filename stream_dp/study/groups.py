@@ -6,20 +6,23 @@ before the study begins, and never from anybody's report.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, get_args
+from fractions import Fraction
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
 
 from stream_dp.errors import UserError
 
-from .data_sets import DataSetRelease, PeopleRelease
-from .numbers import Declaration, Name, Symbol
+from .data_sets import PeopleRelease, TableRelease
+from .numbers import Declaration, Name, Probability, Symbol
+from .places import SizesRelease
 
 BatchKind = Literal["independent", "mwem", "hpd-fixed", "hpd-gen"]
 BATCH_KINDS: tuple[str, ...] = get_args(BatchKind)
 # Reserved names of columns: a person's group, and a group's size.
 KEY_COLUMN, SIZE_COLUMN = "group", "size"
 BATCH_RELATION = "replace_in_place"  # the only one with a proved cost of batch releases
+ROWS, RELATIONS = 200, Fraction(1, 2)  # where a release does not declare them
 _Count = Annotated[int, Field(ge=1, le=10**6, strict=True)]
 
 
@@ -69,11 +72,14 @@ class Groups(Declaration):
     """`[groups.roles]`: who is head, spouse and child, where relatives matter."""
 
 
-class BatchRelease(DataSetRelease):
+class BatchRelease(TableRelease):
     """A synthetic data set of groups with their members, drawn anew when certain periods close."""
 
     kind: BatchKind
     """The synthesizer."""
+    attributes: Annotated[tuple[str, ...], Field(min_length=1, max_length=64)]
+    """The attributes of people, from their reports. A person without an answer in the period has
+    the symbol that the attribute's `missing` rule gives."""
     rounds: _Count = 20
     """How often badly answered candidates are picked and measured, at most."""
     per_round: _Count = 1
@@ -84,9 +90,27 @@ class BatchRelease(DataSetRelease):
     """How many attributes a query is about."""
     candidates: Literal["marginals", "queries"] = "marginals"
     """What a round picks from: marginals, or single cells of them."""
+    relations: Probability | None = None
+    """The part of `rho` that measures relatives by themselves, where `[groups.roles]` says who they
+    are: 1/2 where it is not declared."""
+
+    def settings(self, roles: bool) -> dict[str, Any]:
+        """What the kind uses of this declaration, defaults included, as JSON values.
+
+        roles: whether the groups declare them.
+        """
+        if self.kind == "independent":
+            return {}
+        used = {"rounds", "per_round", "ways", "candidates"}
+        settings = self.model_dump(mode="json", include=used)
+        if self.kind.startswith("hpd"):
+            settings["rows"] = self.rows or ROWS
+        if roles:
+            settings["relations"] = str(self.relations or RELATIONS)
+        return settings
 
 
-AnyDataSet = Annotated[BatchRelease | PeopleRelease, Field(discriminator="kind")]
+AnyDataSet = Annotated[BatchRelease | PeopleRelease | SizesRelease, Field(discriminator="kind")]
 
 
 def check_relation(neighbours: str) -> None:

@@ -127,7 +127,7 @@ class Input(Declaration):
         lines = []
         for key, value in self.values.items():
             if not isinstance(value, dict):
-                if not any(value in attributes[a].codes for a in mapped if a in attributes):
+                if not any(_reads(attributes[a], value) for a in mapped if a in attributes):
                     lines.append(f"values.{key}: {value!r} is no value of any attribute")
             elif key not in mapped or key not in attributes:
                 lines.append(f"values.{key}: no attribute of that name is read")
@@ -135,7 +135,7 @@ class Input(Declaration):
                 lines += [
                     f"values.{key}.{text}: {symbol!r} is no value of {key}"
                     for text, symbol in value.items()
-                    if symbol not in attributes[key].codes
+                    if not _reads(attributes[key], symbol)
                 ]
         return lines
 
@@ -144,3 +144,8 @@ class Input(Declaration):
         common = {k: v for k, v in self.values.items() if not isinstance(v, dict)}
         own = self.values.get(attribute)
         return common | (own if isinstance(own, dict) else {})
+
+
+def _reads(attribute: Any, value: int | str) -> bool:
+    """Whether a value is one of an attribute's."""
+    return isinstance(attribute.read(value), int)

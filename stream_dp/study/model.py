@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property
 from typing import Annotated, Literal
@@ -17,78 +18,19 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from stream_dp.errors import UserError
 
-from .alphabet import ABSENT, Alphabet, matching_codes
+from .alphabet import Alphabet, matching_codes
+from .attribute import Attribute
 from .data_sets import DataSetRelease
 from .groups import AnyDataSet, Groups
 from .ids import Ids
-from .numbers import Declaration, Flag, Name, Probability, Rho, Symbol
+from .numbers import Declaration, Name, Probability, Rho, Symbol
 from .periods import Periods
+from .places import Places
 
 MOST_BINS = 1 << 20
-MOST_SYMBOLS = 250  # of an alphabet; a code of a panel is a byte
-MOST_TOTALS = 500  # periods of a cumulative release, whose state and plan grow with their square
+MOST_TOTALS = 600  # periods of a cumulative release, whose counters grow with their cube
 
 Neighbours = Literal["add_remove", "replace_one", "replace_in_place"]
-
-
-class Carry(Declaration):
-    """A missing value repeats the person's last one; before any, it is `first`."""
-
-    carry: Literal[True]
-    """Always `true`."""
-    first: Symbol
-    """What stands for a person who has not answered yet: one of the values."""
-
-
-class Attribute(Declaration):
-    """One question: its possible values, and what stands for a missing answer."""
-
-    values: Annotated[tuple[Symbol, ...], Field(min_length=1, max_length=MOST_SYMBOLS)]
-    """The possible answers, integers or text. Any other answer is rejected."""
-    missing: Symbol | Carry
-    """What a person counts as who gives no answer in a period: one of the values; `"absent"`, one
-    symbol more; or `{ carry = true, first = VALUE }`, the last answer again."""
-    fixed: Flag = None
-    """`true`: a person's first answer holds for good, such as a region or a wave. Needs
-    `missing = "absent"`; other answers of the person are rejected."""
-
-    @cached_property
-    def symbols(self) -> tuple[Symbol, ...]:
-        """The symbols in code order: the values, then 'absent' where that is the missing rule."""
-        return (*self.values, ABSENT) if self.missing == ABSENT else self.values
-
-    @cached_property
-    def codes(self) -> dict[Symbol, int]:
-        """The code of each symbol and of its text: a declared 1 may be reported as '1'."""
-        codes: dict[Symbol, int] = {s: i for i, s in enumerate(self.symbols)}
-        return codes | {str(s): i for i, s in enumerate(self.symbols)}
-
-    @property
-    def first_code(self) -> int:
-        """The code of a person who has not answered yet."""
-        rule = self.missing
-        return self.codes[rule.first if isinstance(rule, Carry) else rule]
-
-    @property
-    def carries(self) -> bool:
-        """Whether a missing answer repeats the last one."""
-        return isinstance(self.missing, Carry)
-
-    def problems(self, where: str) -> list[str]:
-        """The attribute's faults, a line each, after its place in the file."""
-        texts = [str(v) for v in self.values]
-        if len(set(texts)) < len(texts):
-            return [f"{where}.values: a value stands there twice"]
-        if ABSENT in texts:
-            return [f"{where}.values: 'absent' is reserved; ask for it with missing = 'absent'"]
-        rule = self.missing.first if isinstance(self.missing, Carry) else self.missing
-        if rule not in self.codes:
-            return [f"{where}.missing: must be 'absent', one of the values, or carry forward"]
-        if self.fixed and self.missing != ABSENT:
-            return [f"{where}.missing: must be 'absent', for nobody has a fixed value unasked"]
-        if len(self.symbols) < 2:
-            return [f"{where}.values: one symbol alone says nothing; declare at least two"]
-        return []
 
 
 Strategy = Literal["residuals", "histogram"]
@@ -247,8 +189,10 @@ class Study(StudyKeys):
     """`[[releases]]` of panels."""
     groups: Groups | None = None
     """`[groups]`: the groups that people belong to, for data sets of groups with their members."""
+    places: Places | None = None
+    """`[places]`: the places that people are in, for the sizes of places by region."""
     batches: tuple[AnyDataSet, ...] | None = None
-    """`[[releases]]` of data sets, of people or of groups with their members."""
+    """`[[releases]]` of data sets, of people, of groups with their members, or of sizes."""
 
     @property
     def size(self) -> int | None:
@@ -280,9 +224,27 @@ class Study(StudyKeys):
             if (label in b.at if b.at is not None else number % (b.every or 1) == 0)
         )
 
+    def of_places(self, keys: Sequence[str]) -> Study:
+        """The same declaration, whose place attributes have the keys of places as values."""
+        attributes = {
+            name: attribute.of_places(keys) if attribute.place else attribute
+            for name, attribute in self.attributes.items()
+        }
+        return Study.model_construct(**{**dict(self), "attributes": attributes})
+
+    @cached_property
+    def past(self) -> dict[str, int]:
+        """By attribute with a history in a data set, how many periods before a close it is kept."""
+        kept: dict[str, int] = {}
+        for batch in self.batches or ():
+            for name, ago in batch.answers:
+                if ago:
+                    kept[name] = max(kept.get(name, 0), ago)
+        return kept
+
     def alphabet(self, release: Release) -> Alphabet:
         """The symbols that a release counts."""
-        parts = tuple(self.attributes[name].symbols for name in release.attributes)
+        parts = tuple(tuple(self.attributes[name].symbols) for name in release.attributes)
         return Alphabet(release.attributes, parts, release.where is not None)
 
     def event_codes(self, release: CumulativeRelease | JointRelease) -> tuple[int, ...]:

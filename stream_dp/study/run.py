@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from .intake import Input
 from .numbers import Declaration
+
+
+def _power_of_two(value: int) -> int:
+    if value & (value - 1):
+        raise ValueError("write a power of two, such as 64")
+    return value
 
 
 class Run(Declaration):
@@ -39,14 +45,25 @@ class Run(Declaration):
     input: Input = Input()
     """`[run.input]`: how records of another shape than plain reports are read."""
     worker: bool | None = None
-    """Whether `run` starts a worker of its own for data sets of groups; by default where the log is
-    a file, and not on Kafka."""
+    """Whether `run` starts a worker of its own for data sets of groups, and an aggregator for
+    parts; by default where the log is a file, and not on Kafka."""
+    engine: Literal["here", "processes"] = "here"
+    """Where periods are closed: in the releaser's own process (`here`), or in parts, by an
+    aggregator with several processes (`processes`)."""
+    parts: Annotated[int, Field(ge=1, le=4096), AfterValidator(_power_of_two)] = 64
+    """Into how many parts people fall where periods are closed in parts: a power of two."""
+    processes: Annotated[int, Field(ge=1, le=1024)] | None = None
+    """How many processes an aggregator has; by default as many as there are cores."""
     signing: dict[Literal["file", "env", "command"], str] | None = None
     """Where the Ed25519 private key (PEM) is that signs what is published: `{ file = "PATH" }`,
     `{ env = "NAME" }`, or `{ command = "WORDS" }`, which prints it. From the first message on, or
     never."""
     signing_before: dict[Literal["file", "env", "command"], str] | None = None
     """The same for the key that signed until now: `signing` takes over from it."""
+    encryption: dict[Literal["file", "env", "command"], str] | None = None
+    """Where the AES-256 key is, in 64 hexadecimal digits, with which the confidential log and the
+    snapshots are encrypted: as for `signing`. Several keys, a line each: the first encrypts, all
+    decrypt. From the first record on, or never. On Kafka reports and the clock stay as they are."""
     rejects: Annotated[float, Field(ge=0, le=1)] | None = None
     """The largest share of rejected cells with which `close` goes on when nobody can be asked: it
     stops with exit code 2 where more are rejected, unless `--yes`. By default any share."""

@@ -6,10 +6,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
+from .attribute import Attribute
 from .data_sets import DataSetRelease
 from .groups import Groups
-from .model import Attribute, DeclaredPopulation, Neighbours, Release, Study
+from .model import DeclaredPopulation, Neighbours, Release, Study
 from .periods import Periods
+from .places import Places
 
 
 @dataclass(frozen=True)
@@ -18,7 +20,7 @@ class Sections:
 
     attributes: the sound ones.
     attribute_names: the names of all attributes, sound or not.
-    has_groups: whether groups are declared, sound or not.
+    has_groups, has_places: whether groups and places are declared, sound or not.
     numbered_releases: the releases, each with its number in the file, from 1.
     """
 
@@ -26,6 +28,8 @@ class Sections:
     attribute_names: Collection[str]
     has_groups: bool
     groups: Groups | None
+    has_places: bool
+    places: Places | None
     numbered_releases: tuple[tuple[int, Release | DataSetRelease | None], ...]
     periods: Periods | None
     population: DeclaredPopulation | None
@@ -57,6 +61,8 @@ class Sections:
             attribute_names=study.attributes.keys(),
             has_groups=study.groups is not None,
             groups=study.groups,
+            has_places=study.places is not None,
+            places=study.places,
             numbered_releases=tuple(enumerate((*study.releases, *(study.batches or ())), 1)),
             periods=study.periods,
             population=study.population,

@@ -17,7 +17,8 @@ from stream_dp.study.sections import Sections
 def domain_faults(batch: DataSetRelease, sections: Sections) -> Iterator[str]:
     """Faults of a batch release's domain, to be put after its place in the file."""
     groups, population = sections.groups, sections.population
-    if not all(name in sections.attributes for name in batch.attributes):
+    attributes = [sections.attributes.get(name) for name in batch.questions]
+    if any(a is None or a.problems("") for a in attributes):
         return
     try:
         if isinstance(batch, PeopleRelease) and sections.neighbours and population:

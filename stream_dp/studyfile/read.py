@@ -31,6 +31,7 @@ from stream_dp.study.groups import BATCH_KINDS, BatchRelease, Groups
 from stream_dp.study.ids import Ids
 from stream_dp.study.numbers import NAME_PATTERN
 from stream_dp.study.periods import Periods
+from stream_dp.study.places import SIZES_KINDS, Places, SizesRelease
 from stream_dp.study.sections import Sections
 
 from . import domains
@@ -173,7 +174,7 @@ def _sections(raw: dict[str, Any]) -> tuple[dict[str, Any], Sections, list[str]]
     """
     problems: list[str] = []
     fields: dict[str, Any] = {}
-    known = ("study", "attributes", "groups", "releases", "run")
+    known = ("study", "attributes", "groups", "places", "releases", "run")
     for key in sorted(raw.keys() - set(known)):
         problems.append(f"{key}: unknown section; known are {', '.join(known)}")
     head = dict(raw["study"]) if isinstance(raw.get("study"), dict) else {}
@@ -188,8 +189,11 @@ def _sections(raw: dict[str, Any]) -> tuple[dict[str, Any], Sections, list[str]]
     declared, lines = _fields(head)
     fields |= declared
     problems += lines
-    attributes = raw.get("attributes")
-    if not isinstance(attributes, dict) or not attributes:
+    if "places" in raw:
+        fields["places"] = _section(Places, raw["places"], "places", problems)
+    counted = isinstance(fields.get("places"), Places) and fields["places"].counted
+    attributes = raw.get("attributes", {} if counted else None)
+    if not isinstance(attributes, dict) or not (attributes or counted):
         problems.append("attributes: declare at least one, as [attributes.NAME]")
         attributes = {}
     fields["attributes"] = {
@@ -209,6 +213,8 @@ def _sections(raw: dict[str, Any]) -> tuple[dict[str, Any], Sections, list[str]]
         attribute_names=attributes.keys(),
         has_groups="groups" in raw,
         groups=fields.get("groups"),
+        has_places="places" in raw,
+        places=fields.get("places"),
         numbered_releases=(),
         periods=fields.get("periods"),
         population=fields.get("population"),
@@ -298,8 +304,10 @@ def _release(raw: object, number: int, problems: list[str]) -> Release | DataSet
         return _section(BatchRelease, raw, where, problems)
     if isinstance(kind, str) and kind in PEOPLE_KINDS:
         return _section(PeopleRelease, raw, where, problems)
+    if isinstance(kind, str) and kind in SIZES_KINDS:
+        return _section(SizesRelease, raw, where, problems)
     if not isinstance(kind, str) or kind not in _KINDS:
-        kinds = (*_KINDS, *PEOPLE_KINDS, *BATCH_KINDS)
+        kinds = (*_KINDS, *PEOPLE_KINDS, *SIZES_KINDS, *BATCH_KINDS)
         problems.append(f"{where}.kind: must be one of {', '.join(kinds)}")
         return None
     return _section(_KINDS[kind], raw, where, problems)

@@ -60,6 +60,7 @@ def study_tables(
     size: int | None = 50,
     attributes: Mapping[str, Table] = BINARY,
     groups: Mapping[str, Any] | None = None,
+    places: Mapping[str, Any] | None = None,
     releases: Sequence[Mapping[str, Any]] = PAIRS,
     run: Mapping[str, Any] | None = None,
     **study: Any,
@@ -70,6 +71,7 @@ def study_tables(
     size: the number of people; None where it is private (`neighbours = "add_remove"`).
     attributes: the table of each attribute by its name.
     groups: `[groups]`, with `attributes` and `roles` as tables in it.
+    places: `[places]`.
     releases: a table for each `[[releases]]`.
     run: `[run]`.
     study: the other keys of `[study]`: name, unit, neighbours, rho, delta.
@@ -80,6 +82,7 @@ def study_tables(
         "study": {**head, **study, "periods": dict(periods), **population},
         "attributes": dict(attributes),
         **({"groups": dict(groups)} if groups else {}),
+        **({"places": dict(places)} if places else {}),
         "releases": [dict(release) for release in releases],
         **({"run": dict(run)} if run else {}),
     }

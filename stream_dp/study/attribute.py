@@ -1,0 +1,175 @@
+"""Attributes: the questions that reports answer, and what stands for a missing answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+
+from .alphabet import ABSENT
+from .numbers import Declaration, Flag, Symbol
+from .scale import Fault, Numbers, Scale, bin_fault
+
+MOST_SYMBOLS = 250  # of an alphabet; a code of a panel is a byte
+_PLAIN_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,17}")  # a key that a report may write as a number
+
+
+class Carry(Declaration):
+    """A missing value repeats the person's last one; before any, it is `first`."""
+
+    carry: Literal[True]
+    """Always `true`."""
+    first: Symbol
+    """What stands for a person who has not answered yet: one of the values."""
+
+
+class Attribute(Declaration):
+    """One question: its possible values, and what stands for a missing answer."""
+
+    values: Annotated[tuple[Symbol, ...], Field(max_length=MOST_SYMBOLS)] = ()
+    """The possible answers, integers or text. Any other answer is rejected. Required, but for a
+    number, and for a place, whose values are the keys of the table of places."""
+    missing: Symbol | Carry
+    """What a person counts as who gives no answer in a period: one of the values; `"absent"`, one
+    symbol more; or `{ carry = true, first = VALUE }`, the last answer again. Of a place `"absent"`,
+    nowhere, or `{ carry = true, first = "absent" }`."""
+    fixed: Flag = None
+    """`true`: a person's first answer holds for good, such as a region or a wave. Needs
+    `missing = "absent"`; other answers of the person are rejected."""
+    number: Scale | None = None
+    """In place of `values`: the answers are whole numbers of a public scale, such as
+    `{ least = -9000, most = 1400000, step = 100 }`. For releases of `kind = "rap"`."""
+    bins: tuple[Annotated[int, Field(strict=True)], ...] | None = None
+    """The public edges that cut a number into bins, each the first number of the bin above it.
+    Never from the data. Required with `number`."""
+    place: Flag = None
+    """`true`: the answer is the key of a place in the table of `[places]`. It is released by
+    `kind = "sizes"` alone."""
+
+    @model_serializer(mode="wrap")
+    def _declared(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """The declaration, to which the keys of places do not belong."""
+        declared: dict[str, Any] = fields(self)
+        if self.place:
+            declared.pop("values", None)
+        return declared
+
+    def of_places(self, keys: Sequence[str]) -> Attribute:
+        """The same declaration with the keys of places, text, as its values."""
+        values = tuple(int(k) if _PLAIN_NUMBER.fullmatch(k) else k for k in keys)
+        return Attribute.model_construct(**{**dict(self), "values": values})
+
+    @property
+    def values_known(self) -> bool:
+        """Whether every answer can be judged here; the keys of places come from their table."""
+        return bool(self.values) or not self.place
+
+    @cached_property
+    def numbers(self) -> Numbers | None:
+        """The symbols of a number; None for listed values."""
+        if self.number is None:
+            return None
+        return Numbers(self.number, self.bins or (), absent=self.missing == ABSENT)
+
+    @cached_property
+    def symbols(self) -> tuple[Symbol, ...] | Numbers:
+        """The symbols in code order: the values, then 'absent' where that is the missing rule."""
+        if self.numbers is not None:
+            return self.numbers
+        nowhere = self.missing == ABSENT or self.place
+        return (*self.values, ABSENT) if nowhere else self.values
+
+    @cached_property
+    def codes(self) -> dict[Symbol, int]:
+        """The code of each listed symbol and of its text: a declared 1 may be reported as '1'."""
+        symbols = tuple(self.symbols) if self.numbers is None else (ABSENT,) * self.numbers.absent
+        first = 0 if self.number is None else len(self.number.points)
+        codes: dict[Symbol, int] = {s: i for i, s in enumerate(symbols, first)}
+        return codes | {str(s): i for i, s in enumerate(symbols, first)}
+
+    def read(self, value: Symbol) -> int | Fault:
+        """The code of a value as it is reported, or why it has none."""
+        code = self.codes.get(value)
+        if code is not None:
+            return code
+        return "value" if self.number is None else self.number.read(value)
+
+    @property
+    def words(self) -> str:
+        """What an answer is."""
+        if self.number is not None:
+            return self.number.words
+        several = ", ".join(map(str, self.values[:12])) + (", ..." if self.values[12:] else "")
+        return f"one of {several}"
+
+    @property
+    def first_code(self) -> int:
+        """The code of a person who has not answered yet. The attribute must be sound."""
+        rule = self.missing
+        code = self.read(rule.first if isinstance(rule, Carry) else rule)
+        assert isinstance(code, int)
+        return code
+
+    @property
+    def carries(self) -> bool:
+        """Whether a missing answer repeats the last one."""
+        return isinstance(self.missing, Carry)
+
+    def problems(self, where: str) -> list[str]:
+        """The attribute's faults, a line each, after its place in the file."""
+        if self.place:
+            return self._place_problems(where)
+        if self.number is not None:
+            return self._number_problems(where, self.number)
+        if self.bins is not None:
+            return [f"{where}.bins: goes with number"]
+        if not self.values:
+            return [
+                f"{where}.values: is required; declare the possible answers, or number = {{...}}"
+            ]
+        texts = [str(v) for v in self.values]
+        if len(set(texts)) < len(texts):
+            return [f"{where}.values: a value stands there twice"]
+        if ABSENT in texts:
+            return [f"{where}.values: 'absent' is reserved; ask for it with missing = 'absent'"]
+        rule = self.missing.first if isinstance(self.missing, Carry) else self.missing
+        if rule not in self.codes:
+            return [f"{where}.missing: must be 'absent', one of the values, or carry forward"]
+        if self.fixed and self.missing != ABSENT:
+            return [f"{where}.missing: must be 'absent', for nobody has a fixed value unasked"]
+        if len(self.symbols) < 2:
+            return [f"{where}.values: one symbol alone says nothing; declare at least two"]
+        return []
+
+    def _place_problems(self, where: str) -> list[str]:
+        """The faults of an attribute that says where a person is."""
+        if self.values:
+            return [f"{where}.values: are the keys of the table of places; leave them out"]
+        if self.number is not None or self.bins is not None:
+            return [f"{where}.number: goes without place; declare one of both"]
+        first = self.missing.first if isinstance(self.missing, Carry) else self.missing
+        if first != ABSENT:
+            return [
+                f"{where}.missing: of a place must be 'absent', nowhere, or"
+                " { carry = true, first = 'absent' }"
+            ]
+        if self.fixed:
+            return [f"{where}.fixed: of a place is not made; people move"]
+        return []
+
+    def _number_problems(self, where: str, scale: Scale) -> list[str]:
+        rule = self.missing.first if isinstance(self.missing, Carry) else self.missing
+        if self.values:
+            return [f"{where}.values: goes without number; declare one of both"]
+        if (fault := scale.fault()) is not None:
+            return [f"{where}.number: {fault}"]
+        if (fault := bin_fault(scale, self.bins or ())) is not None:
+            return [f"{where}.bins: {fault}"]
+        if rule != ABSENT and not isinstance(scale.read(rule), int):
+            return [f"{where}.missing: must be 'absent', one of the numbers, or carry forward"]
+        if self.fixed and self.missing != ABSENT:
+            return [f"{where}.missing: must be 'absent', for nobody has a fixed value unasked"]
+        return []
