@@ -1,6 +1,7 @@
 """CONFIDENTIAL: from the bytes of reports to the counts of a closed period."""
 
 from .accounting import Accounting, CellCounts
-from .population import ClosedPeriod, Population
+from .closed import ClosedPeriod
+from .population import Population
 
 __all__ = ["Accounting", "CellCounts", "ClosedPeriod", "Population"]

@@ -27,6 +27,16 @@ class CellCounts:
     pending: int = 0
     rejected: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(REASONS, 0))
 
+    def plus(self, other: CellCounts) -> CellCounts:
+        """The counts of both."""
+        return CellCounts(
+            received=self.received + other.received,
+            accepted=self.accepted + other.accepted,
+            superseded=self.superseded + other.superseded,
+            pending=self.pending + other.pending,
+            rejected=+Tally(self.rejected) + Tally(other.rejected),
+        )
+
     def agrees(self, other: CellCounts) -> bool:
         """Whether both are of one input, perhaps counted by different versions.
 
@@ -59,6 +69,11 @@ class Accounting:
     superseded: int = 0
     rejected: Tally[Reason] = field(default_factory=Tally)
     pending: int = 0
+
+    @classmethod
+    def of(cls, counts: CellCounts) -> Accounting:
+        """That goes on from these counts."""
+        return cls(**{**vars(counts), "rejected": Tally(counts.rejected)})
 
     @property
     def counts(self) -> CellCounts:

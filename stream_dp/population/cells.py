@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-CLEARED = 254  # the code of a cell that clears the answer
+CLEARED = -1  # the code of a cell that clears the answer
 _COMPACT = 1 << 20  # further cells of a partition after which repeated ones are merged
 _PART = 1 << 16  # a part of so many cells is not joined with others
 
@@ -21,7 +21,7 @@ class Cells:
     hi, lo: the two halves of the 128-bit keyed hash of the person's id.
     period: its number, from 1.
     attribute: its place among the study's attributes.
-    code: of the value, or CLEARED.
+    code: of the value, or CLEARED; of the type that `cell_type` gives.
     partition, offset: the position of the record.
     """
 
@@ -29,7 +29,7 @@ class Cells:
     lo: NDArray[np.uint64]
     period: NDArray[np.uint16]
     attribute: NDArray[np.uint16]
-    code: NDArray[np.uint8]
+    code: NDArray[np.signedinteger]
     partition: NDArray[np.uint16]
     offset: NDArray[np.int64]
 
@@ -66,10 +66,22 @@ EMPTY = Cells(
     lo=np.zeros(0, np.uint64),
     period=np.zeros(0, np.uint16),
     attribute=np.zeros(0, np.uint16),
-    code=np.zeros(0, np.uint8),
+    code=np.zeros(0, np.int16),
     partition=np.zeros(0, np.uint16),
     offset=np.zeros(0, np.int64),
 )
+
+
+def code_type(symbols: int) -> type[np.unsignedinteger]:
+    """The narrowest type of the codes of an attribute with so many symbols."""
+    if symbols <= 1 << 8:
+        return np.uint8
+    return np.uint16 if symbols <= 1 << 16 else np.uint32
+
+
+def cell_type(symbols: int) -> type[np.signedinteger]:
+    """The narrowest type of the codes of cells, given the symbols of the largest attribute."""
+    return np.int16 if symbols <= 1 << 15 else np.int32
 
 
 class WaitingCells:

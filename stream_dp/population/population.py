@@ -15,8 +15,7 @@ from __future__ import annotations
 import zipfile
 from collections import Counter as Tally
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import replace
 from typing import Any, BinaryIO
 
 import msgspec
@@ -25,59 +24,47 @@ from numpy.typing import NDArray
 
 from stream_dp.errors import Inconsistent
 from stream_dp.study import CumulativeRelease, JointRelease, Release, Study, WindowRelease
+from stream_dp.study.data_sets import PastAnswer
 
-from .accounting import Accounting
-from .cells import CLEARED, Cells, WaitingCells, latest_cells
+from .accounting import Accounting, CellCounts
+from .cells import CLEARED, Cells, WaitingCells, code_type, latest_cells
+from .closed import ClosedPeriod
+from .index import Index, distinct
 from .rejected import Reason, RejectedRecord
+from .split import Part
 
-_VERSION = 4
+_VERSION = 5
+_BYTES = 4  # the last version in which the code of a cell was a byte, and this one cleared:
+_BYTE_CLEARED = 254
 _UNCOUNTED = 3  # the version in which repeated cells counted as superseded once they were merged
 
 
-@dataclass(frozen=True)
-class ClosedPeriod:
-    """A closed period, confidential.
+class Population:
+    """The state of all people at a position of the input; its methods change it in place.
 
-    symbols: by attribute, a code for every slot.
-    refused: by reason, the cells of people who were not admitted, and those that contradict a
-        fixed value.
-    count: computes the counts; it is called after the noise is drawn.
+    index: the slots of people.
+    columns: the state of each slot, by the names of the columns in a snapshot, see `_unknown`.
+    waiting: cells of open periods.
+    pending: by open period, how many cells it has, replaced ones among them.
+    part: of which part of the people it is; None for everybody. In a part of a study that declares
+        a size, slot 0 is nobody: it counts for nothing, newcomers begin with its state, and the
+        places that nobody has in any part count as so many of it.
     """
 
-    symbols: dict[str, NDArray[np.uint8]]
-    refused: dict[Reason, Cells]
-    count: Callable[[], dict[str, NDArray[np.int64]]]
-
-    @cached_property
-    def counts(self) -> dict[str, NDArray[np.int64]]:
-        """By release, the counts that its mechanism measures."""
-        return self.count()
-
-
-class Population:
-    """The state of all people at a position of the input; its methods change it in place."""
-
-    def __init__(self, study: Study) -> None:
-        self._study = study
+    def __init__(self, study: Study, part: Part | None = None) -> None:
+        self.study = study
+        self.part = part
         self.period = 0  # the last closed one
         self.accounting = Accounting()
-        self._hi = np.zeros(0, np.uint64)
-        self._lo = np.zeros(0, np.uint64)
-        self._slot = np.zeros(0, np.int32)
-        self._waiting = WaitingCells()
-        self._pending: Tally[int] = Tally()  # by open period, its cells, replaced ones among them
-        size = study.size or 0
+        self.index = Index()
+        self.waiting = WaitingCells()
+        self.pending: Tally[int] = Tally()
         self._alphabets = {r.stream: study.alphabet(r) for r in study.releases}
         self._wheres = {r.stream: r.where for r in study.releases}
         self._widths = {
             stream: max(_width(r) for r in study.releases if r.stream == stream)
             for stream in self._alphabets
         }
-        self._last = {
-            name: np.full(size, attribute.first_code, np.uint8)
-            for name, attribute in study.attributes.items()
-        }
-        self._recent = {stream: self._unknown(stream, size) for stream in self._alphabets}
         # By stream and the symbol of those who are not there: a bit for each of the last periods at
         # which a person was there, the lowest for the last one.
         self._reaches: dict[tuple[str, int], int] = {}
@@ -86,19 +73,49 @@ class Population:
             if symbol is not None:
                 key = (release.stream, symbol)
                 self._reaches[key] = max(self._reaches.get(key, 0), 2 * _width(release) - 1)
-        self._present = {key: np.zeros(size, np.uint16) for key in self._reaches}
         self._counted = [r for r in study.releases if not isinstance(r, WindowRelease)]
-        self._totals = {r.name: np.zeros(size, np.uint16) for r in self._counted}
-        self._entered = {r.name: np.zeros(size, bool) for r in self._counted}
+        slots = study.size or 0 if part is None else self.nobodies
+        self.columns = {name: value.repeat(slots) for name, value in self._unknown().items()}
 
-    def _unknown(self, stream: str, size: int) -> NDArray[np.uint32]:
-        """The recent symbols, as codes in base q, of `size` people who have not answered."""
-        first = {n: np.array([a.first_code]) for n, a in self._study.attributes.items()}
+    @property
+    def nobodies(self) -> int:
+        """How many slots, the first ones, stand for nobody."""
+        return int(self.part is not None and self.study.size is not None)
+
+    def _unknown(self) -> dict[str, NDArray[Any]]:
+        """The state of somebody who has not answered, in columns of one row.
+
+        last: by attribute, the code of the last answer.
+        past: by attribute and number of periods, its code at so many periods before the last close.
+        recent: by stream, the recent symbols, as a code in base q.
+        present: by stream and the symbol of those who are not there, at which of the last periods
+            a person was there: a bit for each, the lowest for the last one.
+        totals: by release, in how many periods its event happened.
+        entered: by release, whether a person was ever there.
+        """
+        attributes = self.study.attributes
+        columns: dict[str, NDArray[Any]] = {
+            f"last {name}": np.array([a.first_code], code_type(len(a.symbols)))
+            for name, a in attributes.items()
+        }
+        columns |= {
+            f"past {PastAnswer(name, ago).column}": columns[f"last {name}"]
+            for name, longest in self.study.past.items()
+            for ago in range(1, longest + 1)
+        }
+        columns |= {f"recent {stream}": self._unknown_past(stream) for stream in self._alphabets}
+        columns |= {f"present {s} {k}": np.zeros(1, np.uint16) for k, s in self._reaches}
+        columns |= {f"totals {r.name}": np.zeros(1, np.uint16) for r in self._counted}
+        return columns | {f"entered {r.name}": np.zeros(1, bool) for r in self._counted}
+
+    def _unknown_past(self, stream: str) -> NDArray[np.uint32]:
+        """The recent symbols, as a code in base q, of somebody who has not answered."""
+        first = {n: np.array([a.first_code]) for n, a in self.study.attributes.items()}
         (symbol,) = self._symbols(stream, first).tolist()
         q, code = len(self._alphabets[stream].values), 0
         for _ in range(self._widths[stream]):
             code = code * q + symbol
-        return np.full(size, code, np.uint32)
+        return np.array([code], np.uint32)
 
     def _symbols(self, stream: str, codes: dict[str, NDArray[Any]]) -> NDArray[np.uint32]:
         """Each person's symbol in a stream's alphabet, from the codes of the attributes."""
@@ -108,7 +125,7 @@ class Population:
             symbols = symbols * np.uint32(len(part)) + codes[name].astype(np.uint32)
         if where is not None:
             ((name, value),) = where.items()
-            inside = codes[name] == self._study.attributes[name].codes[value]
+            inside = codes[name] == self.study.attributes[name].codes[value]
             assert alphabet.absent is not None
             symbols = np.where(inside, symbols, np.uint32(alphabet.absent))
         return symbols
@@ -116,26 +133,30 @@ class Population:
     @property
     def size(self) -> int:
         """The number of slots: the declared size, or the people admitted so far."""
-        return self._study.size or int(self._slot.shape[0])
+        return self.study.size or len(self.index)
+
+    @property
+    def people(self) -> int:
+        """How many people have a slot."""
+        return len(self.index)
 
     @property
     def open_cells(self) -> int:
         """How many cells wait for the period that is open, repeated ones among them."""
-        return self._pending[self.period + 1]
+        return self.pending[self.period + 1]
 
     def enrol(self, hi: NDArray[np.uint64], lo: NDArray[np.uint64]) -> None:
         """Admit the members of groups before the first period, whether they report or not.
 
         Raises ValueError once anybody is admitted or a period is closed.
         """
-        if self.period or self._hi.shape[0]:
+        if self.period or len(self.index):
             raise ValueError("people are enrolled before anything else")
-        order = np.lexsort((lo, hi))
-        self._admit(hi[order], lo[order])
+        self._admit(hi, lo, self._room)
 
     def slots(self, hi: NDArray[np.uint64], lo: NDArray[np.uint64]) -> NDArray[np.int64]:
         """The slots of people, which index the arrays of symbols; -1 for those without one."""
-        return self._find(hi, lo)
+        return self.index.find(hi, lo)
 
     def fold(self, cells: Cells, rejected: list[RejectedRecord]) -> None:
         """Add a decoded batch: its cells, and the records that were rejected."""
@@ -143,25 +164,28 @@ class Population:
             self.accounting.rejected.update(record.cells)
         self.accounting.received += len(cells) + sum(sum(r.cells.values()) for r in rejected)
         self.accounting.pending += len(cells)
-        self._pending.update(_by_period(cells))
-        self._waiting.add(cells)
+        self.pending.update(cells_by_period(cells))
+        self.waiting.add(cells)
 
     def answering(self) -> int:
         """How many people have an answer for the next period, admitted or not."""
-        waiting = self._waiting.all()
+        waiting = self.waiting.all()
         final = latest_cells(waiting.take(waiting.period == self.period + 1))
         final = final.take(final.code != CLEARED)
         other = (final.hi[1:] != final.hi[:-1]) | (final.lo[1:] != final.lo[:-1])
         return int(other.sum()) + (len(final) > 0)
 
-    def close(self) -> ClosedPeriod:
-        """Close the next period: merge its cells, admit newcomers, update everybody's symbols."""
+    def close(self, room: int | None = None) -> ClosedPeriod:
+        """Close the next period: merge its cells, admit newcomers, update everybody's symbols.
+
+        room: of a part, how many newcomers it admits at most.
+        """
         period = self.period + 1
-        final = latest_cells(self._waiting.pop(period))
-        slots = self._find(final.hi, final.lo)
+        final = latest_cells(self.waiting.pop(period))
+        slots = self.index.find(final.hi, final.lo)
         unknown = (slots < 0) & (final.code != CLEARED)
-        self._admit(final.hi[unknown], final.lo[unknown])
-        slots[slots < 0] = self._find(final.hi[slots < 0], final.lo[slots < 0])
+        self._admit(final.hi[unknown], final.lo[unknown], self._room if room is None else room)
+        slots[slots < 0] = self.index.find(final.hi[slots < 0], final.lo[slots < 0])
         coded = final.code != CLEARED
         refused: dict[Reason, Cells] = {"full": final.take((slots < 0) & coded)}
         coded &= slots >= 0
@@ -172,136 +196,121 @@ class Population:
             if len(cells):
                 self.accounting.rejected[reason] += len(cells)
         self.accounting.accepted += len(final) - sum(map(len, refused.values()))
-        pending = self._pending.pop(period, 0)
+        pending = self.pending.pop(period, 0)
         self.accounting.superseded += pending - len(final)
         self.accounting.pending -= pending
-        symbols = {}
-        for index, name in enumerate(self._study.attributes):
+        symbols = self._pasts()
+        for index, name in enumerate(self.study.attributes):
             own = coded & (final.attribute == index)
             symbols[name] = self._advance(name, slots[own], final.code[own])
         self.period = period
         streams = {stream: self._symbols(stream, symbols) for stream in self._alphabets}
         for stream, now in streams.items():
-            q = len(self._alphabets[stream].values)
+            q, recent = len(self._alphabets[stream].values), f"recent {stream}"
             keep = np.uint32(q ** (self._widths[stream] - 1))
-            self._recent[stream] = self._recent[stream] % keep * np.uint32(q) + now
+            self.columns[recent] = self.columns[recent] % keep * np.uint32(q) + now
         for (stream, symbol), reach in self._reaches.items():
-            kept = self._present[stream, symbol] & np.uint16((1 << reach - 1) - 1)
+            present = f"present {symbol} {stream}"
+            kept = self.columns[present] & np.uint16((1 << reach - 1) - 1)
             here = streams[stream] != symbol
-            self._present[stream, symbol] = kept << np.uint16(1) | here.astype(np.uint16)
+            self.columns[present] = kept << np.uint16(1) | here.astype(np.uint16)
         counted = {r.name: self._rises(r, streams[r.stream]) for r in self._counted}
-        recent, present = dict(self._recent), dict(self._present)
-        return ClosedPeriod(symbols, refused, lambda: self._count(recent, present, counted))
+        columns = dict(self.columns)
+        return ClosedPeriod(
+            symbols, refused, lambda slots: self._count(columns, counted, slots), self.nobodies
+        )
+
+    def _pasts(self) -> dict[str, NDArray[np.unsignedinteger]]:
+        """Moves what is kept of the past by a period; by column, everybody's codes."""
+        pasts: dict[str, NDArray[np.unsignedinteger]] = {}
+        for name, longest in self.study.past.items():
+            newer = self.columns[f"last {name}"]
+            for ago in range(1, longest + 1):
+                column = PastAnswer(name, ago).column
+                newer, self.columns[f"past {column}"] = self.columns[f"past {column}"], newer
+                pasts[column] = self.columns[f"past {column}"]
+        return pasts
 
     def _contradicting(
         self, cells: Cells, slots: NDArray[np.int64], coded: NDArray[np.bool_]
     ) -> NDArray[np.bool_]:
         """Which cells contradict the value that a person already has of a fixed attribute."""
         contradicting = np.zeros(len(cells), bool)
-        for index, (name, attribute) in enumerate(self._study.attributes.items()):
+        for index, (name, attribute) in enumerate(self.study.attributes.items()):
             if attribute.fixed:
                 own = np.flatnonzero(coded & (cells.attribute == index))
-                fixed = self._last[name][slots[own]]
+                fixed = self.columns[f"last {name}"][slots[own]]
                 contradicting[own] = (fixed != attribute.first_code) & (fixed != cells.code[own])
         return contradicting
 
-    def _find(self, hi: NDArray[np.uint64], lo: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Slots by hash, -1 where there is none: a search by `hi`, and a comparison of `lo`."""
-        count = self._hi.shape[0]
-        slots = np.full(hi.shape[0], -1, np.int64)
-        places = np.searchsorted(self._hi, hi)
-        rows = np.flatnonzero(places < count)
-        while rows.size:
-            rows = rows[self._hi[places[rows]] == hi[rows]]
-            same = self._lo[places[rows]] == lo[rows]
-            slots[rows[same]] = self._slot[places[rows[same]]]
-            # Several people may share `hi`: compare with the next one.
-            rows = rows[~same]
-            places[rows] += 1
-            rows = rows[places[rows] < count]
-        return slots
+    @property
+    def _room(self) -> int | None:
+        """How many people may still be admitted; None without a limit."""
+        if self.part is not None or self.study.size is None:
+            return None
+        return self.study.size - len(self.index)
 
-    def _admit(self, hi: NDArray[np.uint64], lo: NDArray[np.uint64]) -> None:
+    def _admit(self, hi: NDArray[np.uint64], lo: NDArray[np.uint64], room: int | None) -> None:
         """Give newcomers slots in the order of their hashes, as far as there is room."""
-        if (hi[1:] <= hi[:-1]).any():
-            order = np.lexsort((lo, hi))
-            hi, lo = hi[order], lo[order]
-            new = np.ones(hi.shape[0], bool)
-            new[1:] = (hi[1:] != hi[:-1]) | (lo[1:] != lo[:-1])
-            hi, lo = hi[new], lo[new]
-        before = self._hi.shape[0]
-        if self._study.size is not None:
-            hi, lo = hi[: self._study.size - before], lo[: self._study.size - before]
-        else:
-            self._grow(hi.shape[0])
-        place = np.searchsorted(self._hi, hi)
-        slots = np.arange(before, before + hi.shape[0], dtype=np.int32)
-        self._hi = np.insert(self._hi, place, hi)
-        self._lo = np.insert(self._lo, place, lo)
-        self._slot = np.insert(self._slot, place, slots)
-
-    def _grow(self, count: int) -> None:
-        """Add slots for newcomers, who have not answered yet."""
-        for name, attribute in self._study.attributes.items():
-            fresh = np.full(count, attribute.first_code, np.uint8)
-            self._last[name] = np.concatenate([self._last[name], fresh])
-        for stream, recent in self._recent.items():
-            self._recent[stream] = np.concatenate([recent, self._unknown(stream, count)])
-        for key, present in self._present.items():
-            self._present[key] = np.append(present, np.zeros(count, np.uint16))
-        for name, totals in self._totals.items():
-            self._totals[name] = np.append(totals, np.zeros(count, np.uint16))
-            self._entered[name] = np.append(self._entered[name], np.zeros(count, bool))
+        hi, lo = (half[:room] for half in distinct(hi, lo))
+        first, fresh = self.nobodies + len(self.index), self._unknown()
+        if self.nobodies or self.study.size is None:
+            for name, column in self.columns.items():
+                newcomer = column[:1] if self.nobodies else fresh[name]
+                self.columns[name] = np.concatenate([column, newcomer.repeat(hi.shape[0])])
+        self.index.insert(hi, lo, first)
 
     def _advance(
-        self, name: str, slots: NDArray[np.int64], codes: NDArray[np.uint8]
-    ) -> NDArray[np.uint8]:
+        self, name: str, slots: NDArray[np.int64], codes: NDArray[np.signedinteger]
+    ) -> NDArray[np.unsignedinteger]:
         """The code of an attribute for every slot, once cells with codes are applied."""
-        attribute, last = self._study.attributes[name], self._last[name]
+        attribute, last = self.study.attributes[name], self.columns[f"last {name}"]
         if attribute.carries or attribute.fixed:
             symbols = last.copy()
         else:
-            symbols = np.full(last.shape[0], attribute.first_code, np.uint8)
+            symbols = np.full(last.shape[0], attribute.first_code, last.dtype)
         symbols[slots] = codes
-        self._last[name] = symbols
+        self.columns[f"last {name}"] = symbols
         return symbols
 
     def _rises(
         self, release: CumulativeRelease | JointRelease, symbols: NDArray[np.uint32]
-    ) -> Callable[[], NDArray[np.int64]]:
-        """Update the totals of a release's event; returns a function that counts them.
+    ) -> Callable[[slice], NDArray[np.int64]]:
+        """Update the totals of a release's event; returns a function that counts them for slots.
 
         The counts, (T + 1,) int64: how many people's total reached b in this period, b = 1..T, and
         how many were present for the first time. They are the increments of the sums S_b of Bun et
         al. 2024, Algorithm 2.
         """
-        first, last = self._study.span(release)
+        first, last = self.study.span(release)
         alphabet, horizon = self._alphabets[release.stream], last - first + 1
         if not first <= self.period <= last:
-            return lambda: np.zeros(horizon + 1, np.int64)
+            return lambda slots: np.zeros(horizon + 1, np.int64)
         happens = np.zeros(len(alphabet.values), bool)
-        happens[list(self._study.event_codes(release))] = True
+        happens[list(self.study.event_codes(release))] = True
         event = happens[symbols]
         here = (
             np.ones(event.shape[0], bool)
             if alphabet.absent is None
             else (symbols != alphabet.absent)
         )
-        enters = here & ~self._entered[release.name]
-        self._entered[release.name] = self._entered[release.name] | here
-        totals = self._totals[release.name] = self._totals[release.name] + event
+        entered = self.columns[f"entered {release.name}"]
+        enters = here & ~entered
+        self.columns[f"entered {release.name}"] = entered | here
+        totals = self.columns[f"totals {release.name}"] + event
+        self.columns[f"totals {release.name}"] = totals
 
-        def count() -> NDArray[np.int64]:
-            rises = np.bincount(totals[event], minlength=horizon + 1)[1:]
-            return np.append(rises, enters.sum()).astype(np.int64)
+        def count(slots: slice) -> NDArray[np.int64]:
+            rises = np.bincount(totals[slots][event[slots]], minlength=horizon + 1)[1:]
+            return np.append(rises, enters[slots].sum()).astype(np.int64)
 
         return count
 
     def _count(
         self,
-        recent: dict[str, NDArray[np.uint32]],
-        present: dict[tuple[str, int], NDArray[np.uint16]],
-        counted: dict[str, Callable[[], NDArray[np.int64]]],
+        columns: dict[str, NDArray[Any]],
+        counted: dict[str, Callable[[slice], NDArray[np.int64]]],
+        slots: slice,
     ) -> dict[str, NDArray[np.int64]]:
         """By release: patterns (window), rises (cumulative), or patterns, then rises (joint).
 
@@ -309,70 +318,70 @@ class Population:
         they were present in the last 2k - 1 periods, (2^(2k - 1),).
         """
         counts = {}
-        for release in self._study.releases:
+        for release in self.study.releases:
             parts = []
             if not isinstance(release, CumulativeRelease):
                 bins = len(self._alphabets[release.stream].values) ** release.width
-                codes = recent[release.stream]
+                codes = columns[f"recent {release.stream}"][slots]
                 if release.width < self._widths[release.stream]:
                     codes = codes % bins
                 parts.append(np.bincount(codes, minlength=bins).astype(np.int64))
-                symbol = self._study.presence(release)
+                symbol = self.study.presence(release)
                 if symbol is not None:
                     kinds = 1 << 2 * release.width - 1
-                    when = present[release.stream, symbol] & np.uint16(kinds - 1)
+                    here = columns[f"present {symbol} {release.stream}"][slots]
+                    when = here & np.uint16(kinds - 1)
                     parts.append(np.bincount(when, minlength=kinds).astype(np.int64))
             if not isinstance(release, WindowRelease):
-                parts.append(counted[release.name]())
+                parts.append(counted[release.name](slots))
             counts[release.name] = np.concatenate(parts)
         return counts
 
     def save(self, file: BinaryIO) -> None:
         """Write the state as a NumPy archive."""
-        arrays: dict[str, NDArray[Any]] = {"hi": self._hi, "lo": self._lo, "slot": self._slot}
-        arrays |= {f"last {k}": v for k, v in self._last.items()}
-        arrays |= {f"recent {k}": v for k, v in self._recent.items()}
-        arrays |= {f"present {s} {k}": v for (k, s), v in self._present.items()}
-        arrays |= {f"totals {k}": v for k, v in self._totals.items()}
-        arrays |= {f"entered {k}": v for k, v in self._entered.items()}
-        arrays |= {f"waiting {i}": c for i, c in enumerate(self._waiting.all().columns())}
+        arrays: dict[str, NDArray[Any]] = {**vars(self.index), **self.columns}
+        arrays |= {f"waiting {i}": c for i, c in enumerate(self.waiting.all().columns())}
         head = {
             "version": _VERSION,
-            "study": self._study.hash,
+            "study": self.study.hash,
             "period": self.period,
             "accounting": self.accounting.as_dict(),
-            "pending": dict(sorted(self._pending.items())),
+            "pending": dict(sorted(self.pending.items())),
+            **({} if self.part is None else {"part": vars(self.part)}),
         }
         packed = np.frombuffer(msgspec.json.encode(head), np.uint8)
         np.savez(file, head=packed, **arrays)  # type: ignore[arg-type]
 
     @classmethod
-    def load(cls, study: Study, file: BinaryIO) -> Population:
-        """The state that `save` wrote. Raises Inconsistent for another version or study."""
+    def load(cls, study: Study, file: BinaryIO, part: Part | None = None) -> Population:
+        """The state that `save` wrote. Raises Inconsistent for another version, study or part."""
         try:
             arrays = np.load(file, allow_pickle=False)
             head = msgspec.json.decode(arrays["head"].tobytes())
         except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, msgspec.DecodeError):
             raise Inconsistent("snapshot: cannot be read; remove it to replay the input") from None
-        if head.get("version") not in {_UNCOUNTED, _VERSION} or head["study"] != study.hash:
+        if head.get("version") not in {_UNCOUNTED, _BYTES, _VERSION} or head["study"] != study.hash:
             raise Inconsistent("snapshot: of another version or study; remove it to replay")
-        self = cls(study)
+        if head.get("part") != (None if part is None else vars(part)):
+            raise Inconsistent("snapshot: of another part; remove it to replay")
+        self = cls(study, part)
         self.period = head["period"]
         numbers = head["accounting"]
-        self.accounting = Accounting(**{**numbers, "rejected": Tally(numbers["rejected"])})
-        self._hi, self._lo, self._slot = arrays["hi"], arrays["lo"], arrays["slot"]
-        self._waiting = WaitingCells.of(Cells(*(arrays[f"waiting {i}"] for i in range(7))))
+        self.accounting = Accounting.of(CellCounts(**numbers))
+        self.index = Index(arrays["hi"], arrays["lo"], arrays["slot"])
+        waiting = Cells(*(arrays[f"waiting {i}"] for i in range(7)))
+        if head["version"] <= _BYTES:
+            signed = waiting.code.astype(np.int16)
+            signed[signed == _BYTE_CLEARED] = CLEARED
+            waiting = replace(waiting, code=signed)
+        self.waiting = WaitingCells.of(waiting)
         pending = head.get("pending")
-        self._pending = (
-            Tally(_by_period(self._waiting.all()))
+        self.pending = (
+            Tally(cells_by_period(self.waiting.all()))
             if pending is None
             else Tally({int(number): count for number, count in pending.items()})
         )
-        self._last = {name: arrays[f"last {name}"] for name in self._last}
-        self._recent = {name: arrays[f"recent {name}"] for name in self._recent}
-        self._present = {(k, s): arrays[f"present {s} {k}"] for k, s in self._present}
-        self._totals = {name: arrays[f"totals {name}"] for name in self._totals}
-        self._entered = {name: arrays[f"entered {name}"] for name in self._entered}
+        self.columns = {name: arrays[name] for name in self.columns}
         return self
 
 
@@ -381,7 +390,7 @@ def _width(release: Release) -> int:
     return 1 if isinstance(release, CumulativeRelease) else release.width
 
 
-def _by_period(cells: Cells) -> dict[int, int]:
+def cells_by_period(cells: Cells) -> dict[int, int]:
     """How many of the cells are of each period."""
     counts = np.bincount(cells.period)
     return {number: int(counts[number]) for number in np.flatnonzero(counts).tolist()}

@@ -9,7 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Reason = Literal["unreadable", "person", "period", "late", "attribute", "value", "full", "fixed"]
+Reason = Literal[
+    "unreadable",
+    "person",
+    "period",
+    "late",
+    "attribute",
+    "value",
+    "range",
+    "step",
+    "full",
+    "fixed",
+]
 
 REASONS: dict[Reason, str] = {
     "unreadable": "not a JSON report with person, period and values, or over 64 kB, or with headers"
@@ -19,6 +30,8 @@ REASONS: dict[Reason, str] = {
     "late": "the period is closed",
     "attribute": "no such attribute is declared",
     "value": "not one of the attribute's values",
+    "range": "the number is below the attribute's least or above its most",
+    "step": "the number is no multiple of the attribute's step",
     "full": "no place in the population: its declared size, or the table of members, is full",
     "fixed": "the person has another value of a fixed attribute, for good",
 }

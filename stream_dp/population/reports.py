@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from stream_dp.errors import Inconsistent
 from stream_dp.log.base import Stored, memory_bytes
-from stream_dp.study import Study
+from stream_dp.study import Attribute, Study
 
-from .cells import CLEARED, EMPTY, Cells
+from .cells import CLEARED, EMPTY, Cells, cell_type
 from .rejected import Reason, RejectedRecord
 
 CHANGED_INPUT = (
@@ -27,7 +27,7 @@ CHANGED_INPUT = (
     " snapshot is gone; restore the [run.input] of then, or the snapshot"
 )
 
-_NONE, _BAD = 255, 253  # codes: the attribute is not in the report; its value is not declared
+_NONE, _BAD = -2, -3  # codes: the attribute is not in the report; its value is not declared
 LONGEST_ID = 256  # characters
 LARGEST_REPORT = 64_000  # bytes of its key, value and headers, as `memory_bytes` counts them
 
@@ -66,10 +66,9 @@ class Decoder:
         self._key = key
         self._rule = study.ids
         self._names = tuple(study.attributes)
-        self._codes = [
-            {**attribute.codes, None: CLEARED, msgspec.UNSET: _NONE}
-            for attribute in study.attributes.values()
-        ]
+        self._attributes = tuple(study.attributes.values())
+        self._find = [_finder(attribute) for attribute in self._attributes]
+        self._type = cell_type(max((len(a.symbols) for a in study.attributes.values()), default=1))
         labels = study.periods.numbers
         self._periods: dict[str | int, int] = {int(x): n for x, n in labels.items() if x.isdigit()}
         self._periods.update(labels)
@@ -157,11 +156,11 @@ class Decoder:
         get = self._periods.get
         period = np.fromiter((get(r.period, 0) for r in reports), np.int64, count)
         sound = np.fromiter((0 < len(p) <= LONGEST_ID for p in persons), bool, count)
-        code = np.empty((len(self._names), count), np.uint8)
-        for i, codes in enumerate(self._codes):
-            find, name = codes.get, f"a{i}"
+        code = np.empty((len(self._names), count), self._type)
+        for i, find in enumerate(self._find):
+            name = f"a{i}"
             code[i] = np.fromiter(
-                (find(getattr(r.values, name), _BAD) for r in reports), np.uint8, count
+                (find(getattr(r.values, name), _BAD) for r in reports), self._type, count
             )
         present = code != _NONE
         usable = sound & (period > closed) & present.any(axis=0)
@@ -173,7 +172,10 @@ class Decoder:
                 period=int(period[row]),
                 closed=closed,
                 present=int(present[:, row].sum()),
-                bad=int((code[:, row] == _BAD).sum()),
+                bad=Tally(
+                    self._fault(i, getattr(reports[row].values, f"a{i}"))
+                    for i in np.flatnonzero(code[:, row] == _BAD).tolist()
+                ),
             )
             rejected.append(RejectedRecord(places[row], dict(reasons)))
         hashes = self.hashes(persons)
@@ -191,15 +193,23 @@ class Decoder:
         )
         return cells, rejected
 
+    def _fault(self, attribute: int, value: Any) -> Reason:
+        """Why a value has no code."""
+        fault = "value" if plain_text(value) is None else self._attributes[attribute].read(value)
+        assert isinstance(fault, str)  # it has none
+        return fault
+
     @staticmethod
-    def _reasons(*, sound: bool, period: int, closed: int, present: int, bad: int) -> Tally[Reason]:
+    def _reasons(
+        *, sound: bool, period: int, closed: int, present: int, bad: Tally[Reason]
+    ) -> Tally[Reason]:
         """By reason, the rejected cells of a report.
 
         sound: whether its id is neither empty nor too long.
         period: its number, 0 where it is none of the study's.
         closed: the last closed period.
         present: how many cells it has.
-        bad: how many of them have a value that is not declared.
+        bad: those of them whose value is not declared, by reason.
         """
         if not sound:
             return Tally({"person": max(present, 1)})
@@ -209,7 +219,7 @@ class Decoder:
             return Tally({"period": present})
         if period <= closed:
             return Tally({"late": present})
-        return Tally({"value": bad})
+        return bad
 
     def _irregular(self, record: Stored, closed: int) -> tuple[Cells, Tally[Reason]]:
         """The usable cells of a report that the typed decoder refuses, and what is rejected."""
@@ -239,9 +249,9 @@ class Decoder:
                 continue
             index = self._names.index(attribute)
             plain = value is None or plain_text(value) is not None
-            code = self._codes[index].get(value, _BAD) if plain else _BAD
+            code = self._find[index](value, _BAD) if plain else _BAD
             if code == _BAD:
-                reasons["value"] += 1
+                reasons[self._fault(index, value)] += 1
             else:
                 codes.append((index, code))
         if not codes:
@@ -253,13 +263,30 @@ class Decoder:
             lo=hashes[:, 1],
             period=np.full(n, number, np.uint16),
             attribute=np.array([a for a, _ in codes], np.uint16),
-            code=np.array([c for _, c in codes], np.uint8),
+            code=np.array([c for _, c in codes], self._type),
             partition=np.full(n, record.partition, np.uint16),
             offset=np.full(n, record.offset, np.int64),
         ), reasons
 
 
 DecoderMaker = Callable[[Study, bytes], Decoder]
+
+
+def _finder(attribute: Attribute) -> Callable[[Any, int], int]:
+    """The function that gives a reported value's code, or its second argument."""
+    listed: dict[Any, int] = {**attribute.codes, None: CLEARED, msgspec.UNSET: _NONE}
+    scale = attribute.number
+    if scale is None:
+        return listed.get
+
+    def find(value: Any, bad: int) -> int:
+        code = listed.get(value)
+        if code is None:
+            place = scale.read(value)
+            code = bad if isinstance(place, str) else place
+        return code
+
+    return find
 
 
 def plain_text(value: object) -> str | None:

@@ -338,7 +338,7 @@ def test_millions_of_repeats_do_not_pile_up(monkeypatch):
     for start in range(0, 30_000, 500):
         batch = [stored(report_bytes(f"p{i % 10}", "2003", a=1), start + i) for i in range(500)]
         population.fold(*decoder.decode(batch, 0))
-        assert len(population._waiting.all()) < 1600
+        assert len(population.waiting.all()) < 1600
     assert population.accounting.received == 30_000
     for _ in PERIODS:
         population.close()

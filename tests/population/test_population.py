@@ -10,7 +10,7 @@ from kit.studies import attribute, cumulative, small_study, window
 from stream_dp.errors import Inconsistent
 from stream_dp.panel import window_codes
 from stream_dp.population import Population
-from stream_dp.population.cells import CLEARED, Cells
+from stream_dp.population.cells import CLEARED, Cells, cell_type, code_type
 
 
 def make(size=None, count=6, values=5, width=4, carry=False):
@@ -44,7 +44,7 @@ def cells(people, period, codes, start=0, attribute=0):
         lo=people.astype(np.uint64),
         period=np.full(n, period, np.uint16),
         attribute=np.full(n, attribute, np.uint16),
-        code=np.asarray(codes, np.uint8),
+        code=np.asarray(codes, np.int16),
         partition=np.zeros(n, np.uint16),
         offset=np.arange(start, start + n, dtype=np.int64),
     )
@@ -53,7 +53,7 @@ def cells(people, period, codes, start=0, attribute=0):
 def by_person(population, symbols, people):
     """Symbols in the order of the people, not of their slots."""
     keys = cells(people, 1, np.zeros(len(people)))
-    return symbols[population._find(keys.hi, keys.lo)]
+    return symbols[population.slots(keys.hi, keys.lo)]
 
 
 @pytest.mark.parametrize("size", [None, 20_000])
@@ -133,7 +133,7 @@ def test_the_last_word_counts_and_null_takes_it_back():
         for offset, code in enumerate(codes):
             population.fold(cells(one, 1, [code], start=offset), [])
         symbols = population.close().symbols["a"]
-        shown = population._find(*(getattr(cells(one, 1, [0]), x) for x in ("hi", "lo")))
+        shown = population.slots(*(getattr(cells(one, 1, [0]), x) for x in ("hi", "lo")))
         assert (symbols[shown[0]] if shown[0] >= 0 else 0) == expected
         assert population.accounting.superseded == len(codes) - 1
 
@@ -207,23 +207,47 @@ def test_snapshots_of_another_study_or_version_are_refused():
         Population.load(study, io.BytesIO(file.getvalue()))
 
 
-def test_a_snapshot_of_the_version_before_is_read():
-    """It does not say how many cells wait for each period; those that it has are counted."""
-    study, population = make(), Population(make())
-    for period in (1, 1, 2):
-        population.fold(cells(np.arange(20), period, np.ones(20)), [])
+@pytest.mark.parametrize("version", [3, 4])
+def test_a_snapshot_of_an_earlier_version_is_read(version):
+    """The third does not say how many cells wait for each period; those that it has are counted.
+
+    Up to the fourth the code of a cell was a byte, 254 for one that clears the answer.
+    """
+    study, population = make(carry=True), Population(make(carry=True))
+    population.fold(cells(np.arange(20), 1, np.ones(20)), [])
+    population.fold(cells(np.arange(20), 1, [CLEARED] * 9 + [4] * 11, start=20), [])
+    population.fold(cells(np.arange(20), 2, np.ones(20)), [])
     file = io.BytesIO()
     population.save(file)
     arrays = dict(np.load(io.BytesIO(file.getvalue())))
     head = json.loads(arrays["head"].tobytes())
-    assert head.pop("pending") == {"1": 40, "2": 20}
-    assert head.pop("version") == 4
+    assert head.pop("version") == 5
+    assert head["pending"] == {"1": 40, "2": 20}
+    if version == 3:
+        head.pop("pending")
+    arrays["waiting 4"] = np.where(arrays["waiting 4"] == CLEARED, 254, arrays["waiting 4"])
+    arrays["waiting 4"] = arrays["waiting 4"].astype(np.uint8)
     old = io.BytesIO()
-    packed = np.frombuffer(json.dumps({**head, "version": 3}).encode(), np.uint8)
+    packed = np.frombuffer(json.dumps({**head, "version": version}).encode(), np.uint8)
     np.savez(old, **{**arrays, "head": packed})
     loaded = Population.load(study, io.BytesIO(old.getvalue()))
-    for closing in (population, loaded):
-        closing.close()
-        closing.close()
+    one, other = population.close().symbols["a"], loaded.close().symbols["a"]
+    assert (one.tolist(), one.dtype) == ([4] * 11, np.uint8)
+    assert np.array_equal(one, other)
+    population.close()
+    loaded.close()
     assert loaded.accounting.as_dict() == population.accounting.as_dict()
     assert loaded.accounting.superseded == 20
+
+
+def test_the_types_of_codes_are_wide_enough_for_the_symbols():
+    for symbols in (2, 256, 257, 1 << 15, (1 << 15) + 1, 1 << 16, (1 << 16) + 1, 1 << 24):
+        of_people, of_cells = np.iinfo(code_type(symbols)), np.iinfo(cell_type(symbols))
+        assert of_people.max >= symbols - 1
+        assert of_cells.max >= symbols - 1
+        assert of_cells.min <= CLEARED
+    assert (code_type(256), code_type(257), code_type((1 << 16) + 1)) == (
+        np.uint8,
+        np.uint16,
+        np.uint32,
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -112,6 +112,7 @@ class _Judge:
         self._labels = pa.array(study.periods.labels, pa.string())
         self._numbers = study.periods.numbers
         self._normal = None if study.ids is None else study.ids.normal
+        self._attributes = study.attributes
         self._values = {
             name: pa.array([text for text in attribute.codes if isinstance(text, str)], pa.string())
             for name, attribute in study.attributes.items()
@@ -141,14 +142,34 @@ class _Judge:
             self._note(period_column, "period", here & sound & ~named, rows)
             self._note(period_column, "late", here & sound & late, rows)
             column, attribute = columns.values[name], header.sources[name][1]
-            good = _mask(pc.is_in(column, value_set=self._values[attribute]))
-            if (here & ~good).any():
-                judgement.undeclared.add(name)
             sayable = here & sound & named & ~late
-            self._note(name, "value", sayable & ~good, rows)
+            good = np.ones(len(columns), bool)
+            for reason, bad in self._bad(column, attribute):
+                good &= ~bad
+                if (here & bad).any():
+                    judgement.undeclared.add(name)
+                self._note(name, reason, sayable & bad, rows)
             usable[name] = sayable & good
         periods = None if columns.periods is None else columns.periods.to_pylist()
         self.repeats.add(persons.to_pylist(), periods, rows, usable)
+
+    def _bad(self, column: pa.Array, attribute: str) -> Iterator[tuple[Reason, Mask]]:
+        """By reason, which cells of a column are no answers of an attribute."""
+        if not self._attributes[attribute].values_known:
+            return
+        known = _mask(pc.is_in(column, value_set=self._values[attribute]))
+        scale = self._attributes[attribute].number
+        if scale is None:
+            yield "value", ~known
+            return
+        # One cell at a time, as the decoder reads them.
+        read = [
+            None if k else scale.read(v or "")
+            for v, k in zip(column.to_pylist(), known, strict=True)
+        ]
+        reasons: tuple[Reason, ...] = ("value", "range", "step")
+        for reason in reasons:
+            yield reason, np.array([fault == reason for fault in read], bool)
 
     def _note(self, column: str, reason: Reason, faulty: Mask, rows: NDArray[np.int64]) -> None:
         if faulty.any():

@@ -1,0 +1,36 @@
+"""A period that has closed: what its releases look at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .cells import Cells
+from .rejected import Reason
+
+
+@dataclass(frozen=True)
+class ClosedPeriod:
+    """A closed period, confidential.
+
+    symbols: by attribute, a code for every slot, of 8, 16 or 32 bits as it has symbols; of those
+        with a history also by its columns (`study.data_sets.PastAnswer`).
+    refused: by reason, the cells of people who were not admitted, and those that contradict a
+        fixed value.
+    count: computes the counts of some slots; it is called after the noise is drawn.
+    nobody: how many of the first slots stand for nobody, and are not counted.
+    """
+
+    symbols: dict[str, NDArray[np.unsignedinteger]]
+    refused: dict[Reason, Cells]
+    count: Callable[[slice], dict[str, NDArray[np.int64]]]
+    nobody: int = 0
+
+    @cached_property
+    def counts(self) -> dict[str, NDArray[np.int64]]:
+        """By release, the counts that its mechanism measures."""
+        return self.count(slice(self.nobody, None))
