@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stream_dp.errors import UserError
 
 from .base import Log
 from .settings import connection_settings
+
+if TYPE_CHECKING:
+    from .sealing import Keyring
 
 
 def address(url: str) -> tuple[str, str | None]:
@@ -36,22 +39,30 @@ def open_log(
     insecure: bool = False,
     replication: int = 3,
     timed: Iterable[str] = (),
+    unsealed: Iterable[str] = (),
+    keys: Keyring | None = None,
 ) -> Log:
     """The log at `sqlite:FILE`, FILE relative to `base`, or at `kafka://host:port,.../prefix`.
 
-    kafka: librdkafka's settings. Raises UserError, LogError.
+    kafka: librdkafka's settings.
+    keys: encrypt the records, on Kafka but for those of the topics `unsealed`.
+
+    Raises UserError, LogError.
     """
     where, prefix = address(url)
     if prefix is None:
         from .sqlite import SqliteLog
 
-        return SqliteLog(base / where, public=public, readonly=readonly, timed=timed)
+        return SqliteLog(base / where, public=public, readonly=readonly, timed=timed, keys=keys)
     settings = connection_settings(where, kafka or {}, insecure=insecure, base=base)
     try:
         from .kafka import KafkaLog
     except ImportError:
         raise UserError("kafka: not installed; pip install 'stream-dp[kafka]'") from None
-    return KafkaLog(prefix, settings, replication=replication, timed=timed)
+    from .sealed import SealedLog
+
+    log = KafkaLog(prefix, settings, replication=replication, timed=timed)
+    return log if public else SealedLog(log, keys, unsealed)
 
 
 __all__ = ["Log", "address", "open_log"]

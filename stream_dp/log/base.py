@@ -16,10 +16,14 @@ Headers = tuple[tuple[str, bytes], ...]
 
 # A record stays under the megabyte that brokers accept by default; see message.py.
 MAX_RECORD = 1_000_000
+# The one header of a record that is encrypted (sealing.py), which makes it a little larger.
+SEALED: Headers = (("stream-dp-sealed", b"1"),)
+_SEAL_BYTES = 20_000
 # A read ends when its records take more than this many bytes in memory, whatever its `limit`.
 MAX_BATCH = 64_000_000
 # The bytes of memory that a header takes besides its name and its value.
 HEADER_BYTES = 100
+NEVER = 2.0**40  # Unix seconds; later than the time of every record
 UNKNOWN_TIME = 1 << 62  # milliseconds; later than every time of a record
 
 
@@ -116,6 +120,12 @@ def payload_bytes(record: Record) -> int:
     return sum(len(content or b"") for content in contents)
 
 
+def too_large(record: Record) -> bool:
+    """Whether a record to be written takes more than MAX_RECORD, before it was sealed."""
+    room = _SEAL_BYTES if record.headers == SEALED else 0
+    return payload_bytes(record) > MAX_RECORD + room
+
+
 @dataclass(frozen=True)
 class Batch:
     """What a read returns.
@@ -177,6 +187,12 @@ class Log(Protocol):
         """By partition, the position of the first record appended at or after `time`.
 
         The end of a partition that has no such record. time: Unix seconds.
+        """
+
+    def stable(self, topic: str) -> Positions:
+        """By partition, the position up to which records can be read: no transaction is open below.
+
+        On Kafka a read from a position beyond it has no answer.
         """
 
     def now(self, topic: str) -> float:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from stream_dp.errors import Inconsistent
 
-from .base import Log, Stored
+from .base import NEVER, Log, Stored
 from .message import (
     MAX_PART,
     START,
@@ -26,7 +26,6 @@ from .message import (
 
 _AT_ONCE = 2_000_000  # bytes of one read, about
 _FIRST, _FEWEST, _MOST = 20, 2, 1_000  # records of one read
-_NEVER = 2.0**40  # Unix seconds, after every record
 
 
 def read_chain(log: Log, topic: str, what: str) -> list[Message]:
@@ -67,7 +66,7 @@ def read_parts(log: Log, topic: str, message: Message, what: str) -> Message:
 
 def _from_the_end(log: Log, topic: str) -> list[Message] | None:
     """The messages without their parts; None where a record is not where it should be."""
-    chain, below, count = list[Message](), log.cut(topic, _NEVER)[0], _FIRST
+    chain, below, count = list[Message](), log.cut(topic, NEVER)[0], _FIRST
     while below > 0:
         first = max(0, below - count)
         records = _records(log, topic, first, below)

@@ -57,6 +57,9 @@ class KafkaLog:
     def cut(self, topic: str, time: float) -> Positions:
         return self._topics.cut(topic, time)
 
+    def stable(self, topic: str) -> Positions:
+        return self._topics.stable(topic)
+
     def now(self, topic: str) -> float:
         """The broker's time, which it gives to a record that is appended."""
         return self._writer.broker_time(topic)

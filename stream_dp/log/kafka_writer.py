@@ -25,6 +25,7 @@ from .base import (
     Unavailable,
     UnknownCommit,
     payload_bytes,
+    too_large,
 )
 from .signature import Signature
 from .topics import BROKER_BYTES, TIMEOUT, TRANSIENT_ERRORS, Topics, log_error, new_client
@@ -101,7 +102,8 @@ class KafkaWriter:
         """The records. Raises LogError for one of a size or a partition that is refused."""
         checked = list(records)
         for record in checked:
-            if (length := payload_bytes(record)) > MAX_RECORD:
+            if too_large(record):
+                length = payload_bytes(record)
                 raise LogError(f"kafka: a record of {length} bytes is over {MAX_RECORD}")
             count = self._topics.partitions(record.topic)
             if record.partition is not None and not 0 <= record.partition < count:

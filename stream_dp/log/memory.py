@@ -16,6 +16,7 @@ from stream_dp.privacy.noise import system_entropy
 from .base import (
     MAX_BATCH,
     MAX_RECORD,
+    NEVER,
     Batch,
     Busy,
     Fenced,
@@ -28,6 +29,7 @@ from .base import (
     TopicInfo,
     memory_bytes,
     payload_bytes,
+    too_large,
 )
 
 
@@ -79,6 +81,9 @@ class MemoryLog:
     def describe(self, topic: str) -> TopicInfo:
         count = len(self._partitions(topic))
         return TopicInfo(self._identity, count, dict.fromkeys(range(count), 0))
+
+    def stable(self, topic: str) -> Positions:
+        return self.cut(topic, NEVER)
 
     def cut(self, topic: str, time: float) -> Positions:
         start = round(time * 1000)
@@ -137,7 +142,8 @@ class MemoryLog:
 
     def _partition(self, record: Record) -> int:
         """The partition of a record. Raises LogError for a record that cannot be stored."""
-        if (length := payload_bytes(record)) > MAX_RECORD:
+        if too_large(record):
+            length = payload_bytes(record)
             raise LogError(f"memory: a record of {length} bytes is over {MAX_RECORD}")
         count = len(self._partitions(record.topic))
         if record.partition is None:

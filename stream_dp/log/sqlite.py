@@ -23,6 +23,7 @@ import msgspec
 from .base import (
     MAX_BATCH,
     MAX_RECORD,
+    NEVER,
     Batch,
     Busy,
     Fenced,
@@ -40,6 +41,7 @@ from .base import (
     payload_bytes,
 )
 from .place import file_place
+from .sealing import Keyring, RecordSeal
 from .sqlite_file import open_file, sqlite_errors
 
 _HEADERS = msgspec.msgpack.Decoder(tuple[tuple[str, bytes | None], ...])
@@ -52,6 +54,7 @@ class SqliteLog:
 
     public: rollback journal and a world-readable mode. readonly: never writes, must exist.
     timed: topics whose records carry the time of appending, whatever time they are given.
+    keys: of a file whose records are encrypted, from its creation on.
     clock: Unix seconds, for append times.
     """
 
@@ -62,11 +65,13 @@ class SqliteLog:
         public: bool = False,
         readonly: bool = False,
         timed: Iterable[str] = (),
+        keys: Keyring | None = None,
         clock: Callable[[], float] = clock_module.time,
     ) -> None:
         self._path, self._clock, self._timed = path, clock, frozenset(timed)
         self._partitions: dict[str, int] = {}
-        self._db, self._identity = open_file(path, public=public, readonly=readonly)
+        self._db, self._identity = open_file(path, public=public, readonly=readonly, keys=keys)
+        self._seal = RecordSeal(keys, self._identity) if keys else None
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -143,6 +148,9 @@ class SqliteLog:
             raise LogError(f"{self._path}: a record is not one of stream-dp")
         return place
 
+    def stable(self, topic: str) -> Positions:
+        return self.cut(topic, NEVER)
+
     def cut(self, topic: str, time: float) -> Positions:
         # Append times never fall inside a partition: the last one tells whether there is any, and
         # one scan gives the first place.
@@ -201,13 +209,19 @@ class SqliteLog:
                 for place, time, key, value, raw in rows:
                     if not (isinstance(place, int) and isinstance(time, int)):
                         raise LogError(f"{self._path}: a record is not one of stream-dp")
+                    headers = _headers(raw) if raw else ()
+                    if self._seal is not None:
+                        what = f"{self._path}: record {place} of topic '{topic}'"
+                        key, value, headers = self._seal.open(
+                            value, _bound(topic, part, place, time), what
+                        )
                     yield Stored(
                         partition=part,
                         offset=place,
                         time=time,
                         key=key,
                         value=value,
-                        headers=_headers(raw) if raw else (),
+                        headers=headers,
                     )
 
     def append(self, records: Iterable[Record]) -> None:
@@ -230,9 +244,18 @@ class SqliteLog:
                 end[1] = max(now, end[1])
             else:
                 end[1] = record.time
-            headers = msgspec.msgpack.encode(record.headers) if record.headers else None
-            rows.append((record.topic, part, end[0], end[1], record.key, record.value, headers))
+            rows.append((record.topic, part, *end, *self._contents(record, part, *end)))
         self._db.executemany("INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+
+    def _contents(
+        self, record: Record, part: int, place: int, time: int
+    ) -> tuple[bytes | None, bytes | None, bytes | None]:
+        """Key, value and headers as they stand in the file."""
+        if self._seal is None:
+            headers = msgspec.msgpack.encode(record.headers) if record.headers else None
+            return record.key, record.value, headers
+        bound = _bound(record.topic, part, place, time)
+        return None, self._seal.seal(record.key, record.value, record.headers, bound), None
 
     def _last(self, topic: str, part: int) -> list[int]:
         """Place and time of a partition's last record; -1 and 0 before the first."""
@@ -298,6 +321,10 @@ class _Owner:
             return os.path.samestat(os.fstat(self._lock), self._log._lock_path(self._name).stat())
         except FileNotFoundError:
             return False
+
+
+def _bound(topic: str, part: int, place: int, time: int) -> str:
+    return f"{topic}/{part}/{place}/{time}"
 
 
 def _headers(raw: bytes) -> Headers | None:

@@ -13,6 +13,7 @@ from stream_dp.errors import write_error
 from stream_dp.privacy.noise import system_entropy
 
 from .base import MAX_RECORD, Damaged, LogError, Missing, Unavailable
+from .sealing import KEY_ID, NO_KEY, Keyring
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS log (version INTEGER NOT NULL, identity TEXT NOT NULL);
@@ -24,6 +25,7 @@ CREATE TABLE IF NOT EXISTS records (
 ) WITHOUT ROWID;
 """
 _VERSION = 1
+_SEALED_VERSION = 2  # of a file whose records are encrypted
 _MOST_ROW = 4 * MAX_RECORD  # of a row with its headers' names
 _MAGIC = b"SQLite format 3\0"  # how its files begin
 # Primary codes: no room, a read-only file system, a device that fails; and a file that was changed.
@@ -40,11 +42,14 @@ _TRANSIENT = {
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
-def open_file(path: Path, *, public: bool, readonly: bool) -> tuple[sqlite3.Connection, str]:
+def open_file(
+    path: Path, *, public: bool, readonly: bool, keys: Keyring | None = None
+) -> tuple[sqlite3.Connection, str]:
     """A connection to the log's file and the log's identity. Raises LogError.
 
     public: rollback journal and a world-readable mode, for a file that is created.
     readonly: never writes; the file must exist.
+    keys: of the records of a file that is created, or that was created with the oldest of them.
     """
     if readonly:
         if not path.is_file():
@@ -52,7 +57,7 @@ def open_file(path: Path, *, public: bool, readonly: bool) -> tuple[sqlite3.Conn
     elif not path.exists():
         if not path.parent.is_dir():
             raise LogError(f"{path.parent}: no such folder")
-        _create_file(path, 0o644 if public else 0o600)
+        _create_file(path, 0o644 if public else 0o600, keys)
     _check_access(path, readonly)
     db = _connect(path, path.resolve().as_uri() + ("?mode=ro" if readonly else ""))
     try:
@@ -62,10 +67,11 @@ def open_file(path: Path, *, public: bool, readonly: bool) -> tuple[sqlite3.Conn
                 db.execute(f"PRAGMA journal_mode={'DELETE' if public else 'WAL'}")
                 db.execute(f"PRAGMA synchronous={'EXTRA' if public else 'FULL'}")
             row = db.execute("SELECT version, identity FROM log").fetchone()
-        if row is None or row[0] != _VERSION:
+        if row is None or row[0] not in (_VERSION, _SEALED_VERSION):
             raise LogError(
                 f"{path}: not a log of a version that this code reads; use a newer stream-dp"
             )
+        _check_keys(path, row[0] == _SEALED_VERSION, str(row[1]), keys)
     except LogError:
         db.close()
         raise
@@ -95,7 +101,27 @@ def sqlite_errors(path: Path, what: str) -> Iterator[None]:
         raise LogError(f"{path}: {what} ({error})") from None
 
 
-def _create_file(path: Path, mode: int) -> None:
+def _check_keys(path: Path, sealed: bool, identity: str, keys: Keyring | None) -> None:
+    """Raises LogError unless the file is encrypted exactly where there are keys, with one of them.
+
+    So no record is written that the file's other programs cannot read.
+    """
+    if keys is None:
+        if sealed:
+            raise LogError(f"{path}: {NO_KEY}")
+    elif not sealed:
+        raise LogError(
+            f"{path}: was begun without encryption and goes on without; remove run.encryption, or"
+            " begin a new study with new logs"
+        )
+    elif identity[: 2 * KEY_ID] not in {key_id.hex() for key_id in keys.ids}:
+        raise LogError(
+            f"{path}: is encrypted with a key that run.encryption does not have; keep every older"
+            " key there, after the newest one"
+        )
+
+
+def _create_file(path: Path, mode: int, keys: Keyring | None) -> None:
     """Makes the file in one step, so that an empty file can only be one that was emptied."""
     target = path.resolve()
     try:
@@ -110,7 +136,11 @@ def _create_file(path: Path, mode: int) -> None:
                 db.execute("BEGIN IMMEDIATE")
                 for statement in _SCHEMA.split(";"):
                     db.execute(statement)
-                db.execute("INSERT INTO log VALUES (?, ?)", (_VERSION, system_entropy(16).hex()))
+                identity = system_entropy(16).hex()
+                row = (_VERSION, identity)
+                if keys:  # the key is named first, so that a wrong one is refused
+                    row = (_SEALED_VERSION, keys.ids[0].hex() + identity)
+                db.execute("INSERT INTO log VALUES (?, ?)", row)
                 db.execute("COMMIT")
             with suppress(FileExistsError):  # another process has created it meanwhile
                 os.link(draft, target)

@@ -280,9 +280,18 @@ class Topics:
             }
         return positions
 
-    def _offsets(self, topic: str, spec: OffsetSpec) -> Positions:
+    def stable(self, topic: str) -> Positions:
+        """The first position of a transaction that is open, or the end."""
+        return self._offsets(topic, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
+
+    def _offsets(
+        self,
+        topic: str,
+        spec: OffsetSpec,
+        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    ) -> Positions:
         asked = {TopicPartition(self.name(topic), p): spec for p in range(self.partitions(topic))}
-        how = {"isolation_level": IsolationLevel.READ_UNCOMMITTED, "request_timeout": TIMEOUT}
+        how = {"isolation_level": isolation, "request_timeout": TIMEOUT}
 
         def ask() -> Positions:
             futures = self._admin.list_offsets(asked, **how)

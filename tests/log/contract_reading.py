@@ -131,6 +131,14 @@ class ReadingContract:
         assert by_partition(drain(log, name, log.cut(name, 0.0))[0])[0] == expected[0][0]
         assert log.cut(name, moments[-1] + 3600) == log.cut(name, moments[-1])
 
+    def test_without_transactions_everything_can_be_read(self, log, topic):
+        name = topic(2)
+        log.append([*sent(name, b"one", partition=0), *sent(name, b"two", partition=0)])
+        stable = log.stable(name)
+        assert stable == log.cut(name, time.time() + 3600)
+        assert log.read(name, stable, 1, 0).at_end
+        assert len(values(log, name, {0: 0, 1: 0})) == 2
+
     def test_what_comes_after_a_cut_at_the_end_lies_beyond_it(self, log, topic):
         name = topic(2)
         log.append(sent(name, b"before", partition=0))

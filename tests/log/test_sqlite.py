@@ -330,7 +330,7 @@ def test_another_database_is_refused_and_not_touched(tmp_path, opened, schema, r
 def test_a_log_of_another_version_is_refused(tmp_path, opened):
     opened(tmp_path / "log.db").close()
     with sqlite3.connect(tmp_path / "log.db") as db:
-        db.execute("UPDATE log SET version = 2")
+        db.execute("UPDATE log SET version = 9")
     db.close()
     with pytest.raises(LogError, match="not a log of a version that this code reads"):
         opened(tmp_path / "log.db")

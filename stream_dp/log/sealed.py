@@ -1,0 +1,137 @@
+"""A log whose records are encrypted by its writers, for a cluster that stores what it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from .base import (
+    MAX_RECORD,
+    SEALED,
+    Batch,
+    Log,
+    LogError,
+    Positions,
+    Record,
+    Stored,
+    TopicInfo,
+    Writer,
+    payload_bytes,
+)
+from .sealing import NO_KEY, Keyring, RecordSeal
+
+
+class SealedLog:
+    """The log with the same topics and positions, whose records are sealed in all of its topics.
+
+    A record is bound to its topic: positions are not known before it is written. Their order is
+    what chains of hashes and the numbers inside of records say.
+
+    keys: None for a log that is not encrypted; its records must not be sealed then.
+    unsealed: topics that others write to, too.
+    """
+
+    def __init__(self, log: Log, keys: Keyring | None, unsealed: Iterable[str]) -> None:
+        self._log, self._unsealed = log, frozenset(unsealed)
+        self._seal = RecordSeal(keys, "") if keys else None
+        self._checked = set[str]()
+
+    def close(self) -> None:
+        self._log.close()
+
+    @property
+    def place(self) -> str:
+        return self._log.place
+
+    def create(self, topics: Mapping[str, int]) -> None:
+        self._log.create(topics)
+
+    def faults(self, topics: Mapping[str, int]) -> list[str]:
+        return self._log.faults(topics)
+
+    def name(self, topic: str) -> str:
+        return self._log.name(topic)
+
+    def describe(self, topic: str) -> TopicInfo:
+        return self._log.describe(topic)
+
+    def cut(self, topic: str, time: float) -> Positions:
+        return self._log.cut(topic, time)
+
+    def stable(self, topic: str) -> Positions:
+        return self._log.stable(topic)
+
+    def now(self, topic: str) -> float:
+        return self._log.now(topic)
+
+    def read(self, topic: str, positions: Positions, limit: int, timeout: float) -> Batch:
+        batch = self._log.read(topic, positions, limit, timeout)
+        if topic in self._unsealed:
+            return batch
+        opened = [self._opened(topic, record) for record in batch.records]
+        return Batch(opened, batch.next, batch.at_end)
+
+    def _opened(self, topic: str, record: Stored) -> Stored:
+        what = f"{self._log.name(topic)}: record {record.offset}"
+        sealed = record.headers == SEALED
+        if self._seal is None:
+            if sealed:
+                raise LogError(f"{what}: {NO_KEY}")
+            return record
+        if not sealed:
+            raise LogError(
+                f"{what}: is not encrypted; a study that began without encryption goes on without:"
+                " remove run.encryption, or begin a new study with new logs"
+            )
+        key, value, headers = self._seal.open(record.value, topic, what)
+        return record._replace(key=key, value=value, headers=headers)
+
+    def append(self, records: Iterable[Record]) -> None:
+        self._log.append(self._sealed(records))
+
+    @contextmanager
+    def own(self, name: str, topic: str | None = None) -> Iterator[_Owner]:
+        with self._log.own(name, topic) as writer:
+            yield _Owner(self, writer)
+
+    def _sealed(self, records: Iterable[Record]) -> Iterator[Record]:
+        for record in records:
+            if record.topic in self._unsealed:
+                yield record
+                continue
+            self._check(record.topic)
+            if self._seal is None:
+                yield record
+                continue
+            if (length := payload_bytes(record)) > MAX_RECORD:
+                raise LogError(
+                    f"{self._log.name(record.topic)}: {length} bytes is over {MAX_RECORD}"
+                )
+            value = self._seal.seal(record.key, record.value, record.headers, record.topic)
+            yield Record(
+                topic=record.topic,
+                value=value,
+                key=self._seal.key_of(record.key),
+                headers=SEALED,
+                partition=record.partition,
+                time=record.time,
+            )
+
+    def _check(self, topic: str) -> None:
+        """Raises LogError unless the topic's first record opens, before the first is added.
+
+        So no record is written that the study's other programs cannot read.
+        """
+        if topic not in self._checked:
+            self.read(topic, self._log.describe(topic).first, 1, 0)
+            self._checked.add(topic)
+
+
+@dataclass(frozen=True)
+class _Owner:
+    log: SealedLog
+    writer: Writer
+
+    def commit(self, records: Iterable[Record]) -> None:
+        self.writer.commit(self.log._sealed(records))
