@@ -81,7 +81,8 @@ class Mechanism(Protocol[S]):
     values: the panel's symbols
     padding: rows added to every count
     worst_variance: the largest noise variance of a released number
-    error_bound: with probability 1 - beta the error of every released number is at most this
+    error_bound: with probability 1 - beta the error of every estimate is at most this
+    bounded: of what the bound holds, in words
     bias: of answers computed from the panel itself, in words
     charges: the cost in rho of every period
     demand: the noise of a period, (variance, size) of each vector
@@ -98,6 +99,8 @@ class Mechanism(Protocol[S]):
     def worst_variance(self) -> Fraction: ...
     @property
     def error_bound(self) -> float: ...
+    @property
+    def bounded(self) -> str: ...
     @property
     def bias(self) -> str: ...
     @property

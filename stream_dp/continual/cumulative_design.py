@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
@@ -44,15 +44,25 @@ class PlacedCounter:
     threshold: b, or 0 for people
     start: the period of its first entry
     counter: its matrices
-    variance: the parameter of its integer noise
     first_row: the position of its first row among all rows
+    design: of which it is one
     """
 
     threshold: int
     start: int
     counter: Counter
-    variance: Fraction
     first_row: int
+    design: CumulativeDesign = field(repr=False)
+
+    @property
+    def variance(self) -> Fraction:
+        """The parameter of its integer noise.
+
+        It follows from the matrices of all counters; what is measured when does not.
+        """
+        if self.counter.name == "once":
+            return self.design.size_variance
+        return self.design.counted_variances[self.threshold - 1]
 
     def rows(self, t: int) -> slice:
         """The positions, among all rows, of the rows measured at period t."""
@@ -61,8 +71,7 @@ class PlacedCounter:
 
     def encode(self, t: int) -> IntMatrix:
         """The part of C that is measured at t, on the entries so far: (rows, t - start + 1)."""
-        rows, steps = self.rows(t), t - self.start + 1
-        return self.counter.encode[rows.start - self.first_row : rows.stop - self.first_row, :steps]
+        return self.counter.row(t - self.start + 1)
 
     def measure(self, streams: NDArray[np.int64], t: int) -> Counts:
         """The true values of the rows of period t.
@@ -74,10 +83,9 @@ class PlacedCounter:
 
     def sum(self, noisy: NDArray[np.int64], t: int) -> float:
         """The unbiased sum at t, in people. noisy: (all rows,) measured integers."""
-        step = t - self.start + 1
-        known = self.counter.rows(step)
-        rows = noisy[self.first_row : self.first_row + known]
-        return float(self.counter.decode[step - 1, :known] @ rows) / self.counter.scale
+        weights = self.counter.weights(t - self.start + 1)
+        rows = noisy[self.first_row : self.first_row + weights.size]
+        return float(weights @ rows) / self.counter.scale
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,28 +138,25 @@ class CumulativeDesign:
     @cached_property
     def placed_counters(self) -> tuple[PlacedCounter, ...]:
         """Counters 1..T, then that of people where there is one."""
-        weights, unit = self.budget.weights, self.counted_rho / self.budget.total_cost
         placed: list[PlacedCounter] = []
         first_row = 0
         for b, counter in enumerate(self.counters, 1):
-            variance = 1 / (2 * weights[b - 1] * unit)
             placed.append(
-                PlacedCounter(
-                    threshold=b, start=b, counter=counter, variance=variance, first_row=first_row
-                )
+                PlacedCounter(b, start=b, counter=counter, first_row=first_row, design=self)
             )
-            first_row += counter.encode.shape[0]
+            first_row += counter.times.size
         if self.present or self.size_share:
+            people = self.counters[0] if self.present else ONCE
             placed.append(
-                PlacedCounter(
-                    threshold=0,
-                    start=1,
-                    counter=self.counters[0] if self.present else ONCE,
-                    variance=1 / (2 * weights[-1] * unit) if self.present else self.size_variance,
-                    first_row=first_row,
-                )
+                PlacedCounter(0, start=1, counter=people, first_row=first_row, design=self)
             )
         return tuple(placed)
+
+    @cached_property
+    def counted_variances(self) -> tuple[Fraction, ...]:
+        """The parameter of the integer noise of counters 1..T, then of counter 0 if any."""
+        unit = self.counted_rho / self.budget.total_cost
+        return tuple(1 / (2 * weight * unit) for weight in self.budget.weights)
 
     @property
     def people(self) -> PlacedCounter | None:
@@ -200,7 +205,7 @@ class CumulativeDesign:
     @cached_property
     def variances(self) -> tuple[Fraction, ...]:
         """The parameter of the integer noise of each counter b = 1..T."""
-        return tuple(placed.variance for placed in self.placed_counters[: self.horizon])
+        return self.counted_variances[: self.horizon]
 
     @property
     def size_variance(self) -> Fraction:

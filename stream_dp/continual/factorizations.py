@@ -12,17 +12,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .counters import BITS, Counter, Floats, prefix_sums, rounded_counter
+from .counters import BITS, Counter, Floats, TriangularCounter, prefix_sums, rounded_counter
 
 MOST_GAMMA2 = 128  # steps: all shorter ones together take about half a second
 GAP = 2e-4  # between a factorization and its lower bound
 _MOST_ROUNDS = 500
-_TOEPLITZ = 512  # shorter Toeplitz counters are the leading blocks of one of this length
+_TOEPLITZ = 512  # Toeplitz counters are the leading blocks of one of this length, or a double
 _ANCHORS = 8  # every eighth length starts from uniform weights
 _KAPPA = 0.1  # the factor of the logarithm in `_perturbed`
 _TAIL_FROM = 1 << 14  # from here on `unbounded_column2` bounds the tail by an integral
@@ -54,6 +54,11 @@ def _leading(longer: Counter, n: int) -> Counter:
     )
 
 
+def _toeplitz_size(n: int) -> int:
+    """The least of 512, 1024, 2048, ... that is not below n."""
+    return max(_TOEPLITZ, 1 << (n - 1).bit_length())
+
+
 @lru_cache(maxsize=4)
 def _long_sqrt(size: int) -> Counter:
     return rounded_counter("sqrt", _toeplitz(_root(size)))
@@ -66,19 +71,23 @@ def sqrt(n: int) -> Counter:
     B and C are Toeplitz with the coefficients of (1 - z)^(-1/2). The leading blocks do not depend
     on the length.
     """
-    return _leading(_long_sqrt(max(_TOEPLITZ, n)), n)
+    return _leading(_long_sqrt(_toeplitz_size(n)), n)
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=1024)
 def normalised(n: int) -> Counter:
     """The square root with its columns scaled to norm 1, and B = A C^-1.
 
     Late columns of the square root have smaller norms, so their entries would cost less than the
     budget allows.
     """
+    return TriangularCounter("normalised", n, partial(_normalised, n))
+
+
+def _normalised(n: int) -> Floats:
     f = _root(n)
-    norms = np.sqrt(np.cumsum(f**2))[::-1]
-    return rounded_counter("normalised", _toeplitz(f) / norms)
+    real: Floats = _toeplitz(f) / np.sqrt(np.cumsum(f**2))[::-1]
+    return real
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,7 +224,7 @@ def unbounded(n: int) -> Counter:
     powers and factors tried (0.6 to 2, 0.05 to 1) these have about the least error from 12 to
     2000 steps: 2.20 at 12, 2.79 at 60, 3.84 at 600; with a horizon 1.62, 2.09 and 2.80.
     """
-    return _leading(_long_unbounded(max(_TOEPLITZ, n)), n)
+    return _leading(_long_unbounded(_toeplitz_size(n)), n)
 
 
 @lru_cache(maxsize=1)

@@ -2,10 +2,16 @@
 
 The panel is the nearest possible one to the estimates in the metric of their noise
 (`panel_fit.py`): of histograms this is step 3 of Bun et al. 2024, Algorithm 1, where nothing falls
-below 0. With residuals, what a pattern did not get for several periods is made up: the target is
-the estimate and a quarter of the carry, and the carry grows by the estimate less the panel. It
-stays within four standard deviations of a pattern, so that it cannot delay real changes. With
-padding both are of the padded counts. All of it is post-processing.
+below 0. Where counts may fall below 0, the target of residuals is not the estimate alone:
+
+- What a pattern did not get for several periods is made up: a fifth of the carry is added, and the
+  carry grows by the estimate less the panel, but stays within four standard deviations.
+- Most people go on as they did: the target is a tenth of the way nearer to the panel in which the
+  rows of every overlap get symbols in the proportions of the last period, but by no more than a
+  tenth of a standard deviation, and the carry makes up for that, too.
+
+So neither can delay real changes. With padding the panel follows the estimates alone, with errors
+of rounding that are independent of them. All of it is post-processing.
 """
 
 from __future__ import annotations
@@ -24,7 +30,8 @@ from .window_design import WindowDesign
 Floats = NDArray[np.float64]
 
 LEAST = 1e-2  # the least variance used as a weight, so that no weight is infinite
-CARRIED = 0.25  # of the carry, that is added to the target
+CARRIED = 0.2  # of the carry, that is added to the target
+LEANING = 0.1  # of the way to the last period's proportions, and of a standard deviation
 REACH = 4.0  # standard deviations within which the carry stays
 
 
@@ -43,13 +50,17 @@ class FittedTargets:
 
     @property
     def carries(self) -> bool:
-        """Whether there is a carry: histograms have the paper's own panel."""
+        """Whether targets are more than the estimates: histograms have the paper's own panel."""
+        return self._residuals and not self.padding
+
+    @property
+    def _residuals(self) -> bool:
         return self.design.strategy == "residuals"
 
     def metric(self, t: int) -> PatternMetric:
         """Of the noise of the estimates at t."""
         design = self.design
-        ahead = min(design.width - 1, design.horizon - t) if self.carries else 0
+        ahead = min(design.width - 1, design.horizon - t) if self._residuals else 0
         return PatternMetric(
             q=design.q,
             bins=design.bins,
@@ -58,20 +69,42 @@ class FittedTargets:
             variance=max(float(design.scale), LEAST),
         )
 
-    def target(self, histogram: Floats, carry: Floats) -> Floats:
-        """What the panel is to be near to: (q^k,).
+    def target(self, t: int, histogram: Floats, carry: Floats, panel: Counts | None) -> Floats:
+        """What the panel is to be near to at t: (q^k,).
 
         histogram: (q^k,) the estimates
         carry: (q^k,) what patterns did not get before; empty for histograms
+        panel: (q^k,) the panel's histogram at t - 1, None at t = k
         """
         wanted = histogram + self.padding
-        return wanted + CARRIED * carry if self.carries else wanted
+        if not self.carries:
+            return wanted
+        wanted = wanted + CARRIED * carry
+        return wanted if panel is None else wanted + LEANING * self._lean(t, wanted, panel)
+
+    def _lean(self, t: int, wanted: Floats, panel: Counts) -> Floats:
+        """From the target to the panel with the proportions of the last period: (q^k,).
+
+        By at most a standard deviation of each pattern; 0 where there were no rows, and in the part
+        of k absences, of which one is not known.
+        """
+        design = self.design
+        cells, last = wanted.reshape(-1, design.q), panel.reshape(-1, design.q)
+        before, rows = last.sum(axis=1), panel.reshape(design.q, -1).sum(axis=0)
+        shares = last / np.maximum(before, 1)[:, None]
+        level = cells + ((rows - cells.sum(axis=1)) / design.q)[:, None]
+        known = before > 0
+        if design.absent_pattern is not None:
+            known[design.absent_pattern // design.q] = False
+        most = np.sqrt(design.bin_variances(t)).reshape(cells.shape)
+        lean = np.clip(rows[:, None] * shares - level, -most, most)
+        return np.where(known[:, None], lean, 0.0).ravel()
 
     def size(self, histogram: Floats) -> int:
         """The panel's number of rows: public, a cap, or the noisy number of people."""
         design, extra = self.design, self.padding * self.design.bins
         noisy = max(0, round(float(histogram.sum())) + extra)
-        if self.rows is None or (self._public and extra and not self.carries):
+        if self.rows is None or (self._public and extra and not self._residuals):
             return noisy  # the paper's padded panel, whose total is that of its noisy histogram
         if self._public or design.absent is not None:
             return self.rows + extra

@@ -144,6 +144,10 @@ class Joint:
         return max(self.window.error_bound, self.totals.error_bound)
 
     @property
+    def bounded(self) -> str:
+        return "of every pattern and sum, as estimated"
+
+    @property
     def bias(self) -> str:
         """How the panel's own answers are biased, in words."""
         return f"patterns and sums are reconciled; {self.window.bias}"
@@ -271,7 +275,8 @@ class Joint:
         shape = window.overlaps, t
         cells = tails * t + totals
         room = np.bincount(cells, minlength=window.overlaps * t).reshape(shape)
-        target = window.fit.target(observation.histogram, state.windows.carry)
+        before = state.windows
+        target = window.fit.target(t, observation.histogram, before.carry, before.panel)
         rises = sums - state.totals.sums[1 : t + 1]
         fitted = nearest_later(
             room,

@@ -239,6 +239,10 @@ class FixedWindow:
         return self.errors.padding
 
     @property
+    def bounded(self) -> str:
+        return self.errors.bounded
+
+    @property
     def bias(self) -> str:
         return self.errors.bias
 
@@ -286,15 +290,15 @@ class FixedWindow:
     def init(self) -> WindowState:
         fitted = self.strategy == "residuals"
         known = self.design.form.init()
-        return WindowState(0, None, known, np.zeros(self.bins if fitted else 0))
+        return WindowState(0, None, None, known, np.zeros(self.bins if fitted else 0))
 
     def observe(
         self, state: WindowState, counts: Counts, noise: Sequence[Counts]
     ) -> tuple[WindowState, WindowObservation | None]:
         """Measures one period; the panel is left out.
 
-        Returns the next state, in which `tails` are still those before, and the answers (None
-        before t = k).
+        Returns the next state, in which `tails` and `panel` are still those before, and the answers
+        (None before t = k).
 
         state: after the period before
         counts: the true histogram, (q^k,) int64; ignored before t = k
@@ -319,9 +323,9 @@ class FixedWindow:
 
     def part_sizes(self, state: WindowState, observation: WindowObservation) -> Counts:
         """The rows that patterns share: (1,) of the panel at t = k, later (overlaps,)."""
-        if state.tails is None:
+        if state.panel is None:
             return np.array([self.fit.size(observation.histogram)])
-        sizes: Counts = np.bincount(state.tails, minlength=self.overlaps)
+        sizes: Counts = state.panel.reshape(self.q, -1).sum(axis=0)
         return sizes
 
     def extended(
@@ -337,7 +341,7 @@ class FixedWindow:
         panel: (q^k,) how many rows have each
         """
         carry = self.fit.carried(state.period, observation.histogram, state.carry, panel)
-        return replace(state, tails=codes % self.overlaps, carry=carry)
+        return replace(state, tails=codes % self.overlaps, panel=panel, carry=carry)
 
     def step(
         self, state: WindowState, counts: Counts, draw: Draw
@@ -346,7 +350,7 @@ class FixedWindow:
         after, observation = self.observe(state, counts, draw.noise)
         if observation is None:
             return after, None
-        target = self.fit.target(observation.histogram, state.carry)
+        target = self.fit.target(after.period, observation.histogram, state.carry, state.panel)
         sizes = self.part_sizes(state, observation)
         targets, notes = self.fit.rows_of(after.period, target, sizes, draw.coins)
         if state.tails is None:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+from .fitted_targets import LEANING
 from .window_design import WindowDesign
 
 
@@ -26,14 +27,15 @@ class WindowErrors:
 
     @property
     def _spread(self) -> float:
-        """Subgaussian parameter of the worst bin, for estimates and panel.
+        """Subgaussian parameter of the worst bin, for estimates and a padded panel.
 
         As in Theorem 3.2: a sum of independent discrete Gaussians is subgaussian with its variance
-        parameter as proxy. Rounding to a fixed sum moves each of q siblings by less than 1, and by
-        0 on average whatever happened before: its proxy is at most 1/4. A bin inherits roundings
-        of different overlaps, each shared equally among q symbols: with weights whose squares sum
-        to at most q / (q - 1) <= 2. All roundings together have a proxy of at most 1/2, and they
-        are independent of the noise.
+        parameter as proxy. A padded panel follows the estimates alone (`fitted_targets.py`), so
+        it is off by roundings. Rounding to a fixed sum moves each of q siblings by less than 1, and
+        by 0 on average whatever happened before: its proxy is at most 1/4. A bin inherits
+        roundings of different overlaps, each shared equally among q symbols: with weights whose
+        squares sum to at most q / (q - 1) <= 2. All roundings together have a proxy of at most 1/2,
+        and they are independent of the noise.
         """
         return math.sqrt(self.design.worst_variance) + math.sqrt(0.5)
 
@@ -62,10 +64,14 @@ class WindowErrors:
     def bias(self) -> str:
         """How the panel's own answers are biased, in words."""
         if not self.padded:
+            leaning = (
+                f"; counts lean to the proportions of the period before, each by up to"
+                f" {LEANING * math.sqrt(self.design.worst_variance):.1f} rows"
+            )
             return (
                 "counts below 0 are raised to 0 and others lowered: small counts are too large (a"
                 f" pattern that nobody has gets up to about {self.raised:.0f} rows on average),"
-                " large ones too small"
+                f" large ones too small{leaning * (self.design.strategy == 'residuals')}"
             )
         bins = self.design.bins
         added = self.padding * bins
@@ -79,10 +85,16 @@ class WindowErrors:
     def error_bound(self) -> float:
         """lambda of Theorem 3.2: with probability 1 - beta no bin at any t has a larger error.
 
-        It holds for the estimates, and for the panel's measured bins if no count fell below 0.
+        It holds for the estimates, and for a padded panel's measured bins if no count fell below 0.
         """
         cells = self.design.bins * self.design.releases
         return self._spread * math.sqrt(2 * self._log(2 * cells))
+
+    @property
+    def bounded(self) -> str:
+        """Of what the bound holds, in words."""
+        panel = ", and in the panel where no count fell below 0" if self.padded else ""
+        return f"of every pattern, as estimated{panel}"
 
     def _log(self, events: int) -> float:
         return math.log(events / self.failure)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from stream_dp.panel import Columns, last_codes
 
-from .base import check_panel_fits, pack_state, unpack_state
+from .base import Counts, check_panel_fits, pack_state, unpack_state
 from .open_residuals import OpenState
 from .window_design import WindowDesign
 
@@ -24,12 +24,14 @@ class WindowState:
 
     period: the last completed period
     tails: (rows,) the code of each row's last k - 1 symbols, None before t = k
+    panel: (q^k,) how many rows have which last k symbols, None before t = k
     known: what the answers so far say; empty where every period measures a histogram
     carry: (q^k,) what the panel's patterns did not get (`fitted_targets.py`); empty for histograms
     """
 
     period: int
     tails: NDArray[np.int64] | None
+    panel: Counts | None
     known: OpenState
     carry: Floats
 
@@ -70,9 +72,13 @@ def unpacked_window(data: bytes, design: WindowDesign, panel: Columns | None) ->
         }
     period, arrays = unpack_state(data, STATE_VERSION, rows=(), **shapes)
     check_panel_fits(panel, period if period >= design.width else 0, int(arrays["rows"]))
-    tails = None if panel is None else last_codes(panel, design.width - 1, design.q)
+    tails = counts = None
+    if panel is not None:
+        codes = last_codes(panel, design.width, design.q)
+        tails = codes % design.overlaps
+        counts = np.bincount(codes, minlength=design.bins)
     if not fitted:
-        return WindowState(period, tails, form.init(), np.zeros(0))
+        return WindowState(period, tails, counts, form.init(), np.zeros(0))
     solved = arrays["solved"].view(np.float64)[: form.known_sets(period)]
     known = OpenState(arrays["entries"], solved, int(arrays["direct"]))
-    return WindowState(period, tails, known, arrays["carry"].view(np.float64))
+    return WindowState(period, tails, counts, known, arrays["carry"].view(np.float64))

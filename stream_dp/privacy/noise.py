@@ -171,6 +171,11 @@ def noisy_top(scores: NDArray[np.int64], picks: int, variance: Fraction) -> NDAr
     return np.array(choose((scores - scores.max()).tolist()), np.int64)
 
 
+def geometric_variance(decay: Fraction) -> float:
+    """The variance of double-geometric noise, 1 / (2 sinh(decay / 2)^2)."""
+    return 1 / (2 * math.sinh(decay / 2) ** 2)
+
+
 def exact_variance(variance: Fraction) -> float:
     """The variance of the discrete Gaussian: below its parameter, noticeably so below 1."""
     if variance > _SMOOTH:

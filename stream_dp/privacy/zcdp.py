@@ -7,6 +7,7 @@ also when later steps are chosen adaptively.
 
 from __future__ import annotations
 
+import math
 from decimal import ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
@@ -86,6 +87,18 @@ def rho_within(most: Fraction, delta: Fraction) -> Fraction:
         fits = Fraction(epsilon(middle, delta)) <= most
         low, high = (middle, high) if fits else (low, middle)
     return low
+
+
+def best_guess(rho: float) -> float:
+    """An upper bound on the chance, in percent, to tell two neighbouring inputs apart.
+
+    Both are as likely before. The chance is (1 + d) / 2 for the total variation distance d of the
+    outputs. A rho-zCDP output has Kullback-Leibler divergence at most rho (Bun, Steinke 2016,
+    Definition 1.1, as alpha goes to 1), hence d <= sqrt(rho / 2) (Pinsker) and
+    d <= sqrt(1 - exp(-rho)) (Bretagnolle, Huber 1979).
+    """
+    distance = min(math.sqrt(rho / 2), math.sqrt(-math.expm1(-rho)), 1.0)
+    return math.ceil(500 * (1 + distance) - 1e-9) / 10
 
 
 def _decimal(value: Fraction) -> Decimal:

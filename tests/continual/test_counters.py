@@ -1,6 +1,7 @@
 """Stream counters: prefix sums, what is known of their errors, and that noise is on a lattice."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -8,13 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_dp.continual.budgets import COUNTERS
-from stream_dp.continual.counters import honaker, tree
+from stream_dp.continual.counters import honaker, rounded_counter, tree
+from stream_dp.continual.cumulative import Cumulative
 from stream_dp.continual.factorizations import (
     GAP,
     MOST_GAMMA2,
     gamma2,
     lower_bound,
     lower_mean,
+    normalised,
     unbounded,
     unbounded_column2,
 )
@@ -165,6 +168,35 @@ def test_what_is_measured_and_decoded_up_to_a_step_does_not_depend_on_the_length
     short, long = COUNTERS[name](n), COUNTERS[name](n + more)
     assert np.array_equal(short.encode, long.encode[:n, :n])
     assert np.allclose(short.decode, long.decode[:n, :n], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 40, 130])
+def test_triangles_are_kept_by_rows_and_are_those_of_a_square(n):
+    counter, real = normalised(n), np.tril(np.ones((n, n)))
+    column = np.array([math.comb(2 * j, j) / 4**j for j in range(n)])
+    for i in range(n):
+        real[i, : i + 1] = (
+            column[: i + 1][::-1] / np.sqrt((column[:n] ** 2).cumsum()[::-1])[: i + 1]
+        )
+    square = rounded_counter("normalised", real)
+    assert np.array_equal(counter.encode, square.encode)
+    assert np.array_equal(counter.decode, square.decode)
+    assert np.array_equal(counter.gains, square.gains)
+    assert counter.column2 == square.column2
+    for step in range(1, n + 1):
+        assert np.array_equal(counter.row(step), square.row(step))
+        assert np.array_equal(counter.weights(step), square.weights(step))
+        assert counter.rows(step) == square.rows(step)
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_of_long_counters_the_default_has_the_least_variance(relation):
+    horizon, rho = MOST_GAMMA2 + 1, Fraction(1, 100)
+    facts = {"horizon": horizon, "rho": rho, "neighbours": relation, "rows": 1000}
+    best = Cumulative.best(**facts)
+    other = Cumulative(**facts, counter="sqrt")
+    assert best.counter == "normalised"
+    assert other.design.worst_sum_variance > 1.09 * best.design.worst_sum_variance
 
 
 def test_the_column_without_an_end_has_a_finite_norm():

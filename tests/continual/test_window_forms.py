@@ -16,6 +16,7 @@ from stream_dp.errors import Inconsistent
 from stream_dp.privacy.noise import SeededNoise
 
 RHO = Fraction(1, 200)
+EXACT = Fraction(10**12)  # noise that is always 0
 RELATIONS = ["add_remove", "replace_one", "replace_in_place"]
 STRATEGIES = ["histogram", "residuals"]
 
@@ -93,7 +94,7 @@ def test_targets_are_reached_and_what_is_wanted_has_the_panel_s_sums(run):
         _, observation = mechanism.observe(
             last, counts_of(mechanism, symbols, t), draws[t - 1].noise
         )
-        wanted = mechanism.fit.target(observation.histogram, last.carry)
+        wanted = mechanism.fit.target(t, observation.histogram, last.carry, last.panel)
         sizes = mechanism.part_sizes(last, observation)
         targets, _ = mechanism.fit.rows_of(t, wanted, sizes, np.random.default_rng(1))
         assert targets.min() >= 0
@@ -113,9 +114,11 @@ def test_without_noise_the_panel_is_the_truth_and_the_padding(q, width, seed, pa
     absent, symbols = (q - 1 if open_ else None), rng.integers(0, q, (40, 6))
     for relation in RELATIONS:
         for strategy in STRATEGIES:
+            # Otherwise targets lean by a share of what the noise would be.
+            follows = padded or strategy == "histogram"
             mechanism = FixedWindow(
-                values=tuple(range(q)), width=width, horizon=6, rho=RHO, neighbours=relation,
-                strategy=strategy, padded=padded, rows=40, absent=absent,
+                values=tuple(range(q)), width=width, horizon=6, rho=RHO if follows else EXACT,
+                neighbours=relation, strategy=strategy, padded=padded, rows=40, absent=absent,
             )  # fmt: skip
             draws = [drawn_between(mechanism.demand(t), rng, 0, 0) for t in range(1, 7)]
             for t, _, step, panel in released(mechanism, symbols, draws):
@@ -124,6 +127,32 @@ def test_without_noise_the_panel_is_the_truth_and_the_padding(q, width, seed, pa
                     truth = window_counts(symbols, t, width, q)
                     assert np.array_equal(histogram, truth + mechanism.padding)
                     assert step.notes == {"cells_below_zero": 0, "rows_moved_by_repair": 0}
+
+
+def test_targets_lean_to_the_proportions_of_the_period_before_and_make_up_for_what_is_missing():
+    declared = {"values": (0, 1), "width": 2, "horizon": 9, "rho": RHO, "neighbours": "replace_one"}
+    form = FixedWindow(**declared, rows=100, padded=False)
+    deviation = form.design.bin_variances(5)[0] ** 0.5
+    panel, estimates = np.array([60, 0, 10, 30]), np.array([60.0, 10.0, 5.0, 25.0])
+    carry = np.array([0.0, 10.0, -20.0, 0.0])
+    wanted = estimates + 0.2 * carry
+    # 70 rows end in 0: before, all of them went on to 0; 30 in 1: before, 3/4 of them stayed.
+    level = wanted + np.array([-1.0, -1.0, 2.0, 2.0])
+    lean = np.array([70.0, 0.0, 7.5, 22.5]) - level
+    assert (np.abs(lean) < deviation).any()
+    expected = wanted + 0.1 * np.clip(lean, -deviation, deviation)
+    assert np.allclose(form.fit.target(5, estimates, carry, panel), expected)
+    # Not where nobody was, nor of k absences; and with padding the estimates are followed alone.
+    nobody = np.array([60, 40, 0, 0])
+    target = form.fit.target(5, estimates, carry, nobody)
+    assert np.array_equal(target[2:], wanted[2:])
+    assert not np.array_equal(target[:2], wanted[:2])
+    assert np.array_equal(form.fit.target(5, estimates, carry, None), wanted)
+    padded = FixedWindow(**declared, rows=100, padded=True)
+    assert np.array_equal(padded.fit.target(5, estimates, carry, panel), estimates + padded.padding)
+    open_ = FixedWindow(**declared | {"neighbours": "add_remove"}, rows=100, padded=False, absent=1)
+    target = open_.fit.target(5, estimates, carry, panel)
+    assert np.array_equal(target[2:], wanted[2:])
 
 
 @pytest.mark.parametrize("padded", [False, True])
@@ -165,7 +194,7 @@ def test_those_who_are_not_there_fill_the_cap():
         values=(0, 1, "absent"),
         width=2,
         horizon=4,
-        rho=RHO,
+        rho=EXACT,
         neighbours="add_remove",
         strategy="residuals",
         padded=False,

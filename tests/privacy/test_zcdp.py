@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import log_ndtr
 
-from stream_dp.privacy.zcdp import epsilon, gaussian_rho
+from stream_dp.privacy.zcdp import best_guess, epsilon, gaussian_rho
 
 dp.enable_features("contrib")
 
@@ -123,3 +123,12 @@ def test_refusals():
             epsilon(Fraction(1), delta)
     with pytest.raises(ValueError, match="rho"):
         epsilon(Fraction(-1), MILLIONTH)
+
+
+@pytest.mark.parametrize("rho", [1e-4, 0.01, 0.1, 0.5, 1.0, 4.0])
+def test_the_best_guess_is_no_worse_than_that_of_a_gaussian(rho):
+    """A Gaussian mechanism is rho-zCDP, and its best guess is known exactly."""
+    distance = math.erf(math.sqrt(rho) / 2)  # Phi(d/2) - Phi(-d/2) of d = sqrt(2 rho)
+    exact = 50 * (1 + distance)
+    assert exact <= best_guess(rho) <= 100
+    assert best_guess(rho) <= 50 * (1 + math.sqrt(rho / 2)) + 0.1

@@ -8,10 +8,12 @@ import hashlib
 from fractions import Fraction
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from kit.histories import OPEN, joint, study_of, window
 from kit.public_logs import Silent, counts_of, public_of
 
+from stream_dp import run_study
 from stream_dp.continual import FixedWindow, mechanism
 from stream_dp.plan import plan_study
 from stream_dp.privacy.noise import SeededNoise
@@ -101,6 +103,39 @@ def test_a_panel_of_a_closed_population_is_not_touched(strategy):
 
 
 CLOSED = {"histogram": "ac90bee95a99176f", "residuals": "5eff91c57312d113"}
+
+
+# Eight symbols, one of them absence, from reports to the published panel.
+
+CATEGORIES = [f"c{i}" for i in range(7)]
+
+
+def careers(people, periods):
+    """(people, periods): categories, -1 for absence: a third come late, a twentieth leave each
+    time."""
+    rng = np.random.default_rng(4)
+    come = np.where(rng.random(people) < 0.7, 0, rng.integers(0, periods, people))
+    leave = come + rng.geometric(0.05, people)
+    now, columns = np.minimum(rng.geometric(0.4, people) - 1, 6), []
+    for t in range(periods):
+        now = np.where(rng.random(people) < 0.8, now, rng.integers(0, 7, people))
+        columns.append(np.where((come <= t) & (t < leave), now, -1))
+    return np.stack(columns, axis=1)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_run_over_reports_publishes_as_many_people_as_there_are(seed):
+    truth = careers(3000, 8)
+    release = {"attribute": "x", "name": "pairs", "rho": "1/20"}
+    how = OPEN | {"values": CATEGORIES}
+    study = study_of([window(2, rows=4000, **release)], count=8, **how)
+    cells = [[CATEGORIES[code] if code >= 0 else None for code in column] for column in truth.T]
+    names = ["person", *map(str, range(1, 9))]
+    reports = pa.table(dict(zip(names, [[f"p{i}" for i in range(3000)], *cells], strict=True)))
+    public = run_study(study, reports, attribute="x", simulation_seed=seed)
+    here = (public.panel("pairs").symbols != len(CATEGORIES)).sum(axis=0)
+    there = (truth >= 0).sum(axis=0)
+    assert np.abs(here / there - 1).max() <= 0.03, here / there
 
 
 # What is said of it.

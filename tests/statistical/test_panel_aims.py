@@ -1,4 +1,8 @@
-"""Panels as they are exported, against the paper's: what `tests/benchmarks/panels.py` aims at."""
+"""Panels as they are exported, against the paper's: what `tests/benchmarks/panels.py` aims at.
+
+The noise is seeded, and the limits are demanded as they are. The standard errors that the lines
+have are below 0.01 of a ratio of patterns; of the other quantities, about 0.02 of a ratio.
+"""
 
 import importlib.util
 import sys
@@ -11,7 +15,6 @@ SPEC = importlib.util.spec_from_file_location("benchmark_panels", SCRIPT)
 BENCHMARK = importlib.util.module_from_spec(SPEC)
 sys.modules[SPEC.name] = BENCHMARK
 SPEC.loader.exec_module(BENCHMARK)
-CHANCE = 1.01  # two standard errors of a ratio of 200 repetitions
 
 
 @pytest.mark.slow
@@ -21,7 +24,7 @@ def test_panels_are_as_much_better_than_the_paper_s_as_aimed_at(name):
         pytest.skip("the panel of students is not here")
     lines = list(BENCHMARK.lines(BENCHMARK.CASES[name], 200))
     assert {line.quantity for line in lines} >= set(BENCHMARK.CASES[name].limits)
-    missed = [str(line) for line in lines if line.ratio > CHANCE * line.limit]
+    missed = [str(line) for line in lines if not line.met]
     assert not missed, "\n".join(missed)
 
 

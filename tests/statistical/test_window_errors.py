@@ -183,3 +183,61 @@ def test_bin_sd_is_31_6_within_a_half_at_every_time_with_noise_of_the_system():
     assert at_every_time(errors, 1, 2.0)
     for wrong in (SMALL, LARGE):
         assert not at_every_time(all_ones(0, Scaled(SystemNoise(), wrong), 10_000).errors, 3, 0.5)
+
+
+def roundings(mechanism, repetitions):
+    """A padded panel less its padding and the estimates: (repetitions, releases, bins)."""
+    source, horizon = SeededNoise(21), mechanism.horizon
+    truth = np.full((horizon, mechanism.bins), 5)
+    off = np.zeros((repetitions, mechanism.design.releases, mechanism.bins))
+    for r in range(repetitions):
+        for t, step, histogram in window_releases(mechanism, truth, source):
+            own = histogram - mechanism.padding
+            off[r, t - mechanism.width] = own - step.estimates.values
+    return off
+
+
+@pytest.mark.parametrize(("q", "width"), [(2, 1), (2, 3), (3, 2), (2, 4)])
+def test_a_padded_panel_is_off_by_roundings_alone(q, width):
+    """What the bound adds for them: a variance of at most 1/2, without bias, at every period."""
+    mechanism = FixedWindow(
+        values=tuple(range(q)),
+        width=width,
+        horizon=10,
+        rho=Fraction(1, 100),
+        neighbours="add_remove",
+    )
+    off = roundings(mechanism, 225)
+    squares = off**2
+    assert (squares.mean(axis=0) - 4 * squares.std(axis=0) / 15).max() <= 0.5
+    assert np.abs(off.mean(axis=0)).max() < 4.5 * 0.5**0.5 / 15
+    assert np.abs(off).max() < width + 1
+
+
+def raised(mechanism, truth, source, repetitions):
+    """The mean rows that patterns get which nobody has: (releases, those patterns), and their
+    standard errors."""
+    empty = np.flatnonzero(truth.max(axis=0) == 0)
+    rows = np.zeros((repetitions, mechanism.design.releases, empty.size))
+    for r in range(repetitions):
+        for t, _, histogram in window_releases(mechanism, truth, source):
+            rows[r, t - mechanism.width] = histogram[empty]
+    return rows.mean(axis=0), rows.std(axis=0) / repetitions**0.5
+
+
+def test_a_pattern_that_nobody_has_gets_as_many_rows_as_the_panel_s_bias_says():
+    """Of windows of one period the mean of what noise leaves above 0; of others it is a bound."""
+    declared = {"rho": Fraction(1, 100), "neighbours": "replace_one", "padded": False}
+    pair = FixedWindow(values=(0, 1), width=1, horizon=1, rows=100, **declared)
+    truth = np.array([[100, 0]])
+    for scale in (Fraction(17, 20), RIGHT, Fraction(23, 20)):
+        rows, error = raised(pair, truth, Scaled(SeededNoise(5), scale), 4000)
+        right = abs(rows[0, 0] - pair.errors.raised) < 3 * error[0, 0]
+        assert bool(right) is (scale == RIGHT)
+    triples = FixedWindow(values=(0, 1, 2), width=3, horizon=6, rows=900, **declared)
+    truth = np.zeros((6, 27), np.int64)
+    truth[:, [0, 13, 26]] = 500, 300, 100
+    rows, error = raised(triples, truth, SeededNoise(6), 40)
+    assert (rows < triples.errors.raised + 4 * error).all()
+    assert f"up to about {triples.errors.raised:.0f} rows on average" in triples.bias
+    assert f"by up to {triples.design.worst_variance**0.5 / 10:.1f} rows" in triples.bias
