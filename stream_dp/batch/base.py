@@ -13,12 +13,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
+from stream_dp.errors import UserError
 from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import NoiseSource
 from stream_dp.study import Attribute, Study
 from stream_dp.study.groups import BatchRelease, Groups
 
 from .data.domain import Column, Domain, Roles
+from .people.known import Known
 
 __all__ = [
     "FitContext",
@@ -26,6 +28,8 @@ __all__ = [
     "FittedModel",
     "ProgressCallback",
     "Synthesizer",
+    "begun_rounds",
+    "first_seed",
     "release_domain",
 ]
 
@@ -76,11 +80,41 @@ class FitContext:
     source: draws the privacy noise.
     transcript: keeps the rounds; by default in memory.
     progress: called after every round; by default nothing is reported.
+    known: of tables of people, what other releases have published of the same people and columns.
+        It is the same whenever a fit goes on.
     """
 
     source: NoiseSource
     transcript: FitTranscript = field(default_factory=MemoryTranscript)
     progress: ProgressCallback = lambda done, rounds, error: None
+    known: tuple[Known, ...] = ()
+
+
+_SEED = 32  # bytes
+
+
+def begun_rounds(context: FitContext, edition: bytes) -> list[bytes]:
+    """The rounds recorded so far; round 0, a seed and the edition, is drawn if there is none.
+
+    edition: of the plan that spends rho; one of another edition has other noise. Raises UserError
+    where the rounds were begun under another.
+    """
+    rounds = context.transcript.rounds()
+    if not rounds:
+        # From the source's random bits, so that a seeded simulation can be repeated.
+        seed = context.source.draw([]).coins.bytes(_SEED)
+        rounds.append(context.transcript.record(0, seed + edition))
+    if rounds[0][_SEED:] != edition:
+        raise UserError(
+            "the job was begun by a version of stream-dp that spends rho in another way: finish it"
+            " with that version, or give it up with 'stream-dp jobs --abandon'"
+        )
+    return rounds
+
+
+def first_seed(rounds: list[bytes]) -> int:
+    """The seed of round 0."""
+    return int.from_bytes(rounds[0][:_SEED], "big")
 
 
 class FittedModel(Protocol[S]):
@@ -122,7 +156,7 @@ def declared_domain(
 
     Of people the role comes first, where groups declare roles.
     """
-    people = tuple(Column(name, attributes[name].symbols) for name in release.attributes)
+    people = tuple(Column(name, tuple(attributes[name].symbols)) for name in release.attributes)
     of_groups = tuple(Column(name, a.values) for name, a in groups.attributes.items())
     if groups.roles is None:
         return Domain(of_groups, people, groups.most)

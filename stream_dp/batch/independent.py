@@ -3,9 +3,9 @@
 One round measures the one-way marginal of every group attribute, of the size and of every person
 attribute, each with independent discrete Gaussian noise (Canonne, Kamath, Steinke 2020). Replacing
 one person's attributes in place changes a marginal of people by at most 2 in squared L2 norm, and
-does not change the marginals of groups (`workload/sensitivity.py`). Those are measured and charged
-like the others, so that no number in the result is exact. Each of the m marginals has squared
-sensitivity 2 and costs rho / m, so the variance is m / rho.
+does not change the marginals of groups (`workload/sensitivity.py`). Those are free, and measured
+with the noise of the others, so that no number in the result is exact. Each of the m marginals of
+people costs rho / m, so the variance is m / rho.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 from stream_dp.privacy.measurements import Measurements
 from stream_dp.study.groups import BatchRelease
 
-from .base import FitContext
+from .base import FitContext, begun_rounds
 from .data.domain import Domain, Hierarchy
 from .kinds import kind_title
 from .workload.candidates import one_way_marginals
+from .workload.plan import EDITION
 from .workload.sensitivity import squared_sensitivity
 
 Counts = NDArray[np.int64]
@@ -32,8 +33,7 @@ Counts = NDArray[np.int64]
 
 def noise_variance(domain: Domain, rho: Fraction) -> Fraction:
     """The variance of the noise in every count."""
-    marginals = one_way_marginals(domain)
-    return max(squared_sensitivity(m) for m in marginals) * len(marginals) / (2 * rho)
+    return sum(squared_sensitivity(m) for m in one_way_marginals(domain)) / (2 * rho)
 
 
 @dataclass(frozen=True)
@@ -85,10 +85,7 @@ def fit_independent(
 ) -> Independent:
     """See `base.Synthesizer`. Round 0 is the seed, round 1 holds the noisy counts."""
     domain, source, transcript = hierarchy.domain, context.source, context.transcript
-    rounds = transcript.rounds()
-    if not rounds:
-        # From the source's random bits, so that a seeded simulation can be repeated.
-        rounds.append(transcript.record(0, source.draw([]).coins.bytes(32)))
+    rounds = begun_rounds(context, EDITION)
     variance = noise_variance(domain, release.rho)
     if len(rounds) < 2:
         shapes = [m.size for m in one_way_marginals(domain)]

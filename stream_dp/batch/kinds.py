@@ -1,4 +1,4 @@
-"""The kinds of batch releases and their synthesizers.
+"""The kinds of batch releases: what each declares of itself, and its synthesizer.
 
 A synthesizer's module is imported on first use, so that JAX is imported only for a kind that needs
 it.
@@ -10,53 +10,116 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from stream_dp.errors import UserError
+from stream_dp.study import DataSetRelease, Study
+from stream_dp.study.groups import BATCH_RELATION
 
 from .base import Synthesizer
+from .planned import PlannedPhase
 
 
 @dataclass(frozen=True)
 class SynthesizerKind:
-    """Where a synthesizer is implemented.
+    """A synthesizer, and what it declares of itself.
 
     module: the name of its module, below this package.
     function: the name of the `base.Synthesizer` in that module.
     title: the method in words.
+    data: what it looks at.
+    relations: those under which its cost is proved.
+    planned: the function that gives its phases before any data, after its module.
+    settings: the keys of a study file that it uses beside those of every data set.
     jax: whether it needs JAX, the `batch` extra.
     """
 
     module: str
     function: str
     title: str
+    data: InputData
+    relations: tuple[str, ...]
+    planned: tuple[str, str]
+    settings: tuple[str, ...] = ()
     jax: bool = True
 
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The tables that it publishes."""
+        if self.data == "places":
+            return ("regions", "sizes")
+        return ("people",) if self.data == "people" else ("groups", "people")
 
+
+InputData = Literal["people", "groups and their members", "places"]
+_ALL = ("add_remove", "replace_one", "replace_in_place")
+_PICKED = ("rounds", "per_round", "ways", "candidates", "relations")
+_GROUPED = ("workload.planned", "planned_groups")
 KINDS = {
     "mixture": SynthesizerKind(
         "people.synthesizer",
         "fit_people",
         "residuals of people's columns, a mixture of products of blocks",
+        data="people",
+        relations=_ALL,
+        planned=("people.planned", "planned_people"),
+        settings=("derived",),
+    ),
+    "rap": SynthesizerKind(
+        "people.synthesizer",
+        "fit_people",
+        "residuals of people's columns, numbers in public bins, a mixture of products of blocks",
+        data="people",
+        relations=_ALL,
+        planned=("people.planned", "planned_people"),
+        settings=("labels", "derived"),
+    ),
+    "sizes": SynthesizerKind(
+        "sizes.declared",
+        "fit_release",
+        "sizes of groups in a tree of regions, levels made consistent",
+        data="places",
+        relations=("add_remove", "replace_one"),
+        planned=("sizes.declared", "planned_sizes"),
+        settings=("largest", "methods", "parts", "choice", "epsilon", "merge"),
+        jax=False,
     ),
     "independent": SynthesizerKind(
-        "independent", "fit_independent", "independent attributes from noisy marginals", jax=False
+        "independent",
+        "fit_independent",
+        "independent attributes from noisy marginals",
+        data="groups and their members",
+        relations=(BATCH_RELATION,),
+        planned=("workload.planned", "planned_independent"),
+        jax=False,
     ),
     "mwem": SynthesizerKind(
         "mwem.mwem",
         "fit_mwem",
         "multiplicative weights over groups and members (MWEM)",
+        data="groups and their members",
+        relations=(BATCH_RELATION,),
+        planned=_GROUPED,
+        settings=_PICKED,
         jax=False,
     ),
     "hpd-fixed": SynthesizerKind(
         "hpd.synthesizer",
         "fit_mixture",
         "hierarchical product distributions, fixed (HPD-Fixed)",
+        data="groups and their members",
+        relations=(BATCH_RELATION,),
+        planned=_GROUPED,
+        settings=(*_PICKED, "rows"),
     ),
     "hpd-gen": SynthesizerKind(
         "hpd.synthesizer",
         "fit_mixture",
         "hierarchical product distributions, generated (HPD-Gen)",
+        data="groups and their members",
+        relations=(BATCH_RELATION,),
+        planned=_GROUPED,
+        settings=(*_PICKED, "rows"),
     ),
 }
 
@@ -74,6 +137,13 @@ def require_available(kinds: Iterable[str]) -> None:
             raise UserError(f"kind '{kind}': this version of stream-dp cannot fit it")
         if entry.jax and find_spec("jax") is None:
             raise UserError(f"kind '{kind}' needs JAX: pip install 'stream-dp[batch]'")
+
+
+def planned_phases(study: Study, release: DataSetRelease) -> tuple[PlannedPhase, ...]:
+    """What a release will measure, from its declaration. Raises UserError if it is too large."""
+    module, function = KINDS[release.kind].planned
+    phases = getattr(import_module(f"{__package__}.{module}"), function)(study, release)
+    return cast("tuple[PlannedPhase, ...]", phases)
 
 
 def load_synthesizer(kind: str) -> Synthesizer[Any, Any]:

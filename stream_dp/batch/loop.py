@@ -38,22 +38,18 @@ from stream_dp.errors import UserError
 from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import NoiseSource, exact_variance
 
-from .base import FitContext
+from .base import FitContext, begun_rounds, first_seed
 from .data.domain import Int64Array
 from .phases import (
-    SELECTION,
     Candidates,
     Everything,
     NextPhase,
     NoisyAnswers,
     Phase,
-    Ranked,
-    Rounds,
     fixed_phases,
 )
 
-__all__ = ["SELECTION", "NoisyAnswers"]
-OPENING = Fraction(1, 5)
+__all__ = ["NoisyAnswers"]
 
 D = TypeVar("D")  # what a release looks at: people, or groups and their members
 S = TypeVar("S", covariant=True)
@@ -76,66 +72,6 @@ class Model(Protocol[S]):
 
 
 @dataclass(frozen=True)
-class AdaptivePlan:
-    """An opening, if the workload has one, then rounds that pick. All of it is public.
-
-    rho: the budget of the release.
-    rounds: the number of rounds that pick.
-    per_round: candidates that a round picks.
-    selection: the part of a round's budget that pays for picking.
-    opening: the part of rho that pays for the opening, split equally among its candidates.
-    Raises ValueError unless every part of the budget is positive.
-    """
-
-    rho: Fraction
-    rounds: int
-    per_round: int = 1
-    selection: Fraction = SELECTION
-    opening: Fraction = OPENING
-
-    def __post_init__(self) -> None:
-        if self.rho <= 0 or not 0 < self.selection < 1 or not 0 < self.opening < 1:
-            raise ValueError("rho must be positive, and parts of it between 0 and 1")
-        if self.rounds < 1 or self.per_round < 1:
-            raise ValueError("there must be a round and a pick in it")
-
-    def phases(self, workload: Opened) -> tuple[Phase, ...]:
-        """The phases for a workload. If there are fewer candidates than picks, all are measured."""
-        free = range(workload.opening, workload.candidates)
-        picks = min(self.per_round, len(free))
-        rounds = min(self.rounds, len(free) // picks)
-        if not workload.opening:
-            return (
-                Rounds(
-                    self.rho,
-                    candidates=tuple(free),
-                    rounds=rounds,
-                    picks=picks,
-                    selection=self.selection,
-                ),
-            )
-        first, opening = self.opening * self.rho, tuple(range(workload.opening))
-        weights = tuple(workload.cost([i], [Fraction(1)]) for i in opening)
-        return (
-            Everything(first, opening, weights),
-            Rounds(
-                self.rho - first,
-                candidates=tuple(free),
-                rounds=rounds,
-                picks=picks,
-                selection=self.selection,
-            ),
-        )
-
-
-class Opened(Ranked, Protocol):
-    """Candidates of which the first are measured before anything is picked."""
-
-    @property
-    def opening(self) -> int: ...
-
-
-@dataclass(frozen=True)
 class AdaptiveMethod(Generic[W, S]):
     """What a method brings to the loop.
 
@@ -144,6 +80,7 @@ class AdaptiveMethod(Generic[W, S]):
     phase: the phases, one after the other.
     rounds: of all phases, at most.
     start: the first model, from a seed.
+    edition: of the phases; it stands in round 0, so that no round is read as another edition's.
     """
 
     title: str
@@ -151,15 +88,25 @@ class AdaptiveMethod(Generic[W, S]):
     phase: NextPhase
     rounds: int
     start: Callable[[int], Model[S]]
+    edition: bytes = b""
 
     @staticmethod
     def of(
-        title: str, workload: W, phases: Sequence[Phase], start: Callable[[int], Model[S]]
+        title: str,
+        workload: W,
+        phases: Sequence[Phase],
+        start: Callable[[int], Model[S]],
+        edition: bytes = b"",
     ) -> AdaptiveMethod[W, S]:
         """A method whose phases depend on no answer."""
         rounds = sum(phase.rounds for phase in phases)
         return AdaptiveMethod(
-            title, workload=workload, phase=fixed_phases(phases), rounds=rounds, start=start
+            title,
+            workload=workload,
+            phase=fixed_phases(phases),
+            rounds=rounds,
+            start=start,
+            edition=edition,
         )
 
 
@@ -202,13 +149,10 @@ def fit_adaptively(data: D, method: AdaptiveMethod[W, S], context: FitContext) -
 
     Raises UserError where the transcript holds rounds of something else.
     """
-    workload, transcript, source = method.workload, context.transcript, context.source
-    rounds = transcript.rounds()
-    if not rounds:
-        # From the source's random bits, so that a seeded simulation can be repeated.
-        rounds.append(transcript.record(0, source.draw([]).coins.bytes(32)))
-    model, error = method.start(int.from_bytes(rounds[0], "big")), float("nan")
-    confidential = _Data(data, workload, source)
+    workload, transcript = method.workload, context.transcript
+    rounds = begun_rounds(context, method.edition)
+    model, error = method.start(first_seed(rounds)), float("nan")
+    confidential = _Data(data, workload, context.source)
     picked: list[tuple[int, ...]] = []
     answers = NoisyAnswers.none()
     phase, place = method.phase(0, answers), 0

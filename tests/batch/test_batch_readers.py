@@ -174,8 +174,9 @@ def test_large_census_households_may_be_left_out(tmp_path):
     assert reading.hierarchy.domain.roles.children == 3
 
 
-def test_the_benchmark_of_households_reads_census_files(tmp_path):
+def test_the_benchmark_of_households_reads_census_files(tmp_path, monkeypatch):
     path = Path(__file__).parents[1] / "benchmarks" / "households.py"
+    monkeypatch.syspath_prepend(str(path.parent))  # as when it is run
     spec = importlib.util.spec_from_file_location("households_benchmark", path)
     benchmark = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(benchmark)

@@ -24,6 +24,7 @@ from stream_dp.batch.workload.queries import (
 from stream_dp.batch.workload.sensitivity import (
     count_sensitivity,
     error_sensitivity,
+    query_sensitivities,
     squared_sensitivity,
 )
 from stream_dp.errors import UserError
@@ -144,6 +145,8 @@ def test_tables_of_neighbours_differ_by_no_more(data, marginal):
     assert abs(moved).sum() <= error_sensitivity(marginal)
     if not (marginal.person or marginal.relative):
         assert not moved.any()
+    one = count_sensitivity(grouped.RELATED, marginal.level) if squared_sensitivity(marginal) else 0
+    assert set(query_sensitivities(grouped.RELATED, marginal.queries())) == {one}
 
 
 @pytest.mark.parametrize("children", [4, 5, 7])

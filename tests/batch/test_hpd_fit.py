@@ -181,6 +181,26 @@ def test_what_is_not_asked_decays():
     assert any(np.array_equal(stays[name], params[name]) for name in params)
 
 
+def test_a_network_begins_with_members_alike_and_keeps_its_biases():
+    family = model(form="generated")
+    params, queries = family.init(13), workload(family, 40)
+    logits = fitting.compiled_logits(family.layout, params)["person"]
+    slots = np.asarray(logits).reshape(family.layout.slots, -1, family.rows)
+    np.testing.assert_allclose(slots, np.broadcast_to(slots[:1], slots.shape), atol=1e-6)
+    assert np.ptp(slots, axis=-1).max() > 0.1  # but rows differ
+
+    rng = np.random.default_rng(1)
+    biases = {k: rng.normal(size=v.shape) for k, v in params.items() if k.endswith(fitting.BIAS)}
+    params = {**params, **{k: v.astype(np.float32) for k, v in biases.items()}}
+    values = family.answers(family.init(6), queries) + 100
+    measured = MeasuredQueries(queries, values, np.ones(40))
+    free, _ = family.fit(params, measured, AdamSettings(1, 1e-3))
+    decayed, _ = family.fit(params, measured, AdamSettings(1, 1e-3, 0.5))
+    for name, old in params.items():
+        lost = 0 if name in biases or name == fitting.LATENT else 1e-3 * 0.5
+        np.testing.assert_allclose(free[name] - decayed[name], lost * old, atol=1e-6)
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_a_fit_repeats_itself_and_goes_on_from_bytes(form):
     family, rate = model(form=form), FORMS[form][1]

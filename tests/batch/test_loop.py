@@ -9,8 +9,9 @@ from kit import small_groups
 from kit.small_groups import Never, Silent, Still
 
 from stream_dp.batch.base import FitContext, MemoryTranscript
-from stream_dp.batch.loop import AdaptiveMethod, AdaptivePlan, fit_adaptively
+from stream_dp.batch.loop import AdaptiveMethod, fit_adaptively
 from stream_dp.batch.workload.counts import exact_answers
+from stream_dp.batch.workload.plan import AdaptivePlan
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import SeededNoise, SystemNoise
 
@@ -37,7 +38,8 @@ def test_every_candidate_is_measured_once_at_most(candidates, opening):
     flat = [i for round_ in fitted.picked for i in round_]
     assert len(set(flat)) == len(flat)
     assert len(set(fitted.answers.rows.tolist())) == len(fitted.answers.rows)
-    assert [len(round_) for round_ in fitted.picked] == [work.opening] * opening + [2] * 4
+    free = sum(not squared for squared in work.squared[work.opening :])
+    assert [len(round_) for round_ in fitted.picked] == [work.opening + free] * opening + [2] * 4
     assert flat[: work.opening] == list(range(work.opening))
     sizes = np.diff(work.starts)[flat]
     assert fitted.answers.ends == tuple(np.cumsum(sizes))
@@ -65,8 +67,9 @@ def test_what_is_picked_is_what_the_model_answers_worst():
     true = exact_answers(TRUTH, work.queries)
     wrong = np.abs(true - np.rint(fitted.model.answers(np.arange(len(true)))))
     sums = np.add.reduceat(wrong, work.starts[:-1])
-    assert (source.scores[0] == sums).all()  # the noise at this rho is none
-    assert fitted.picked == ((int(sums.argmax()),),)
+    charged = np.flatnonzero(work.squared)
+    assert (source.scores[0] == sums[charged]).all()  # the noise at this rho is none
+    assert fitted.picked == ((int(charged[sums[charged].argmax()]),),)
 
 
 def test_a_simulation_repeats_itself():
@@ -136,7 +139,7 @@ def test_a_round_is_recorded_before_the_model_hears_of_it():
     )
     fit_adaptively(TRUTH, method, context)
     expected = [("recorded", 0)]
-    for number, heard in enumerate([4, 6, 8, 10, 12], 1):
+    for number, heard in enumerate([6, 8, 10, 12, 14], 1):
         expected += [("recorded", number), ("heard", heard), ("progress", number)]
     assert order == expected
 
@@ -163,10 +166,10 @@ def test_progress_may_end_a_fit_and_the_transcript_carries_on():
 
 def test_fewer_candidates_than_picks_are_all_measured():
     work = small_groups.workload()
-    free = work.candidates - work.opening
+    charged = sum(squared > 0 for squared in work.squared[work.opening :])
     fitted = go(SeededNoise(1), work=work, plan=AdaptivePlan(Fraction(1), 1000, 1))
     assert sorted(i for r in fitted.picked for i in r) == list(range(work.candidates))
-    assert len(fitted.picked) == free + 1
+    assert len(fitted.picked) == charged + 1
     fitted = go(SeededNoise(1), work=work, plan=AdaptivePlan(Fraction(1), 3, 10**6))
     assert sorted(i for r in fitted.picked for i in r) == list(range(work.candidates))
 

@@ -14,23 +14,34 @@ from kit.small_groups import Still
 
 from stream_dp.batch.base import FitContext
 from stream_dp.batch.data.domain import Hierarchy
-from stream_dp.batch.loop import AdaptiveMethod, AdaptivePlan, fit_adaptively
-from stream_dp.batch.phases import spent
+from stream_dp.batch.loop import AdaptiveMethod, fit_adaptively
+from stream_dp.batch.phases import Everything, spent
+from stream_dp.batch.workload import plan as plan_module
 from stream_dp.batch.workload.candidates import (
     default_marginals,
     marginal_workload,
     one_way_marginals,
     query_workload,
+    relation_base,
 )
 from stream_dp.batch.workload.counts import exact_answers
+from stream_dp.batch.workload.plan import AdaptivePlan
 from stream_dp.privacy.noise import SeededNoise, SystemNoise, noisy_top
 from stream_dp.privacy.zcdp import epsilon, gaussian_rho, rho_within, selection_rho
 
 MARGINALS = default_marginals(RELATED, 2)
 RELATIONS = (
-    marginal_workload(MARGINALS, one_way_marginals(RELATED)),
-    query_workload(RELATED, marginal_workload(MARGINALS).queries, one_way_marginals(RELATED)),
+    marginal_workload(MARGINALS, one_way_marginals(RELATED), relation_base(RELATED)),
+    query_workload(
+        RELATED,
+        marginal_workload(MARGINALS).queries,
+        one_way_marginals(RELATED),
+        relation_base(RELATED),
+    ),
 )
+MARGINAL_TEXTS = [
+    m.text for m in (*one_way_marginals(RELATED), *relation_base(RELATED), *MARGINALS)
+]
 
 
 @given(
@@ -49,14 +60,75 @@ RELATIONS = (
 @settings(max_examples=50)
 def test_a_plan_spends_all_of_rho_and_no_more(rho, rounds, picks, selection, opening, work):
     plan = AdaptivePlan(rho, rounds, picks, selection=selection, opening=opening)
-    phases = plan.phases(work)
-    adaptive = phases[-1]
-    free = list(range(work.opening, work.candidates))
-    picked = [free[i * adaptive.picks : (i + 1) * adaptive.picks] for i in range(adaptive.rounds)]
-    if work.opening:
-        picked = [list(range(work.opening)), *picked]
-    assert all(len(p) == adaptive.picks for p in picked[1:])
+    phases, picked = plan.phases(work), list[list[int]]()
+    for phase in phases:
+        if isinstance(phase, Everything):
+            picked.append(list(phase.candidates))
+            continue
+        for i in range(phase.rounds):
+            picked.append(list(phase.candidates[i * phase.picks : (i + 1) * phase.picks]))
+            assert len(picked[-1]) == phase.picks
     assert spent(phases, work, picked) == rho
+    measured = [i for round_ in picked for i in round_]
+    assert len(set(measured)) == len(measured)
+
+
+def test_relatives_have_their_part_of_rho():
+    """By hand: half of it, halved again; the rounds among the rest keep to it."""
+    rho, work = Fraction(3), RELATIONS[0]
+    phases = AdaptivePlan(rho, 5, relations=Fraction(1, 3)).phases(work)
+    parts = [phase.rho for phase in phases]
+    assert parts == [Fraction(2, 5), Fraction(1, 2), Fraction(1, 2), Fraction(8, 5)]
+    base = [MARGINAL_TEXTS[i] for i in phases[1].candidates]
+    assert base == [
+        "people: role, sex",
+        "people: role, age",
+        "people with a spouse: sex; who has sex",
+        "people with a spouse: age; who has age",
+        "people with a child: sex; who has sex",
+        "people with a child: age; who has age",
+    ]
+    levels = [{int(level) for level in work.levels[list(p.candidates)]} for p in phases]
+    assert levels == [{0, 1}, {1, 2, 3}, {2, 3, 4}, {0, 1}]
+    # What is measured anyway is never picked: of 12 marginals of relatives, 4 are in the base.
+    assert len(phases[2].candidates) == 12 - 4
+
+
+def test_what_is_measured_at_once_costs_what_it_says_for_any_change_of_one_person():
+    """Brute force: the largest squared change over twice the variance, over all candidates."""
+    truth, work = small_groups.hierarchy(groups=4), small_groups.workload()
+    opening = AdaptivePlan(Fraction(1), 3).phases(work)[0]
+    rows, variances = work.rows(opening.candidates), opening.variances(work)
+    sizes = np.diff(work.starts)[list(opening.candidates)]
+    each = np.repeat([float(variances[i]) for i in opening.candidates], sizes)
+    base = exact_answers(truth, work.queries.take(rows))
+    costs = [
+        ((exact_answers(other, work.queries.take(rows)) - base) ** 2 / (2 * each)).sum()
+        for other in neighbours(truth)
+    ]
+    assert math.isclose(max(costs), float(opening.rho))
+    assert opening.rho == Fraction(1, 5)
+
+
+@pytest.mark.parametrize("candidates", ["marginals", "queries"])
+def test_what_nobody_moves_is_free_and_noisy(candidates):
+    work = small_groups.workload(candidates)
+    opening, rounds = AdaptivePlan(Fraction(1), 3).phases(work)
+    variances = opening.variances(work)
+    free = [i for i in opening.candidates if not work.squared[i]]
+    texts = {work.texts(work.rows([i]))[0].split(":")[0] for i in free}
+    assert texts == {"groups", "people"}  # also people by attributes of their groups
+    assert {variances[i] for i in free} == {variances[work.opening - 1]}
+    assert work.cost(free, [variances[i] for i in free]) == 0
+    # Two attributes of people share a fifth of rho: 2 / (2 v) = 1 / 10.
+    assert {variances[i] for i in opening.candidates} == {Fraction(10)}
+    assert all(work.squared[i] for i in rounds.candidates)
+
+
+def test_what_is_free_is_not_without_end(monkeypatch):
+    work = small_groups.workload()
+    monkeypatch.setattr(plan_module, "MOST_FREE", 0)
+    assert AdaptivePlan(Fraction(1), 3).phases(work)[0].candidates == (0, 1, 2, 3)
 
 
 def test_what_is_drawn_is_what_is_charged():
@@ -67,9 +139,10 @@ def test_what_is_drawn_is_what_is_charged():
     class Counting(SeededNoise):
         def draw(self, demand):
             nonlocal spent
-            for variance, size in demand:
-                # Of marginals of groups or people, however many cells.
-                spent += gaussian_rho(2, variance)
+            if not demand:
+                return super().draw(demand)
+            for (variance, size), squared in zip(demand, next(changes), strict=True):
+                spent += gaussian_rho(squared, variance)
                 assert size > 1
             return super().draw(demand)
 
@@ -79,6 +152,10 @@ def test_what_is_drawn_is_what_is_charged():
             return super().top(scores, picks, variance)
 
     truth, plan = small_groups.hierarchy(), AdaptivePlan(Fraction(2, 9), 3, 2)
+    # A person is in one cell of every marginal of people, and moves none of groups alone.
+    opening = plan.phases(work)[0].candidates
+    alone = (work.queries.person[work.starts[:-1]] < 0).all(axis=1)
+    changes = iter([[0 if alone[i] else 2 for i in opening], *[[2, 2]] * 3])
     method = AdaptiveMethod.of("t", work, plan.phases(work), lambda seed: Still(truth, seed))
     fit_adaptively(truth, method, FitContext(Counting(1)))
     assert spent == plan.rho

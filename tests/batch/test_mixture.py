@@ -14,13 +14,14 @@ from stream_dp.batch.data.domain import Column, Domain, Hierarchy, Roles
 from stream_dp.batch.hpd import synthesizer as mixture
 from stream_dp.batch.hpd.fit import AdamSettings
 from stream_dp.batch.hpd.mixture import HPD
-from stream_dp.batch.loop import AdaptiveMethod, AdaptivePlan, fit_adaptively
+from stream_dp.batch.loop import AdaptiveMethod, fit_adaptively
 from stream_dp.batch.workload.candidates import (
     declared_workload,
     default_marginals,
     marginal_workload,
 )
 from stream_dp.batch.workload.counts import exact_answers
+from stream_dp.batch.workload.plan import AdaptivePlan
 from stream_dp.batch.workload.queries import SPOUSE
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import SeededNoise, SystemNoise
@@ -104,6 +105,15 @@ def test_households_of_relatives_are_valid_and_relations_are_learnt():
         work.queries.level >= SPOUSE
     ]
     assert missed.max() < 0.15
+
+
+def test_the_decay_of_a_network_falls_with_noise():
+    """A prior of weight 1 at most, in proportion to the variance."""
+    gen = mixture.HPD_GEN
+    decays = [gen.adapted(v).decay for v in (1e-6, 2e-6, 1)]
+    assert decays[1] == pytest.approx(2 * decays[0])
+    assert 0 < decays[0] < decays[1] < decays[2] == 1
+    assert mixture.HPD_FIXED.adapted(1) == mixture.HPD_FIXED.adam
 
 
 def test_what_is_too_much_to_ask_is_refused():

@@ -11,10 +11,11 @@ from kit import small_groups
 
 from stream_dp.batch.base import FitContext, MemoryTranscript
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy, Roles
-from stream_dp.batch.loop import AdaptiveMethod, AdaptivePlan, fit_adaptively
+from stream_dp.batch.loop import AdaptiveMethod, fit_adaptively
 from stream_dp.batch.mwem import grouptypes, mwem
 from stream_dp.batch.workload.candidates import marginal_workload
 from stream_dp.batch.workload.counts import exact_answers
+from stream_dp.batch.workload.plan import AdaptivePlan
 from stream_dp.batch.workload.queries import GROUP, all_marginals
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import SeededNoise

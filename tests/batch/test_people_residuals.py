@@ -11,11 +11,13 @@ from people_tables import domain, paired
 
 from stream_dp.batch.base import FitContext, MemoryTranscript
 from stream_dp.batch.people import residuals as module
+from stream_dp.batch.people.known import Known
 from stream_dp.batch.people.plan import ResidualPlan
 from stream_dp.batch.people.residuals import all_residuals, centred, marginal_counts, residual
 from stream_dp.batch.people.synthesizer import fit_people
 from stream_dp.batch.people.table import People
-from stream_dp.batch.phases import NoisyAnswers
+from stream_dp.batch.people.targets import Targets
+from stream_dp.batch.phases import Everything, NoisyAnswers
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.study import PeopleRelease
@@ -168,3 +170,19 @@ def test_columns_that_cannot_be_fitted():
         domain(2, 2, moves=True, size=4)
     with pytest.raises(ValueError, match="not the public one"):
         People(domain(2, 2, moves=False, replaced=True, size=4), np.zeros((3, 2), int))
+
+
+def test_what_others_published_counts_by_its_precision():
+    """Beside a measurement of variance v in an entry, an interaction of variance w in a cell."""
+    own = domain(2, 3)
+    residuals = all_residuals(own, 2, 100)
+    phase = Everything(Fraction(1), (0, 3), (Fraction(1), Fraction(2)))
+    variances, cells = phase.variances(residuals), 6
+    values = np.concatenate([[50], np.arange(6) * 6])
+    answers = NoisyAnswers.none().joined(residuals, (0, 3), values, variances)
+    entry = float(variances[3]) / cells**2  # of a cell of the interaction
+    known = Known((0, 1), np.full((2, 3), 9.0) * np.array([[1, 0, -1], [-1, 0, 1]]), entry / 3)
+    (alone,) = Targets.of(residuals, answers).interactions.values()
+    (both,) = Targets.of(residuals, answers, [known]).interactions.values()
+    assert both.variance == pytest.approx(alone.variance / 4)
+    assert both.values == pytest.approx(alone.values / 4 + known.values * 3 / 4 / 50)

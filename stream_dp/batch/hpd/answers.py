@@ -23,14 +23,12 @@ Members without roles (slots 1..M, size vector p):
 Members with roles (one head, n = 0 or 1 spouses, c = 0..C children, o = 0..O others): n, c and o
 are independent given k, except that the group's size 1 + n + c + o is bounded. The sums below are
 over those (n, c, o) that have the size asked for; P is their probability. w_head = sum P; w_spouse:
-those with n = 1; w_child j: with c >= j; w_other i: with o >= i; v_j: with n = 1 and c >= j; b_c:
-with n = 1 and c children; u_nci: with n, c, and o >= i.
-- share of groups, in the order head, children, spouse, others. Let R_c = (1 - s_H)
-  prod_{i<=c} (1 - s_i), the probability that neither the head nor any of c children has the
-  targets: w_head s_H + sum_j w_j s_j R_{j-1}
-  + s_S sum_c b_c R_c + sum_i s_i prod_{h<i} (1 - s_h) sum_c R_c [u_0ci + (1 - s_S) u_1ci], the
-  last sum over slots i of others. Times A, mean over k.
-- share of people: the same with all products of (1 - s) replaced by 1, which is sum_j w_j s_j.
+those with n = 1; w_child j: with c >= j; w_other i: with o >= i; v_j: with n = 1 and c >= j.
+- share of groups, in the order head, spouse, children, others. Let f_c be the probability that at
+  least one of c children has the targets, and g_o of o others, both as above: w_head s_H
+  + (1 - s_H) sum P [n s_S + (1 - n s_S) (f_c + (1 - f_c) g_o)]. Times A, mean over k. Without
+  targets of people it is w_head A.
+- share of people: sum_j w_j s_j.
 - with a spouse (head and spouse are each other's): w_spouse (s_H t_S + s_S t_H).
 - with a child (for head and spouse): f = sum_j w_j t_j prod_{i<j} (1 - t_i) is the
   probability that at least one child has the relative's targets, g the same with v_j for w_j, that
@@ -65,8 +63,7 @@ class ProbabilityTables(NamedTuple):
     person: (slots, values + 1, K), likewise.
     filled: (slots, most + 1, K), w by the size asked for; index `most` is any size, also below.
     paired: (children, most + 1, K), v.
-    both: (children + 1, most + 1, K), b.
-    beside: (2, children + 1, others, most + 1, K), u.
+    composition: (compositions, K), P.
     people: (), E.
     """
 
@@ -74,8 +71,7 @@ class ProbabilityTables(NamedTuple):
     person: jax.Array
     filled: jax.Array
     paired: jax.Array
-    both: jax.Array
-    beside: jax.Array
+    composition: jax.Array
     people: jax.Array
 
 
@@ -102,30 +98,23 @@ def probability_tables(layout: ModelLayout, logits: Logits) -> ProbabilityTables
         return jnp.matmul(mask, composition, precision="highest")
 
     filled = summed(layout.filled.T)
-    paired, both, beside = (summed(which) for which in _relatives(layout))
     return ProbabilityTables(
         group=group,
         person=person,
         filled=filled,
-        paired=paired,
-        both=both,
-        beside=beside,
+        paired=summed(_paired(layout)),
+        composition=composition,
         people=filled[:, -1].sum(),
     )
 
 
-def _relatives(layout: ModelLayout) -> tuple[NDArray[np.bool_], ...]:
-    """The compositions that v, b and u sum over: (..., compositions), empty without roles."""
+def _paired(layout: ModelLayout) -> NDArray[np.bool_]:
+    """(children, compositions) those that v sums over; empty without roles."""
     if layout.types is None:
-        none = np.zeros((0, len(layout.filled)), bool)
-        return none, none, none[None, None]
-    spouse, child = layout.counts["spouse"], layout.counts["child"]
-    own = 2 + layout.types.children
-    has = layout.filled.T
-    exactly = child == np.arange(layout.types.children + 1)[:, None]
-    married = spouse == np.arange(2)[:, None]
-    beside = married[:, None, None] & exactly[:, None] & has[own:]
-    return has[2:own] & married[1], exactly & married[1], beside
+        return np.zeros((0, len(layout.filled)), bool)
+    children = layout.filled.T[2 : 2 + layout.types.children]
+    paired: NDArray[np.bool_] = children & (layout.counts["spouse"] == 1)
+    return paired
 
 
 def _softmaxes(logits: jax.Array, values: tuple[int, ...]) -> list[jax.Array]:
@@ -173,41 +162,62 @@ def _product(table: jax.Array, rows: Array) -> jax.Array:
     return product
 
 
-def _alike(t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
-    """(n, K) answers given k of queries about groups and people, without roles."""
-    someone = (q.level == GROUP).astype(t.group.dtype)[:, None]
+def _groups(t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
+    """(n, K) answers given k of queries about groups and nobody in them."""
+    return t.filled[0][q.size]  # every group fills its first slot
+
+
+def _people(t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
+    """(n, K) answers given k of queries about people."""
+    total = jnp.zeros((), t.group.dtype)
+    for table, filled in zip(t.person, t.filled, strict=True):
+        total = total + filled[q.size] * _product(table, q.person)
+    return total
+
+
+def _someone_alike(t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
+    """(n, K) answers given k of queries about groups with a member, without roles."""
     total = jnp.zeros((), t.group.dtype)
     nobody = jnp.ones((), t.group.dtype)
     for table, filled in zip(t.person, t.filled, strict=True):
         s = _product(table, q.person)
         total = total + filled[q.size] * s * nobody
-        nobody = nobody * (1 - someone * s)
+        nobody = nobody * (1 - s)
     return total
 
 
-def _own(t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
-    """(n, K) answers given k of queries about groups and people, with roles."""
-    someone = (q.level == GROUP).astype(t.group.dtype)[:, None]
-    children = t.paired.shape[0]
-    s = _product(t.person[0], q.person)
-    total: jax.Array = t.filled[0][q.size] * s
-    nobody: list[jax.Array] = [1 - someone * s]  # among the head and the first c children
-    for j in range(2, children + 2):
-        s = _product(t.person[j], q.person)
-        total = total + t.filled[j][q.size] * s * nobody[-1]
-        nobody.append(nobody[-1] * (1 - someone * s))
-    s = _product(t.person[1], q.person)
-    total = total + s * sum(b[q.size] * n for b, n in zip(t.both, nobody, strict=True))
-    not_spouse = 1 - someone * s
-    no_other = jnp.ones((), t.group.dtype)
-    for i in range(t.beside.shape[2]):
-        s = _product(t.person[children + 2 + i], q.person)
-        single, married = (
-            sum(u[i][q.size] * n for u, n in zip(side, nobody, strict=True)) for side in t.beside
-        )
-        total = total + s * no_other * (single + not_spouse * married)
-        no_other = no_other * (1 - someone * s)
-    return total
+def _someone(layout: ModelLayout, t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
+    """(n, K) answers given k of queries about groups with a member, with roles."""
+    assert layout.types is not None
+    first = 2 + layout.types.children
+    head, spouse = (_product(t.person[j], q.person) for j in (0, 1))
+    some_child, no_child = _someone_among(t.person[2:first], q)
+    some_other, _ = _someone_among(t.person[first:], q)
+    counts, zeros = layout.counts, np.zeros(len(layout.filled), np.int64)
+    size = layout.filled.sum(axis=1) - 1
+    asked = (q.size[:, None] == layout.most) | (q.size[:, None] == size)
+    among = [jnp.zeros((), t.group.dtype)] * 2  # children and others, by the number of spouses
+    for e, (n, c, o) in enumerate(
+        zip(counts["spouse"], counts["child"], counts.get("other", zeros), strict=True)
+    ):
+        chance = t.composition[e] * asked[:, e, None]
+        among[n] = among[n] + chance * (some_child[c] + no_child[c] * some_other[o])
+    with_spouse = spouse * t.filled[1][q.size] + (1 - spouse) * among[1]
+    answers: jax.Array = t.filled[0][q.size] * head + (1 - head) * (among[0] + with_spouse)
+    return answers
+
+
+def _someone_among(tables: jax.Array, q: EncodedQueries) -> tuple[list[jax.Array], list[jax.Array]]:
+    """The probabilities that at least one, and that none, of the first 0, 1, ... has the targets.
+
+    tables: (slots, values + 1, K), of these members. Each entry is (n, K) or ().
+    """
+    some, nobody = [jnp.zeros((), tables.dtype)], [jnp.ones((), tables.dtype)]
+    for table in tables:
+        s = _product(table, q.person)
+        some.append(some[-1] + s * nobody[-1])
+        nobody.append(nobody[-1] * (1 - s))
+    return some, nobody
 
 
 def _with_spouse(t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
@@ -244,8 +254,9 @@ def _with_parent(t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
 def chunk_forms(layout: ModelLayout) -> tuple[Form, ...]:
     """The formula of each kind of chunk but NOTHING, in the order of their numbers."""
     if layout.types is None:
-        return (_alike,)
-    return (_own, _with_spouse, _with_child, _with_parent)
+        return (_groups, _someone_alike, _people)
+    someone = partial(_someone, layout)
+    return (_groups, someone, _people, _with_spouse, _with_child, _with_parent)
 
 
 def chunk_shares(form: Form, t: ProbabilityTables, q: EncodedQueries) -> jax.Array:

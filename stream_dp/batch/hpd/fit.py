@@ -1,8 +1,9 @@
 """Adam on the weighted squared error; all rounds of one shape share one compiled program.
 
 Adam: Kingma and Ba 2015, Algorithm 1. With a decay it is AdamW: Loshchilov and Hutter 2019,
-Algorithm 2. The decay moves parameters that no answer depends on back to 0, the uniform
-distribution. All of it is post-processing of noisy answers and public numbers, and deterministic.
+Algorithm 2. The decay moves parameters that no answer depends on back to 0: logits to the uniform
+distribution, a network's weights to rows that are all the same. All of it is post-processing of
+noisy answers and public numbers, and deterministic.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from .answers import Logits, all_shares, loss_and_gradient
 from .layout import Array, ModelLayout, QueryChunks
 
 Params = dict[str, NDArray[np.float32]]
+BIAS = ".bias"
 LATENT = "latent"  # fixed Gaussian columns, the input of a generator; never trained
 
 _SMALL = 1e-8
@@ -28,7 +30,8 @@ class AdamSettings(NamedTuple):
 
     steps: updates, at most.
     rate: the size of an update.
-    decay: the part of themselves that parameters lose at each update, over the rate.
+    decay: the part of themselves that parameters lose at each update, over the rate. A network's
+        biases lose nothing: they keep what all rows have in common, the one-way marginals.
     """
 
     steps: int
@@ -135,7 +138,10 @@ def adam(
         better = finite & (value < c.least)
         best = jax.tree.map(lambda new, old: jnp.where(better, new, old), c.params, c.best)
         along, moments = transform.update(gradient, c.moments)
-        after = jax.tree.map(lambda p, d: p - rate * (d + decay * p), c.params, along)
+        after = {
+            name: p - rate * (along[name] + (0 if name.endswith(BIAS) else decay) * p)
+            for name, p in c.params.items()
+        }
         return _Carry(
             step=c.step + 1,
             params=after,

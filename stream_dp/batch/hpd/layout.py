@@ -21,8 +21,9 @@ from ..workload.queries import GROUP, Queries
 Int32Array = NDArray[np.int32]
 Array = Any  # NumPy's outside compiled programs, JAX's inside them
 
-NOTHING, OWN, WITH_SPOUSE, WITH_CHILD, WITH_PARENT = range(5)  # kinds of chunks
-_KINDS = np.array([OWN, OWN, WITH_SPOUSE, WITH_CHILD, WITH_PARENT])  # by level
+# Kinds of chunks: of padding, about groups alone, about groups with a member, then by level.
+NOTHING, GROUPS, SOMEONE, PEOPLE, WITH_SPOUSE, WITH_CHILD, WITH_PARENT = range(7)
+_KINDS = np.array([SOMEONE, PEOPLE, WITH_SPOUSE, WITH_CHILD, WITH_PARENT])  # by level
 
 
 @dataclass(frozen=True)
@@ -213,27 +214,31 @@ def pack_queries(
     length: int,
     target: NDArray[np.float64] | None = None,
     weight: NDArray[np.float64] | None = None,
+    room: int = 0,
 ) -> tuple[QueryChunks, NDArray[np.int64]]:
     """Queries sorted by kind and cut into chunks, and int64 (n,) the position of each query.
 
     Chunks have `length` queries, or a smaller power of two if there are fewer queries; the number
-    of chunks is a power of two. Padding queries have no targets and weight 0. A chunk that is all
-    padding has the kind NOTHING and is not computed. Positions are in the flat order of chunks.
+    of chunks is a power of two, and suffices for `room` queries of any kinds. Padding queries have
+    no targets and weight 0. A chunk that is all padding has the kind NOTHING and is not computed.
+    Positions are in the flat order of chunks.
     """
     n = len(queries.level)
-    length = min(length, power_of_two(n))
-    kinds = _KINDS[queries.level]
+    length = min(length, power_of_two(max(n, room)))
+    free = (queries.person == layout.person_rows).all(axis=1)
+    kinds = np.where((queries.level == GROUP) & free, GROUPS, _KINDS[queries.level])
     order = np.argsort(kinds, kind="stable")
-    counts = np.bincount(kinds, minlength=5)
+    counts = np.bincount(kinds, minlength=len(_KINDS) + 2)
     needed = -(-counts // length)
-    chunks = power_of_two(int(needed.sum()))
+    most = -(-room // length) + len(_KINDS) if room else 0  # all but one kind may be padded
+    chunks = power_of_two(max(int(needed.sum()), most))
     first = np.concatenate([[0], np.cumsum(needed)]) * length  # position of each kind's first
     rank = np.arange(n) - np.concatenate([[0], np.cumsum(counts)])[kinds[order]]
     place = np.empty(n, np.int64)
     place[order] = first[kinds[order]] + rank
 
     kind = np.zeros(chunks, np.int32)
-    kind[: needed.sum()] = np.repeat(np.arange(5), needed)
+    kind[: needed.sum()] = np.repeat(np.arange(len(needed)), needed)
     ones = layout.person_rows
     padding = EncodedQueries(
         level=GROUP, size=layout.most, group=layout.group_rows, person=ones, relative=ones

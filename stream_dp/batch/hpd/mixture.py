@@ -99,21 +99,20 @@ class HPD:
     @property
     def length(self) -> int:
         """Queries per chunk: a power of two, so that a gradient's arrays stay within `memory`."""
-        types = self.layout.types
-        beside = 2 * (types.children + 1) * types.others if types else 0
-        row = 4 * self.rows * (8 + 6 * self.layout.slots + 2 * beside)
+        row = 4 * self.rows * (8 + 6 * self.layout.slots + 3 * len(self.layout.filled))
         return min(_LONGEST, 1 << max(0, (self.memory // row).bit_length() - 1))
 
     def init(self, seed: int) -> Params:
         """Random parameters: small independent normal logits, or a network's usual initialisation.
 
         Small logits start all rows near the uniform distribution, so that the fit stays close to
-        uniform where no answer says otherwise.
+        uniform where no answer says otherwise. A network begins with all members alike: the output
+        weights of every slot are those of the first.
         """
         keys = jax.random.split(jax.random.key(seed), len(self.shapes))
         params = {}
         for key, (name, shape) in zip(keys, self.shapes.items(), strict=True):
-            if name.endswith(".bias"):
+            if name.endswith(fitting.BIAS):
                 params[name] = np.zeros(shape, np.float32)
                 continue
             wide = name.endswith(".weight")
@@ -121,6 +120,9 @@ class HPD:
             if self.hidden is None:
                 gain = 1 / 16
             params[name] = np.asarray(jax.random.normal(key, shape) * gain**0.5)
+            if name == "person.weight":
+                own = params[name][: shape[0] // self.layout.slots]
+                params[name] = np.tile(own, (self.layout.slots, 1))
         return params
 
     def encode(self, queries: Queries) -> EncodedQueries:
@@ -133,34 +135,44 @@ class HPD:
         queries.check(self.domain)
         return encode_queries(self.layout, queries)
 
-    def answers(self, params: Params, queries: Queries | EncodedQueries) -> NDArray[np.float64]:
-        """(n,) expected counts of queries, among `groups` groups or `people` people."""
+    def answers(
+        self, params: Params, queries: Queries | EncodedQueries, room: int = 0
+    ) -> NDArray[np.float64]:
+        """(n,) expected counts of queries, among `groups` groups or `people` people.
+
+        room: the number of queries that the compiled program has room for, if there are fewer.
+        """
         encoded = self._encoded(queries)
-        chunks, place = pack_queries(self.layout, encoded, self.length)
+        chunks, place = pack_queries(self.layout, encoded, self.length, room=room)
         shares = np.asarray(
             fitting.compiled_shares(self.layout, self._device_params(params), chunks)
         )
-        return shares.reshape(-1)[place].astype(np.float64) * self._totals(encoded)
+        return shares.reshape(-1)[place].astype(np.float64) * self.totals(encoded)
 
     def fit(
-        self, params: Params, measured: MeasuredQueries, settings: AdamSettings
+        self, params: Params, measured: MeasuredQueries, settings: AdamSettings, room: int = 0
     ) -> tuple[Params, FitSummary]:
         """Parameters whose answers are nearer to noisy counts: the best iterate of Adam.
 
         Starts from `params`. The error is the mean of (answer - value)^2 / variance: about 1 where
         only the noise is missed. The result is finite whatever happens, and repeats itself: no
-        random number is drawn. One program serves every number of queries that fills as many
-        chunks, rounded up to a power of two, and all settings.
+        random number is drawn. One program serves every number of queries up to `room`, or that
+        fills as many chunks, rounded up to a power of two, and all settings.
         """
         encoded = self._encoded(measured.queries)
-        totals, values = self._totals(encoded), measured.values
+        totals, values = self.totals(encoded), measured.values
         if not len(values) or settings.steps < 1:
             return params, FitSummary(0.0, 0.0, 0, True)
         weights = totals**2 / measured.variances
         scale = weights.sum()  # weights then sum to 1, so that none is too large for float32
         with np.errstate(over="ignore"):  # a value too large for float32 gives an infinite error
             chunks, _ = pack_queries(
-                self.layout, encoded, self.length, target=values / totals, weight=weights / scale
+                self.layout,
+                encoded,
+                self.length,
+                target=values / totals,
+                weight=weights / scale,
+                room=room,
             )
         best, summary = fitting.adam(
             self.layout, self._device_params(params), chunks, settings.as_arguments()
@@ -179,7 +191,8 @@ class HPD:
     def _encoded(self, queries: Queries | EncodedQueries) -> EncodedQueries:
         return queries if isinstance(queries, EncodedQueries) else self.encode(queries)
 
-    def _totals(self, encoded: EncodedQueries) -> NDArray[np.float64]:
+    def totals(self, encoded: EncodedQueries) -> NDArray[np.float64]:
+        """(n,) what each answer is a share of: the groups, or the people."""
         return np.where(encoded.level == GROUP, float(self.groups), float(self.people))
 
     def _device_params(self, params: Params) -> dict[str, jax.Array]:

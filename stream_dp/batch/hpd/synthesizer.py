@@ -5,19 +5,21 @@ The loop is in `loop.py`, the distributions are in `mixture.py`. Needs JAX, the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dp.study.groups import BatchRelease
+from stream_dp.study.groups import ROWS, BatchRelease
 
 from ..base import FitContext
 from ..data.domain import Hierarchy, Int64Array
 from ..kinds import kind_title
-from ..loop import AdaptiveFit, AdaptiveMethod, AdaptivePlan, Model, NoisyAnswers, fit_adaptively
+from ..loop import AdaptiveFit, AdaptiveMethod, Model, NoisyAnswers, fit_adaptively
+from ..phases import Phase, Rounds
 from ..workload.candidates import Workload, declared_workload
+from ..workload.plan import EDITION, AdaptivePlan
 from .fit import AdamSettings, Params
 from .layout import EncodedQueries
 from .mixture import HPD, MeasuredQueries
@@ -30,34 +32,68 @@ class MixtureSettings:
     rows: of the mixture.
     hidden: sizes of the hidden layers of HPD-Gen's network; None for HPD-Fixed.
     adam: the updates of one round.
+    noisy_decay: what the variance of an answer's noise, as a share of all groups or people, adds to
+        the decay, up to 1: the weight of a network's prior, rows that are alike, against answers.
     """
 
     rows: int
     hidden: tuple[int, ...] | None
     adam: AdamSettings
+    noisy_decay: float = 0
+
+    def adapted(self, variance: float) -> AdamSettings:
+        """The updates of a round on answers whose noise has this mean variance, as shares."""
+        more = min(1.0, self.noisy_decay * variance)
+        return self.adam._replace(decay=self.adam.decay + more)
 
 
-HPD_FIXED = MixtureSettings(200, None, AdamSettings(60, 0.03, 0.1))
-HPD_GEN = MixtureSettings(200, (256, 256), AdamSettings(100, 0.0005))
+HPD_FIXED = MixtureSettings(ROWS, None, AdamSettings(60, 0.03, 0.1))
+HPD_GEN = MixtureSettings(ROWS, (256, 256), AdamSettings(100, 0.003), noisy_decay=40_000)
 SETTINGS = {"hpd-fixed": HPD_FIXED, "hpd-gen": HPD_GEN}
+
+
+@dataclass(frozen=True)
+class Room:
+    """The most queries that a model is asked at once, and the most that it learns from."""
+
+    asked: int = 0
+    measured: int = 0
+
+    @staticmethod
+    def of(workload: Workload, phases: Sequence[Phase]) -> Room:
+        sizes, asked, measured = np.diff(workload.starts), 0, 0
+        for phase in phases:
+            own = np.sort(sizes[list(phase.candidates)])
+            if isinstance(phase, Rounds):
+                asked = max(asked, int(own.sum()))
+                own = own[-phase.rounds * phase.picks :]
+            measured += int(own.sum())
+        return Room(asked, measured)
 
 
 @dataclass(frozen=True, eq=False)
 class MixtureModel:
-    """See `loop.Model`. encoded: the workload's queries as row numbers."""
+    """See `loop.Model`.
+
+    encoded: the workload's queries as row numbers.
+    room: of the programs, which then serve all rounds.
+    """
 
     family: HPD
     encoded: EncodedQueries
     params: Params
     settings: MixtureSettings
+    room: Room
 
     def answers(self, rows: Int64Array) -> NDArray[np.float64]:
-        return self.family.answers(self.params, self.encoded.take(rows))
+        return self.family.answers(self.params, self.encoded.take(rows), self.room.asked)
 
     def learn(self, measured: NoisyAnswers) -> tuple[MixtureModel, float]:
         queries = self.encoded.take(measured.rows)
         counts = MeasuredQueries(queries, measured.values, measured.noise)
-        params, summary = self.family.fit(self.params, counts, self.settings.adam)
+        noise = float((measured.noise / self.family.totals(queries) ** 2).mean())
+        adam, room = self.settings.adapted(noise), self.room.measured
+        params, summary = self.family.fit(self.params, counts, adam, room)
         return replace(self, params=params), summary.after
 
     def sample(self, seed: int) -> Hierarchy:
@@ -65,7 +101,10 @@ class MixtureModel:
 
 
 def random_start(
-    hierarchy: Hierarchy, workload: Workload, settings: MixtureSettings
+    hierarchy: Hierarchy,
+    workload: Workload,
+    settings: MixtureSettings,
+    phases: Sequence[Phase] = (),
 ) -> Callable[[int], Model[Hierarchy]]:
     """The function that gives the first model for a seed. Of the hierarchy it uses only G and N."""
     family = HPD(
@@ -75,10 +114,10 @@ def random_start(
         rows=settings.rows,
         hidden=settings.hidden,
     )
-    encoded = family.encode(workload.queries)
+    encoded, room = family.encode(workload.queries), Room.of(workload, phases)
 
     def start(seed: int) -> MixtureModel:
-        return MixtureModel(family, encoded, family.init(seed % (1 << 31)), settings)
+        return MixtureModel(family, encoded, family.init(seed % (1 << 31)), settings, room)
 
     return start
 
@@ -91,8 +130,8 @@ def fit_mixture(
     if release.rows is not None:
         settings = replace(settings, rows=release.rows)
     workload = declared_workload(hierarchy.domain, release)
-    plan = AdaptivePlan(release.rho, release.rounds, release.per_round)
-    start = random_start(hierarchy, workload, settings)
+    plan = AdaptivePlan.of(release)
     phases = plan.phases(workload)
-    method = AdaptiveMethod.of(kind_title(release.kind), workload, phases, start)
+    start = random_start(hierarchy, workload, settings, phases)
+    method = AdaptiveMethod.of(kind_title(release.kind), workload, phases, start, EDITION)
     return fit_adaptively(hierarchy, method, context)

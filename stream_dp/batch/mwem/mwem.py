@@ -29,9 +29,10 @@ from stream_dp.study.groups import BatchRelease
 from ..base import FitContext
 from ..data.domain import Hierarchy, Int64Array
 from ..kinds import kind_title
-from ..loop import AdaptiveFit, AdaptiveMethod, AdaptivePlan, Model, NoisyAnswers, fit_adaptively
+from ..loop import AdaptiveFit, AdaptiveMethod, Model, NoisyAnswers, fit_adaptively
 from ..workload.candidates import Workload, declared_workload
 from ..workload.counts import queries_by_marginal, relative_pairs
+from ..workload.plan import EDITION, AdaptivePlan
 from ..workload.queries import GROUP, PERSON, Marginal, Queries
 from . import grouptypes
 
@@ -218,8 +219,8 @@ def fit_mwem(
     """See `base.Synthesizer`."""
     grouptypes.require_few_types(hierarchy.domain)
     workload = declared_workload(hierarchy.domain, release)
-    plan = AdaptivePlan(release.rho, release.rounds, release.per_round)
+    plan = AdaptivePlan.of(release)
     start = uniform_start(hierarchy, workload)
     phases = plan.phases(workload)
-    method = AdaptiveMethod.of(kind_title(release.kind), workload, phases, start)
+    method = AdaptiveMethod.of(kind_title(release.kind), workload, phases, start, EDITION)
     return fit_adaptively(hierarchy, method, context)

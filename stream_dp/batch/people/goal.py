@@ -16,14 +16,17 @@ from .mixture import Goal, Layout, name_of
 from .residuals import Columns
 from .targets import Table, Targets
 
+_FINEST = 0.5  # people: noise below it is as good as none, and weighs no more
+
 
 def mixture_goal(layout: Layout, targets: Targets) -> Goal:
     """The goal of one-ways, pairs and the triples that were measured."""
     values, offsets = layout.offsets[-1], layout.offsets
-    least = min(targets.interactions[pair].variance for pair in targets.dependence)
+    finest = (_FINEST / targets.people) ** 2
+    least = max(finest, min(targets.interactions[pair].variance for pair in targets.dependence))
 
     def weight(columns: Columns) -> np.float32:
-        return np.float32(least / targets.interactions[columns].variance)
+        return np.float32(least / max(targets.interactions[columns].variance, finest))
 
     def cells(column: int) -> slice:
         return slice(offsets[column], offsets[column + 1])

@@ -1,4 +1,4 @@
-"""The kind `mixture` on people: residuals measured once, and one model of them all.
+"""The kinds `mixture` and `rap` on people: residuals measured once, and one model of them all.
 
 The defaults were chosen on three tables (a survey of 60,000, 3,000 of it, and six pairs of columns
 that determine each other) and tried on others: `tests/benchmarks/people.py`. Needs JAX, the `batch`
@@ -23,8 +23,10 @@ from ..phases import NoisyAnswers
 from .blocks import column_blocks
 from .draw import drawn_cells
 from .goal import mixture_goal
+from .known import Known
 from .mixture import Layout, Params, fitted, row_blocks, starting_params
-from .plan import MOST_TRIPLE, ResidualPlan
+from .numbers import spread
+from .plan import MOST_TRIPLE, ResidualPlan, label_columns
 from .residuals import Residuals, all_residuals
 from .table import People
 from .targets import Targets
@@ -38,6 +40,7 @@ class BlockMixture:
     """See `loop.Model`.
 
     residuals: what it learns from.
+    known: what it learns from besides, at no cost.
     seed: of the first parameters.
     people: how many there are, public or noisy.
     layout, params: of the fitted mixture; None before anything is learnt.
@@ -45,6 +48,7 @@ class BlockMixture:
 
     residuals: Residuals
     seed: int
+    known: tuple[Known, ...] = ()
     people: int = 1
     layout: Layout | None = None
     params: Params | None = None
@@ -53,7 +57,7 @@ class BlockMixture:
         raise NotImplementedError("no phase of residuals picks")
 
     def learn(self, measured: NoisyAnswers) -> tuple[BlockMixture, float]:
-        targets = Targets.of(self.residuals, measured)
+        targets = Targets.of(self.residuals, measured, self.known)
         layout = mixture_layout(targets)
         start = starting_params(layout, targets.one_ways, self.seed)
         goal = mixture_goal(layout, targets)
@@ -74,7 +78,10 @@ class BlockMixture:
             values = np.unravel_index(cells, [layout.sizes[c] for c in block])
             for c, column in zip(block, values, strict=True):
                 codes[:, c] = column
-        return People(self.residuals.domain, codes[rng.permutation(self.people)])
+        codes = codes[rng.permutation(self.people)]
+        domain = self.residuals.domain
+        numbers = {c: spread(rng, codes[:, c], of) for c, of in domain.numbers.items()}
+        return People(domain, codes, numbers)
 
 
 def mixture_layout(targets: Targets) -> Layout:
@@ -96,14 +103,14 @@ def mixture_layout(targets: Targets) -> Layout:
 def fit_people(
     people: People, release: PeopleRelease, context: FitContext
 ) -> AdaptiveFit[Residuals, People]:
-    """See `base.Synthesizer`: kind 'mixture'."""
+    """See `base.Synthesizer`: kinds 'mixture' and 'rap'."""
     residuals = all_residuals(people.domain, 3, MOST_TRIPLE)
-    plan = ResidualPlan(residuals, release.rho)
+    plan = ResidualPlan(residuals, release.rho, label_columns(release), context.known)
     method = AdaptiveMethod(
         title=kind_title(release.kind),
         workload=residuals,
         phase=plan.phase,
         rounds=plan.rounds,
-        start=lambda seed: BlockMixture(residuals, seed % (1 << 31)),
+        start=lambda seed: BlockMixture(residuals, seed % (1 << 31), context.known),
     )
     return fit_adaptively(people, method, context)

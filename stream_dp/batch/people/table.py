@@ -8,7 +8,7 @@ by any other. Where a person may be absent, a row may come or go under those as 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 
@@ -17,6 +17,7 @@ import numpy as np
 from stream_dp.errors import UserError
 from stream_dp.study import Attribute, PeopleRelease, Study
 from stream_dp.study.alphabet import ABSENT
+from stream_dp.study.scale import Numbers
 
 from ..data.domain import Codes, Column, compact_codes
 
@@ -31,6 +32,7 @@ class PeopleDomain:
     moves: whether one person's row may come or go.
     replaced: whether one person's row may be replaced by any other.
     size: the number of rows; None where it is private. Where rows come or go, it is.
+    numbers: by column that is a number, its numbers; the column's values are their bins.
     Raises UserError for columns that cannot be fitted.
     """
 
@@ -38,6 +40,7 @@ class PeopleDomain:
     moves: bool
     replaced: bool
     size: int | None = None
+    numbers: Mapping[int, Numbers] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if (self.size is None) != self.moves or not (self.moves or self.replaced):
@@ -80,14 +83,17 @@ def declared_people(
     size: its declared number of people, None where that is private.
     Raises UserError.
     """
-    declared = [attributes[name] for name in release.attributes]
-    columns = zip(release.attributes, declared, strict=True)
-    moves = neighbours == "add_remove" or all(ABSENT in a.symbols for a in declared)
+    declared = [attributes[answer.attribute] for answer in release.answers]
+    numbers = {c: a.numbers for c, a in enumerate(declared) if a.numbers is not None}
+    values = [tuple(a.symbols) if a.numbers is None else a.numbers.bin_labels for a in declared]
+    columns = zip(release.names, values, strict=True)
+    moves = neighbours == "add_remove" or all(ABSENT in a.codes for a in declared)
     return PeopleDomain(
-        columns=tuple(Column(name, a.symbols) for name, a in columns),
+        columns=tuple(Column(name, symbols) for name, symbols in columns),
         moves=moves,
         replaced=neighbours != "add_remove",
         size=None if moves else size,
+        numbers=numbers,
     )
 
 
@@ -97,16 +103,14 @@ def study_people(study: Study, release: PeopleRelease) -> PeopleDomain:
 
 
 def present_rows(study: Study, release: PeopleRelease, symbols: Mapping[str, Codes]) -> Codes:
-    """(N, columns) codes of those who are present; symbols: by attribute, of everybody.
+    """(N, columns) codes of those who are present; symbols: by column, of everybody.
 
     Who is absent in every column is no row. Confidential.
     """
-    codes = np.stack([symbols[name] for name in release.attributes], axis=1)
+    codes = np.stack([symbols[name] for name in release.names], axis=1)
     here = np.zeros(len(codes), np.bool_)
-    for column, name in enumerate(release.attributes):
-        declared = study.attributes[name].symbols
-        absent = declared.index(ABSENT) if ABSENT in declared else -1
-        here |= codes[:, column] != absent
+    for column, answer in enumerate(release.answers):
+        here |= codes[:, column] != study.attributes[answer.attribute].codes.get(ABSENT, -1)
     return codes[here]
 
 
@@ -114,12 +118,14 @@ def present_rows(study: Study, release: PeopleRelease, symbols: Mapping[str, Cod
 class People:
     """N people. Confidential, unless it is synthetic.
 
-    codes: (N, columns), of any integer type; stored as 8 or 16 bits.
+    codes: (N, columns), of any integer type; stored as 8 or 16 bits. Of a number, its bin.
+    numbers: by column that is a number, (N,) the codes of the numbers themselves.
     Raises ValueError for codes outside their columns, or another number of rows than is public.
     """
 
     domain: PeopleDomain
     codes: Codes
+    numbers: Mapping[int, Codes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "codes", compact_codes(self.codes, self.domain.sizes))
@@ -129,3 +135,22 @@ class People:
     @property
     def N(self) -> int:
         return int(np.asarray(self.codes).shape[0])
+
+    @staticmethod
+    def of_answers(domain: PeopleDomain, answers: Codes) -> People:
+        """People from the codes of their answers, (N, columns). Raises ValueError."""
+        codes, numbers = answers.astype(np.int64), dict[int, Codes]()
+        for column, of in domain.numbers.items():
+            numbers[column] = own = codes[:, column].copy()
+            if len(own) and not 0 <= own.min() <= own.max() < len(of):
+                raise ValueError("a code lies outside its numbers")
+            codes[:, column] = np.searchsorted(of.starts, own, side="right") - 1
+        return People(domain, codes, numbers)
+
+    @property
+    def answers(self) -> Codes:
+        """(N, columns) the codes of their answers."""
+        answers = self.codes.astype(np.int64)
+        for column, numbers in self.numbers.items():
+            answers[:, column] = numbers
+        return answers

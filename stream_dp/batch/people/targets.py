@@ -7,7 +7,7 @@ is compared with independence, the product of its noisy one-ways. Post-processin
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..phases import NoisyAnswers
+from .known import Known
 from .residuals import Columns, Residuals, centred
 from .shrinkage import Shrunk, shrunk
 
@@ -43,7 +44,8 @@ class Targets:
     interactions: dict[Columns, Interaction]
 
     @staticmethod
-    def of(residuals: Residuals, answers: NoisyAnswers) -> Targets:
+    def of(residuals: Residuals, answers: NoisyAnswers, known: Sequence[Known] = ()) -> Targets:
+        """known: what others have published; it is combined with the answers."""
         people = residuals.domain.size
         starts = (0, *answers.ends[:-1])
         sums: dict[Columns, tuple[Table, float]] = {}
@@ -55,6 +57,13 @@ class Targets:
                 continue
             total, precision = sums.get(columns, (np.zeros(end - first), 0.0))
             sums[columns] = (total + measured / variance, precision + 1 / variance)
+        for other in known:
+            cells = residuals.domain.cells(other.columns)
+            total, precision = sums.get(other.columns, (np.zeros(cells), 0.0))
+            # As an entry of the residual, which is so many times a cell of the interaction.
+            own = 1 / (other.variance * cells**2)
+            total = total + other.values.reshape(-1) * cells * own
+            sums[other.columns] = (total, precision + own)
         assert people is not None  # it is public, or measured first
         people = max(people, 1)
         interactions = {}

@@ -16,6 +16,9 @@ their sums (Kuo et al. 2018, section 5). How the one size follows from the two i
   parent can see would be lost. No deviation is below half a step of size. Where the noise of a
   sorted size is at most four steps, groups are matched by what isotonic regression gave them before
   it was rounded: the fraction says which of several equal groups is nearest to the next size.
+  A size that stands in the root for more groups than four standard deviations of a count is no
+  noise: these groups keep it, whatever the children say, whose regressions are biased where few of
+  their groups have such a size.
 """
 
 from __future__ import annotations
@@ -37,6 +40,7 @@ Merge = Literal["spread", "weighted", "plain"]
 
 _FINE = 16.0  # the largest variance where fractions of a size tell groups apart
 _LEAST = 0.25  # variance of a size that its noise hardly moves
+_CERTAIN = 4.0  # standard deviations of a count: more groups of the root have that size
 _BEHIND = 2.0**-10  # what orders a part of a run behind the rest of it
 
 
@@ -56,10 +60,11 @@ class LevelEstimate:
 
 @dataclass(frozen=True)
 class _Weighed:
-    """An estimate with the variance of each of its sizes, (d,)."""
+    """An estimate with the variance of each of its sizes, (d,), and which of them stay, (d,)."""
 
     estimate: Estimate
     variance: NDArray[np.float64]
+    certain: NDArray[np.bool_]
 
 
 def consistent(
@@ -86,14 +91,16 @@ def _weighed(estimate: Estimate, level: LevelEstimate, siblings: int, merge: Mer
     """An estimate with the variances of a merge. siblings: so many children, 0 for the root."""
     if merge != "spread":
         rounded = Estimate.of(estimate.sizes)
-        return _Weighed(rounded, (1 + level.cumulative) * level.variance / rounded.groups)
+        variance = (1 + level.cumulative) * level.variance / rounded.groups
+        return _Weighed(rounded, variance, np.zeros(len(variance), np.bool_))
     ordered = estimate if level.variance <= _FINE else Estimate.of(estimate.sizes)
     if not level.cumulative:
-        return _Weighed(ordered, np.maximum(level.variance / ordered.groups, _LEAST))
+        variance = np.maximum(level.variance / ordered.groups, _LEAST)
+        return _Weighed(ordered, variance, np.zeros(len(variance), np.bool_))
     deviation = level.variance**0.5
     variance = np.maximum(_spread(ordered, deviation), _LEAST)
     if not siblings:
-        return _Weighed(ordered, variance)
+        return _Weighed(ordered, variance, ordered.groups > _CERTAIN * deviation)
     return _without_last(ordered, variance * siblings**0.5, math.ceil(deviation))
 
 
@@ -102,13 +109,12 @@ def _without_last(estimate: Estimate, variance: NDArray[np.float64], ranks: int)
     starts = np.cumsum(estimate.groups) - estimate.groups
     seen = np.clip(estimate.groups.sum() - ranks - starts, 0, estimate.groups)
     last = estimate.groups - seen
-    return _Weighed(
-        Estimate(
-            np.concatenate([estimate.value[seen > 0], estimate.value[last > 0] + _BEHIND]),
-            np.concatenate([seen[seen > 0], last[last > 0]]),
-        ),
-        np.concatenate([variance[seen > 0], np.full(int((last > 0).sum()), np.inf)]),
+    parts = Estimate(
+        np.concatenate([estimate.value[seen > 0], estimate.value[last > 0] + _BEHIND]),
+        np.concatenate([seen[seen > 0], last[last > 0]]),
     )
+    spread = np.concatenate([variance[seen > 0], np.full(int((last > 0).sum()), np.inf)])
+    return _Weighed(parts, spread, np.zeros(len(spread), np.bool_))
 
 
 def _spread(estimate: Estimate, deviation: float) -> NDArray[np.float64]:
@@ -138,6 +144,8 @@ def _merged(parent: _Weighed, children: Sequence[_Weighed], merge: Merge) -> lis
         value = np.rint((own + theirs) / 2)
     else:
         value = np.rint((own * weight + theirs * other) / (weight + other))
+    certain = parent.certain[pairs.parent]
+    value = np.where(certain, np.rint(theirs), value)
     variance = 1 / (weight + other)
     order = np.argsort(pairs.child, kind="stable")
     ends = np.searchsorted(pairs.child[order], np.arange(len(children) + 1))
@@ -147,6 +155,9 @@ def _merged(parent: _Weighed, children: Sequence[_Weighed], merge: Merge) -> lis
         sizes = Sizes.of(value[part].astype(np.int64), pairs.groups[part])
         # Runs that came to one size: the least uncertain of them counts.
         least = np.full(len(sizes.size), np.inf)
-        np.minimum.at(least, np.searchsorted(sizes.size, value[part]), variance[part])
-        merged.append(_Weighed(Estimate.of(sizes), least))
+        places = np.searchsorted(sizes.size, value[part])
+        np.minimum.at(least, places, variance[part])
+        kept = np.zeros(len(sizes.size), np.bool_)
+        np.logical_or.at(kept, places, certain[part])
+        merged.append(_Weighed(Estimate.of(sizes), least, kept))
     return merged

@@ -15,9 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-import numpy as np
-
-from stream_dp.privacy.noise import exact_variance
+from stream_dp.privacy.noise import exact_variance, geometric_variance
 from stream_dp.privacy.zcdp import selection_rho
 
 from .merging import Merge
@@ -84,8 +82,7 @@ class LevelPlan:
         """The variance of the noise in each entry of the result."""
         if not self.pure:
             return exact_variance(self.parameter(method))
-        half = float(self.parameter(method)) / 2
-        return float(1 / (2 * np.sinh(half) ** 2))
+        return geometric_variance(self.parameter(method))
 
 
 @dataclass(frozen=True)

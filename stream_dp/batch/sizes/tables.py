@@ -14,11 +14,11 @@ from pydantic import TypeAdapter, ValidationError
 
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import SeededNoise, SystemNoise
+from stream_dp.size_answers import MeasuredRegion, SizeAnswer
 from stream_dp.study.numbers import Probability, Rho
 
 from ..base import FitContext
 from ..data.tables import missing_columns, text_column
-from .estimates import MeasuredRegion, SizeAnswer
 from .fit import FittedLevels, fit_levels
 from .histogram import Sizes
 from .merging import Merge
@@ -150,7 +150,8 @@ class FittedSizes:
             raise UserError(f"region {'/'.join(region)}: there is no such region")
         place, level = paths.index(region), self.fitted.levels[depth]
         return MeasuredRegion(
-            sizes=self.fitted.sizes[depth][place],
+            size=self.fitted.sizes[depth][place].size,
+            groups=self.fitted.sizes[depth][place].groups,
             largest=plan.largest,
             method=level.method,
             values=level.values[place] if level.values is not None else None,
@@ -214,7 +215,7 @@ def fit_sizes(
         raise UserError(f"neighbours: must be one of {', '.join(RELATIONS)}")
     if not isinstance(largest, int) or not 1 <= largest <= MOST_SIZE:
         raise UserError(f"largest: must be a whole number from 1 to {MOST_SIZE}")
-    tree, leaves = _regions(counts, regions)
+    tree, leaves = counted_regions(counts, regions)
     levels = _levels(
         tree,
         neighbours,
@@ -227,13 +228,18 @@ def fit_sizes(
     if merge not in ("spread", "weighted", "plain"):
         raise UserError("merge: must be spread, weighted or plain")
     plan = SizesPlan(tree, largest, levels, merge)
-    for depth, level in enumerate(levels):
-        most = max(plan.entries(depth, method) for method in level.methods)
-        if most > MOST_ENTRIES:
-            name = (ALL, *tree.columns)[depth]
-            raise UserError(f"methods: {most} values to measure at level '{name}'; take 'sorted'")
+    require_feasible(plan)
     noise = SystemNoise() if simulation_seed is None else SeededNoise(simulation_seed)
     return FittedSizes(fit_levels(leaves, plan, FitContext(noise)))
+
+
+def require_feasible(plan: SizesPlan) -> None:
+    """Raises UserError where a level has too many values to measure."""
+    for depth, level in enumerate(plan.levels):
+        most = max(plan.entries(depth, method) for method in level.methods)
+        if most > MOST_ENTRIES:
+            name = (ALL, *plan.regions.columns)[depth]
+            raise UserError(f"methods: {most} values to measure at level '{name}'; take 'sorted'")
 
 
 def _levels(
@@ -279,8 +285,12 @@ def _number(name: str, value: Numbers | None, kind: Any) -> Fraction:
     return number
 
 
-def _regions(counts: pa.Table, columns: Sequence[str]) -> tuple[Regions, list[Sizes]]:
-    """The tree and the sizes of its smallest regions. Raises UserError."""
+def counted_regions(counts: pa.Table, columns: Sequence[str]) -> tuple[Regions, list[Sizes]]:
+    """The tree and the sizes of its smallest regions.
+
+    counts: columns `size` and `groups`, and those of the regions: so many groups of that size.
+    Raises UserError.
+    """
     reserved = {"level", "size", "groups", "entry", "value", "variance"}
     if not columns or len({*columns}) < len(columns) or reserved & {*columns}:
         raise UserError("regions: name at least one column, each once, and none that is reserved")

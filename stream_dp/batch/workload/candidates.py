@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from math import lcm, pi, sqrt
 
 import numpy as np
@@ -25,8 +26,8 @@ from stream_dp.study.groups import BatchRelease
 
 from ..data.domain import Domain, Hierarchy, Int64Array
 from .counts import exact_answers
-from .queries import GROUP, PERSON, SPOUSE, Marginal, Queries, all_marginals
-from .sensitivity import count_sensitivity, error_sensitivity, squared_sensitivity
+from .queries import GROUP, HAS_CHILD, PERSON, SPOUSE, Marginal, Queries, all_marginals
+from .sensitivity import error_sensitivity, query_sensitivities, squared_sensitivity
 
 MOST_CELLS = 100_000  # of a marginal
 MOST_QUERIES = 2_000_000  # of a workload
@@ -36,13 +37,15 @@ MOST_QUERIES = 2_000_000  # of a workload
 class Workload:
     """The queries of a release, by candidate: see `phases.Ranked`.
 
-    Costs are under `replace_in_place`.
+    Costs are under `replace_in_place`. The first candidates are the opening, one-way marginals,
+    then the base, those of relatives that are always measured. Those of sensitivity 0 are free.
 
     queries: all queries, candidate by candidate.
     starts: candidate i is queries[starts[i] : starts[i + 1]].
     squared: by candidate, the squared L2 sensitivity of its answers.
     change: by candidate, the sensitivity of the sum of its absolute errors.
-    opening: the number of first candidates that are measured before anything is picked.
+    opening: the number of candidates of the opening.
+    base: the number of candidates of the base.
     """
 
     domain: Domain
@@ -51,20 +54,36 @@ class Workload:
     squared: tuple[int, ...]
     change: tuple[int, ...]
     opening: int = 0
+    base: int = 0
 
     @property
     def candidates(self) -> int:
         return len(self.squared)
 
     @property
+    def levels(self) -> NDArray[np.int8]:
+        """(candidates,) the level of each."""
+        return self.queries.level[self.starts[:-1]]
+
+    @cached_property
+    def further(self) -> tuple[int, ...]:
+        """The candidates after opening and base that ask something which those two do not."""
+        first, q = self.opening + self.base, self.queries
+        rows = np.concatenate([q.level[:, None], q.group, q.person, q.relative], axis=1)
+        number = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
+        new = ~np.isin(number, number[: self.starts[first]])
+        asks = np.logical_or.reduceat(new, self.starts[:-1])
+        return tuple((first + np.flatnonzero(asks[first:])).tolist())
+
+    @property
     def weights(self) -> Int64Array:
         """By candidate the integer weight of its score."""
-        return np.array([self.sensitivity // c for c in self.change], np.int64)
+        return np.array([self.sensitivity // c if c else 0 for c in self.change], np.int64)
 
     @property
     def sensitivity(self) -> int:
         """The largest change of any weighted score by one person."""
-        return lcm(*self.change)
+        return lcm(*(c for c in self.change if c))
 
     def rows(self, candidates: Sequence[int]) -> Int64Array:
         """The rows of the queries of some candidates, in their order."""
@@ -117,9 +136,13 @@ def candidate_rows(starts: Int64Array, candidates: Sequence[int]) -> Int64Array:
     return np.repeat(starts[numbers] - (ends - sizes), sizes) + np.arange(int(sizes.sum()))
 
 
-def marginal_workload(marginals: Sequence[Marginal], opening: Sequence[Marginal] = ()) -> Workload:
+def marginal_workload(
+    marginals: Sequence[Marginal],
+    opening: Sequence[Marginal] = (),
+    base: Sequence[Marginal] = (),
+) -> Workload:
     """A workload whose candidates are marginals of one domain. Raises ValueError without any."""
-    candidates = [*opening, *marginals]
+    candidates = [*opening, *base, *marginals]
     if not marginals:
         raise ValueError("a workload needs a marginal")
     return Workload(
@@ -129,35 +152,61 @@ def marginal_workload(marginals: Sequence[Marginal], opening: Sequence[Marginal]
         squared=tuple(squared_sensitivity(m) for m in candidates),
         change=tuple(error_sensitivity(m) for m in candidates),
         opening=len(opening),
+        base=len(base),
     )
 
 
-def query_workload(domain: Domain, queries: Queries, opening: Sequence[Marginal] = ()) -> Workload:
+def query_workload(
+    domain: Domain,
+    queries: Queries,
+    opening: Sequence[Marginal] = (),
+    base: Sequence[Marginal] = (),
+) -> Workload:
     """A workload whose candidates are single queries. Raises ValueError without any."""
     if not len(queries):
         raise ValueError("a workload needs a query")
     queries.check(domain)
-    counts = [count_sensitivity(domain, int(level)) for level in queries.level]
-    sizes = [m.size for m in opening]
+    counts, first = query_sensitivities(domain, queries), [*opening, *base]
     return Workload(
         domain=domain,
-        queries=Queries.joined([*(m.queries() for m in opening), queries]),
-        starts=np.cumsum([0, *sizes, *[1] * len(counts)]),
-        squared=(*(squared_sensitivity(m) for m in opening), *(c * c for c in counts)),
-        change=(*(error_sensitivity(m) for m in opening), *counts),
+        queries=Queries.joined([*(m.queries() for m in first), queries]),
+        starts=np.cumsum([0, *(m.size for m in first), *[1] * len(counts)]),
+        squared=(*(squared_sensitivity(m) for m in first), *(c * c for c in counts)),
+        change=(*(error_sensitivity(m) for m in first), *counts),
         opening=len(opening),
+        base=len(base),
     )
 
 
 def one_way_marginals(domain: Domain) -> tuple[Marginal, ...]:
-    """The one-way marginals: of every column of groups among groups, then of people among people.
-
-    Those of groups cost the same, although no change of a person's attributes affects them.
-    """
+    """The one-way marginals: of every column of groups, then of every column of people."""
     return (
         *(Marginal(domain, GROUP, group=(c,)) for c in range(len(domain.group_values))),
         *(Marginal(domain, PERSON, person=(c,)) for c in range(len(domain.person_values))),
     )
+
+
+def relation_base(domain: Domain) -> tuple[Marginal, ...]:
+    """Marginals that relatives' attributes depend on most; none without roles.
+
+    Of every attribute of people: its marginal with the role, and of people with a spouse and of
+    people with a child the marginal of their own value with the relative's. What people with a
+    parent answer is nearly the same, asked from the other side, and its cost grows with the square
+    of the number of children: it is left to the rounds.
+    """
+    if domain.roles is None:
+        return ()
+    role = domain.role_column
+    free = [c for c in range(len(domain.person_values)) if c != role]
+    marginals = [
+        *(Marginal(domain, PERSON, person=(min(c, role), max(c, role))) for c in free),
+        *(
+            Marginal(domain, level, person=(c,), relative=(c,))
+            for level in (SPOUSE, HAS_CHILD)
+            for c in free
+        ),
+    ]
+    return tuple(m for m in marginals if m.size <= MOST_CELLS)
 
 
 def declared_workload(domain: Domain, release: BatchRelease) -> Workload:
@@ -173,10 +222,10 @@ def declared_workload(domain: Domain, release: BatchRelease) -> Workload:
             f"ways: {queries:,} queries are more than {MOST_QUERIES:,};"
             " declare fewer attributes or ways"
         )
-    opening = one_way_marginals(domain)
+    opening, base = one_way_marginals(domain), relation_base(domain)
     if release.candidates == "marginals":
-        return marginal_workload(marginals, opening)
-    return query_workload(domain, Queries.joined(m.queries() for m in marginals), opening)
+        return marginal_workload(marginals, opening, base)
+    return query_workload(domain, Queries.joined(m.queries() for m in marginals), opening, base)
 
 
 def default_marginals(domain: Domain, ways: int) -> tuple[Marginal, ...]:

@@ -40,8 +40,11 @@ Whole marginals, squared L2
   each: 2 C^2. A spouse who begins or ends: at most C^2; if they are a child in the other table,
   (C - 1)^2 + 1. A child from or to an other: at most 2.
 At C = 3 these are 6, 8 and 18. Bounds are attained if groups may be of 3 and the columns have
-enough values: two, but for HAS_CHILD at C > 4, where the relative's need C. A marginal of group
-columns alone does not change at all (0): it is charged like the others.
+enough values: two, but for HAS_CHILD at C > 4, where the relative's need C.
+
+Queries that nobody can move: those about groups or people with group columns alone. How many groups
+have an attribute or a size, and how many people belong to such groups, stays as it is: 0. They are
+free. Their answers get noise all the same, so that no number in a result is exact.
 
 Whole marginals, L1 (what a sum of absolute errors over all cells changes by, at most)
 - GROUP, PERSON: 2, as above.
@@ -59,7 +62,7 @@ sensitivity for all. Proofs and bounds for marginals are this project's.
 from __future__ import annotations
 
 from ..data.domain import Domain
-from .queries import GROUP, HAS_CHILD, HAS_PARENT, PERSON, SPOUSE, Marginal
+from .queries import FREE, GROUP, HAS_CHILD, HAS_PARENT, PERSON, SPOUSE, Marginal, Queries
 
 
 def count_sensitivity(domain: Domain, level: int) -> int:
@@ -72,8 +75,17 @@ def count_sensitivity(domain: Domain, level: int) -> int:
     ]
 
 
+def query_sensitivities(domain: Domain, queries: Queries) -> list[int]:
+    """By query, the largest change of its count. Raises ValueError as `count_sensitivity`."""
+    by_level = {level: count_sensitivity(domain, level) for level in set(queries.level.tolist())}
+    unmoved = (queries.level < SPOUSE) & (queries.person == FREE).all(axis=1)
+    return [0 if x else by_level[i] for i, x in zip(queries.level.tolist(), unmoved, strict=True)]
+
+
 def squared_sensitivity(marginal: Marginal) -> int:
     """The largest squared L2 change of all cells of a marginal together."""
+    if _unmoved(marginal):
+        return 0
     c = _children(marginal.domain, marginal.level)
     return {
         GROUP: 2,
@@ -86,8 +98,15 @@ def squared_sensitivity(marginal: Marginal) -> int:
 
 def error_sensitivity(marginal: Marginal) -> int:
     """The largest L1 change of all cells of a marginal together: of a sum of absolute errors."""
+    if _unmoved(marginal):
+        return 0
     c = _children(marginal.domain, marginal.level)
     return 2 if marginal.level < SPOUSE else 4 if marginal.level == SPOUSE else max(4, 2 * c)
+
+
+def _unmoved(marginal: Marginal) -> bool:
+    """Whether no change of a person's attributes moves any cell."""
+    return marginal.level < SPOUSE and not marginal.person
 
 
 def _children(domain: Domain, level: int) -> int:

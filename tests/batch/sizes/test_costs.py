@@ -104,3 +104,29 @@ def test_at_equal_rho_the_gaussian_has_half_the_variance():
     assert pure.variance("cumulative") / gaussian.variance("cumulative") == pytest.approx(
         2, rel=0.01
     )
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("mix", [("cumulative", "sorted"), ("histogram", "cumulative-squares")])
+def test_a_whole_tree_costs_what_its_levels_were_given(relation, mix):
+    """Each person is in the root and in one region: the worst change of both together."""
+    levels = [
+        LevelPlan(relation, (m,), b)
+        for m, b in zip(mix, (Fraction(1, 3), Fraction(2)), strict=True)
+    ]
+    cap, vectors = 3, {}
+    for sizes in product(range(4), repeat=len(REGION)):
+        own = regions(sizes, cap)
+        root, below = METHODS[mix[0]], METHODS[mix[1]]
+        vectors[sizes] = (
+            root.exact(Sizes.together(own), cap),
+            np.concatenate([below.exact(r, cap) for r in own]),
+        )
+    parameters = [level.parameter(m) for level, m in zip(levels, mix, strict=True)]
+    worst = Fraction(0)
+    for sizes in product(range(3), repeat=len(REGION)):
+        for other in neighbours(sizes, relation):
+            changes = [b - a for a, b in zip(vectors[sizes], vectors[tuple(other)], strict=True)]
+            cost = sum(int(c @ c) / (2 * p) for c, p in zip(changes, parameters, strict=True))
+            worst = max(worst, cost)
+    assert worst == sum(level.rho for level in levels)

@@ -197,3 +197,22 @@ def test_ten_fits_of_census_blocks_lose_nothing_in_the_mean(column, eps, pure):
         plan = plan_of(regions, budget=budget, largest=5000, pure=pure, methods=methods)
         before, after = errors(regions, leaves, plan, 10)
         assert (after <= before * (1.1 if eps == 2 else 1)).all()
+
+
+def test_what_the_root_is_sure_of_is_not_lost_to_regions_of_unequal_size():
+    """Sizes 1 to 7, each of hundreds of groups in the whole, and noise of ten steps."""
+    rng = np.random.default_rng(1)
+    shares = [0.28, 0.34, 0.15, 0.13, 0.06, 0.025, 0.015]
+    weights = rng.pareto(1.1, 400) + 0.01
+    counts = np.maximum(np.round(30_000 * weights / weights.sum()), 1).astype(int)
+    regions, leaves = tree(
+        {
+            (f"{i % 10}", f"{i:03}"): rng.choice(np.arange(1, 8), n, p=shares).tolist()
+            for i, n in enumerate(counts)
+        }
+    )
+    methods = [*[("cumulative-squares",)] * 2, ("sorted",)]
+    plan = plan_of(regions, budget=Fraction(1, 200), largest=50, methods=methods)
+    before, after = errors(regions, leaves, plan, 4)
+    # Without what stays as the root has it, the root's error doubles.
+    assert (after <= before * [1.4, 1, 1]).all()

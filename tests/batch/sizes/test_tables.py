@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 import stream_dp
-from stream_dp.batch.sizes.estimates import MeasuredRegion
 from stream_dp.batch.sizes.histogram import Sizes
 from stream_dp.batch.sizes.methods import METHODS
 from stream_dp.errors import UserError
+from stream_dp.size_answers import MeasuredRegion
 
 COUNTS = pa.table(
     {
@@ -109,7 +109,12 @@ def test_answers_are_unbiased_and_their_error_is_that_of_the_noise_in_them(metho
 
     def answer(values):
         return MeasuredRegion(
-            sizes=sizes, largest=8, method=method, values=values, variance=variance
+            size=sizes.size,
+            groups=sizes.groups,
+            largest=8,
+            method=method,
+            values=values,
+            variance=variance,
         ).answer(query)
 
     true = answer(exact)
