@@ -48,6 +48,8 @@ class Estimate:
     level: float
     # The answer of the synthetic rows, which padding, clamping and repairs may bias.
     panel: float
+    # What of it are rows of the panel's padding.
+    padding: float
     # "best linear unbiased", from all measurements of the source releases up to the period
     # `through`.
     method: str
@@ -105,6 +107,7 @@ def answer_query(
     whose, estimate, own = "declared", value.value, float(_panel(asked, release, panel))
     people_counted = None
     interval = (estimate - QUANTILE * error, estimate + QUANTILE * error)
+    padding = _padding(asked, release)
     if stream.size is None:
         noisy_people = number_of_people(stream, chosen, release, number, totals=weights is None)
         people_counted, whose = noisy_people or (None, "private and not measured")
@@ -116,6 +119,7 @@ def answer_query(
         estimate, error = estimate / stream.size, error / stream.size
         interval = (interval[0] / stream.size, interval[1] / stream.size)
     sources = stream.releases
+    rows = 1.0 if count else max(_rows(release, panel, people_counted), 1.0)
     return Estimate(
         release=name,
         query=asked.text,
@@ -126,7 +130,8 @@ def answer_query(
         standard_error=error,
         interval=interval,
         level=LEVEL,
-        panel=own if count else own / max(_rows(release, panel, people_counted), 1.0),
+        panel=own / rows,
+        padding=padding / rows,
         method=METHOD,
         sources=tuple(source.declared.name for source in sources),
         through=study.periods.labels[max(source.last for source in sources) - 1],
@@ -170,6 +175,14 @@ def _panel(
     if isinstance(asked, WindowQuery):
         return panel.matching(asked.mask, asked.width)
     return panel.reaching(panel_events(release.study, release.declared), asked.least)
+
+
+def _padding(asked: WindowQuery | TotalQuery, release: ReleaseMeasurements) -> float:
+    """How many of these rows are padding: as many for each pattern."""
+    window = release.window
+    if window is None or not isinstance(asked, WindowQuery):
+        return 0.0
+    return float(window.padding * asked.over(window.bins).sum())
 
 
 def panel_events(study: Study, declared: Release) -> tuple[int, ...]:

@@ -30,8 +30,9 @@ _UNLIKE = "public log: measurements with errors too unlike to be put together"
 
 class Block(Protocol):
     """measured: whether there is a measurement of each unknown, (n,)
-    coordinates: R^-1 of questions, (n, m); of an unknown that is not measured they are 0
-    spread: R'^-1 of coordinates, (n, m): the covariance of each unknown with the questions
+    coordinates: R^-1 of questions, (m, n) for (m, n); of an unknown that is not measured they are 0
+    spread: the covariance of each of some sums of unknowns, (k, n), with questions: (k, m)
+    gram: the covariance of some sums of unknowns, (k, n), with each other: (k, k)
     data: (n,)
     """
 
@@ -39,8 +40,33 @@ class Block(Protocol):
     def measured(self) -> NDArray[np.bool_]: ...
     @property
     def data(self) -> Floats: ...
-    def coordinates(self, questions: Floats) -> Floats: ...
-    def spread(self, coordinates: Floats) -> Floats: ...
+    def coordinates(self, questions: csr_array) -> csr_array: ...
+    def spread(self, sums: csr_array, coordinates: csr_array) -> Floats: ...
+    def gram(self, sums: csr_array) -> Floats: ...
+
+
+class _RootBlock:
+    """A block with a root that is solved with: spread, gram and coordinates from these.
+
+    below, above: R^-1 and R'^-1 times (n, m), dense
+    """
+
+    def below(self, right: Floats) -> Floats:
+        raise NotImplementedError
+
+    def above(self, right: Floats) -> Floats:
+        raise NotImplementedError
+
+    def coordinates(self, questions: csr_array) -> csr_array:
+        return csr_array(self.below(questions.toarray().T).T)
+
+    def spread(self, sums: csr_array, coordinates: csr_array) -> Floats:
+        covariance: Floats = sums @ self.above(coordinates.toarray().T)
+        return covariance
+
+    def gram(self, sums: csr_array) -> Floats:
+        coordinates = self.below(sums.toarray().T)
+        return coordinates.T @ coordinates
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,14 +94,21 @@ class DiagonalBlock:
     def data(self) -> Floats:
         return self.moment * self._inverse_root
 
-    def coordinates(self, questions: Floats) -> Floats:
-        return self._inverse_root[:, None] * questions
+    def coordinates(self, questions: csr_array) -> csr_array:
+        return csr_array(questions * self._inverse_root)
 
-    spread = coordinates
+    def spread(self, sums: csr_array, coordinates: csr_array) -> Floats:
+        covariance: Floats = (self.coordinates(sums) @ coordinates.T).toarray()
+        return covariance
+
+    def gram(self, sums: csr_array) -> Floats:
+        coordinates = self.coordinates(sums)
+        covariance: Floats = (coordinates @ coordinates.T).toarray()
+        return covariance
 
 
 @dataclass(frozen=True, eq=False)
-class BandedBlock:
+class BandedBlock(_RootBlock):
     """Unknowns in the order of time whose measurements look at neighbours only.
 
     design: A D^-1/2, (rows, n)
@@ -106,40 +139,54 @@ class BandedBlock:
 
     @cached_property
     def data(self) -> Floats:
-        return self.coordinates((self.design.T @ self.values)[:, None])[:, 0]
+        return self.below((self.design.T @ self.values)[:, None])[:, 0]
 
-    def coordinates(self, questions: Floats) -> Floats:
-        return self._solved(questions, np.arange(self._lower.shape[0]), self._lower)
+    def below(self, right: Floats) -> Floats:
+        return self._solved(right, np.arange(self._lower.shape[0]), self._lower)
 
-    def spread(self, coordinates: Floats) -> Floats:
+    def above(self, right: Floats) -> Floats:
         upper = np.zeros_like(self._lower)
         band = upper.shape[0] - 1
         for away in range(band + 1):
             upper[band - away, away:] = self._lower[away, : upper.shape[1] - away]
-        return self._solved(coordinates, np.arange(0, -band - 1, -1), upper)
+        return self._solved(right, np.arange(0, -band - 1, -1), upper)
 
-    def _solved(self, right: Floats, below: Ints, band: Floats) -> Floats:
+    def _solved(self, right: Floats, diagonals: Ints, band: Floats) -> Floats:
         solved = np.zeros(right.shape)
-        widths = (int(below.max()), int(-below.min()))
+        widths = (int(diagonals.max()), int(-diagonals.min()))
         solved[self.measured] = solve_banded(widths, band, right[self.measured])
         return solved
+
+
+class Counter(Protocol):
+    """encode: integer rows on the entries of its stream, (rows, n)"""
+
+    @property
+    def encode(self) -> Ints: ...
 
 
 @dataclass(frozen=True, eq=False)
 class CounterMeasurements:
     """What a counter measured of its entries so far.
 
-    encode: integer rows on the entries, (rows, entries)
+    counter: whose rows are measured, the first of them
+    steps: how many entries they look at
     values, variances: of the rows
     """
 
-    encode: Ints
+    counter: Counter
+    steps: int
     values: Floats
     variances: Floats
 
+    @property
+    def encode(self) -> Ints:
+        """Integer rows on the entries, (rows, steps). Not kept: a long study has hundreds."""
+        return self.counter.encode[: self.values.size, : self.steps]
+
 
 @dataclass(frozen=True, eq=False)
-class CounterBlock:
+class CounterBlock(_RootBlock):
     """The people whose total reaches b, step by step, as one or several counters measured them.
 
     size: n, the number of steps; the longest counter has measured as many
@@ -152,15 +199,16 @@ class CounterBlock:
     def measured(self) -> NDArray[np.bool_]:
         return np.ones(self.size, bool)
 
-    def _root(self) -> tuple[Floats, bool]:
-        """R, and whether it is lower triangular.
+    @property
+    def _single(self) -> bool:
+        """Whether a single counter has a row for each step: its rows are themselves a root."""
+        return len(self.sources) == 1 and self.sources[0].values.size == self.size
 
-        A single counter with a row for each step is itself a root. It is not kept, as a long
-        study has hundreds of them.
-        """
-        (first, *others) = self.sources
-        if not others and first.encode.shape[0] == self.size:
-            return first.encode.T / np.sqrt(first.variances), False
+    def _root(self) -> tuple[Floats, bool]:
+        """R, and whether it is lower triangular. It is not kept."""
+        if self._single:
+            (only,) = self.sources
+            return only.encode.T / np.sqrt(only.variances), False
         information = np.zeros((self.size, self.size))
         for source in self.sources:
             scaled = source.encode / np.sqrt(source.variances)[:, None]
@@ -173,15 +221,18 @@ class CounterBlock:
 
     @cached_property
     def data(self) -> Floats:
+        if self._single:
+            (only,) = self.sources
+            return only.values / np.sqrt(only.variances)
         moment = np.zeros(self.size)
         for source in self.sources:
-            moment[: source.encode.shape[1]] += source.encode.T @ (source.values / source.variances)
-        return self.coordinates(moment[:, None])[:, 0]
+            moment[: source.steps] += source.encode.T @ (source.values / source.variances)
+        return self.below(moment[:, None])[:, 0]
 
-    def coordinates(self, questions: Floats) -> Floats:
+    def below(self, right: Floats) -> Floats:
         root, lower = self._root()
-        return np.asarray(solve_triangular(root, questions, lower=lower))
+        return np.asarray(solve_triangular(root, right, lower=lower))
 
-    def spread(self, coordinates: Floats) -> Floats:
+    def above(self, right: Floats) -> Floats:
         root, lower = self._root()
-        return np.asarray(solve_triangular(root, coordinates, lower=lower, trans="T"))
+        return np.asarray(solve_triangular(root, right, lower=lower, trans="T"))

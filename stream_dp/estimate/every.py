@@ -31,8 +31,8 @@ from .query import WindowQuery, parse_query
 from .system import Answers
 
 MOST_PATTERNS = 4096
-_COLUMNS = {"query": pa.string(), "measure": pa.string()}
-_COLUMNS |= dict.fromkeys(("value", "standard_error", "low", "high"), pa.float64())
+ANSWER_COLUMNS = {"query": pa.string(), "measure": pa.string()}
+ANSWER_COLUMNS |= dict.fromkeys(("value", "standard_error", "low", "high"), pa.float64())
 
 
 class Row(NamedTuple):
@@ -58,7 +58,7 @@ def every_estimate(stream: StreamMeasurements, release: ReleaseMeasurements, hea
         "period": pa.array([labels[row.number - 1] for row in rows], pa.string()),
         "stratum": pa.array([stratum or None] * len(rows), pa.string()),
     }
-    for name, kind in _COLUMNS.items():
+    for name, kind in ANSWER_COLUMNS.items():
         columns[name] = pa.array([getattr(row, name) for row in rows], kind)
     columns["head"] = pa.array([head] * len(rows), pa.string())
     return pa.table(columns)

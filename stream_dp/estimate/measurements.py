@@ -172,9 +172,13 @@ class ReleaseMeasurements:
             placed = self.placed_counter(b)
             assert placed is not None
             steps = min(placed.counter.length, self.time(self.last) - placed.start + 1)
-            own = np.concatenate([np.arange(p.at, p.at + p.count) for p in places])
-            encode = placed.counter.encode[: own.size, :steps]
-            yield placed, CounterMeasurements(encode, self.values[own], self.variances[own])
+            own = np.array([i for p in places for i in range(p.at, p.at + p.count)], np.int64)
+            yield (
+                placed,
+                CounterMeasurements(
+                    placed.counter, steps, values=self.values[own], variances=self.variances[own]
+                ),
+            )
 
     @cached_property
     def _places_of_counters(self) -> dict[int, list[Slice]]:

@@ -94,7 +94,7 @@ def parse_query(text: str, attribute: str, values: tuple[int | str, ...]) -> Que
         case [event] if "=" in event:
             value = _event_value(text, event, attribute)
             return _pattern(text, [value], values)
-    near = _nearest(words[0], ("pattern", "at-least", "consecutive", "total")) if words else ""
+    near = nearest(words[0], ("pattern", "at-least", "consecutive", "total")) if words else ""
     raise UserError(
         f"query '{text}': not understood; write 'pattern 1 ? 1', 'at-least 2 of last 3 A=1', "
         f"'consecutive 2 of last 3 A=1', 'total at-least 3' or 'A=1'{near}"
@@ -133,7 +133,7 @@ def _event_value(text: str, event: str, attribute: str) -> str:
     return value
 
 
-def _nearest(word: str, known: Iterable[object]) -> str:
+def nearest(word: str, known: Iterable[object]) -> str:
     """'; did you mean ...?', where a known word is near."""
     by_small = {str(each).lower(): str(each) for each in known}
     near = get_close_matches(word.lower(), by_small, n=1)
@@ -156,7 +156,7 @@ def _codes(text: str, word: str, values: tuple[int | str, ...]) -> list[int]:
         codes = matching_codes(value, values)
         if not codes:
             known = ", ".join(map(str, values))
-            near = _nearest(value, values)
+            near = nearest(value, values)
             raise UserError(f"query '{text}': '{value}' is no value; the values are {known}{near}")
         all_codes += codes
     return all_codes

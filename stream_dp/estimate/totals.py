@@ -63,7 +63,7 @@ def counter_blocks(
     blocks: list[CounterBlock] = []
     entries: dict[Key, dict[int, EntryUnknowns]] = {}
     for (key, b), own in sorted(sources.items(), key=lambda item: item[0]):
-        size = max(source.encode.shape[1] for source in own)
+        size = max(source.steps for source in own)
         blocks.append(CounterBlock(size, own))
         entries.setdefault(key, {})[b] = EntryUnknowns(start, key[1] + max(b, 1) - 1, size)
         start += size

@@ -78,6 +78,22 @@ def test_nobody_knows_how_many_are_absent_throughout(query):
         asked.estimate("window", "pattern 1 ? ? 1")
 
 
+def test_of_a_padded_panel_it_is_said_which_rows_are_padding():
+    asked = exact([{**WINDOW, "padded": True}], STAYING)
+    rows = asked.panel("window").rows
+    for query, patterns in (
+        ("pattern 1 0 1", 1),
+        ("poor=1", 4),
+        ("at-least 1 of last 2 poor=1", 6),
+    ):
+        counted = asked.estimate("window", query, count=True)
+        share = asked.estimate("window", query)
+        assert counted.padding == patterns * (rows - PEOPLE) / 8 > 0
+        assert counted.panel - counted.padding == pytest.approx(counted.value)
+        assert share.padding == pytest.approx(counted.padding / rows)
+    assert exact([TOTALS], STAYING).estimate("cumulative", "total at-least 1").padding == 0
+
+
 def test_a_joint_release_answers_both_and_knows_the_sums_before_its_panel():
     asked = exact([JOINT], STAYING)
     for t in range(1, COUNT + 1):

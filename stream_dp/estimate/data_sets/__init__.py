@@ -1,0 +1,1 @@
+"""Answers about data sets: of people, or of groups and their members."""
