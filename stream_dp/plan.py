@@ -20,6 +20,7 @@ from .study import (
     CumulativeRelease,
     DataSetRelease,
     Release,
+    SizesRelease,
     Strategy,
     Study,
 )
@@ -181,14 +182,17 @@ def _bounded(study: Study, release: Release, chosen: AnyMechanism) -> None:
 def _batch(study: Study, batch: DataSetRelease) -> PlannedRelease:
     """Each data set costs the release's rho, charged at the close of the period that it is due."""
     labels = study.periods.labels
+    facts: dict[str, str | int | float]
     of_groups = study.groups.attributes if isinstance(batch, BatchRelease) and study.groups else ()
     due = [batch in study.due(number) for number in range(1, len(labels) + 1)]
-    facts: dict[str, str | int | float] = {
+    facts = {
         "mechanism": kind_title(batch.kind),
         "data_sets": sum(due),
         "rho_of_each": str(batch.rho),
-        "attributes": ", ".join((*of_groups, *batch.attributes)),
+        "attributes": ", ".join((*of_groups, *batch.names)),
     }
+    if isinstance(batch, SizesRelease):
+        facts["attributes"] = batch.attribute or "none, from a table of counts"
     return PlannedRelease(batch, tuple(batch.rho if x else Fraction(0) for x in due), facts)
 
 
@@ -200,7 +204,9 @@ def _planned(study: Study, release: Release) -> PlannedRelease:
         "noise_standard_deviation": math.sqrt(chosen.worst_variance),
         "padding_rows_per_pattern": chosen.padding,
         "error_bound": chosen.error_bound,
-        "error_bound_holds": f"everywhere, with probability {float(1 - release.failure):g}",
+        "error_bound_holds": (
+            f"{chosen.bounded}, at all periods with probability {float(1 - release.failure):g}"
+        ),
         "panel_bias": bias_words(study, release, chosen),
     }
     if not isinstance(chosen, Cumulative):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import get_args
 
@@ -11,15 +13,25 @@ from stream_dp.continual import Cumulative, FixedWindow, mechanism
 from stream_dp.errors import UserError
 from stream_dp.estimate.query import Query, TotalQuery
 from stream_dp.plan import plan_study
-from stream_dp.study import CumulativeRelease, JointRelease, Release, Study, WindowRelease
+from stream_dp.study import (
+    Attribute,
+    CumulativeRelease,
+    JointRelease,
+    Release,
+    Study,
+    WindowRelease,
+)
+from stream_dp.study.alphabet import ABSENT
 from stream_dp.study.faults import contradictions
 from stream_dp.study.model import CounterName, Strategy
 
 from .expected import asked_query
+from .horizon import MOST_PERIODS, over_periods
 from .needed import Goal, needed_budget
 
 _SHARES = (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4))
 _WIDER = 2  # periods beyond those of the query
+_WAVES = (2, 3)
 _SHARED = ("name", "attribute", "rho", "failure", "where", "first", "last", "rows")
 
 
@@ -28,13 +40,27 @@ class Alternative:
     """A release by itself in the study.
 
     words: how it is declared
-    error: the largest half-width over its periods, at the rho of the release
+    periods: over how many it runs
+    waves: how many groups of people follow each other, each of whom report in `periods` alone
+    error: the largest half-width over its periods, at the rho of the release; of one wave
     rho: what the goal needs; None where no error is asked for, or it is out of reach
     """
 
     words: str
+    periods: int
+    waves: int
     error: float
     rho: Fraction | None
+
+
+@dataclass(frozen=True)
+class _Variant:
+    """A declaration to try. people: those that a share is of; None for what the goal says."""
+
+    study: Study
+    release: Release
+    waves: int = 1
+    people: int | None = None
 
 
 def alternatives(
@@ -45,32 +71,47 @@ def alternatives(
     goal: how errors are measured, and the error that `rho` reaches; what it asks is not read
     reach: whether to compute `rho`
 
-    Each is planned without the study's other releases, from which its answers would gain. Those
-    that the study does not allow are left out. Raises UserError where the release cannot answer.
+    Each is planned without the study's other releases, from which its answers would gain: other
+    kinds, widths and counters over the same periods; the release as it is over half and twice as
+    many; and in waves of people, each with periods and a budget of its own, as a person is in one
+    wave alone. Those that the study does not allow are left out. Raises UserError where the release
+    cannot answer.
     """
     asked = asked_query(study, name, query)
-    rows: dict[str, Alternative] = {}
-    own = Goal([(name, query)], goal.error, goal.quantile, count=goal.count, people=goal.people)
-    for release in _variants(study.release(name), asked):
-        alone = _alone(study, release)
+    rows: dict[tuple[str, int, int], Alternative] = {}
+    release = study.release(name)
+    same = (_Variant(study, other) for other in _variants(release, asked))
+    for variant in (*same, *_horizons(study, release), *_waves(study, release, goal.people)):
+        alone = _alone(variant)
         if alone is None:
             continue
-        words = _words(alone, release)
-        if words in rows:
-            continue
-        rho = None
-        if reach:
-            try:
-                rho = needed_budget(alone, own).study.releases[0].rho
-            except UserError:
-                rho = None
-        rows[words] = Alternative(words, own.worst(alone), rho)
+        of = goal.people if variant.people is None else variant.people
+        own = replace(goal, asked=[(name, query)], people=of)
+        try:
+            row = _alternative(alone, own, waves=variant.waves, reach=reach)
+        except UserError:
+            if variant.study is study:
+                raise
+            continue  # too few periods for the query, or a share that a wave cannot state
+        rows.setdefault((row.words, row.periods, row.waves), row)
     return sorted(rows.values(), key=lambda row: row.error)
 
 
-def _alone(study: Study, release: Release) -> Study | None:
+def _alternative(alone: Study, goal: Goal, *, waves: int, reach: bool) -> Alternative:
+    """The row of a study with one release. Raises UserError where that has no answer."""
+    release = alone.releases[0]
+    first, last = alone.span(release)
+    words, error, rho = _words(alone, release), goal.worst(alone), None
+    if reach:
+        with suppress(UserError):
+            rho = needed_budget(alone, goal).study.releases[0].rho
+    return Alternative(words, periods=last - first + 1, waves=waves, error=error, rho=rho)
+
+
+def _alone(variant: _Variant) -> Study | None:
     """The study with this release alone, None where that is not possible."""
-    fields = {name: getattr(study, name) for name in Study.model_fields}
+    release = variant.release
+    fields = {name: getattr(variant.study, name) for name in Study.model_fields}
     alone = Study(**{**fields, "releases": (release,), "batches": None, "rho": release.rho})
     if contradictions(alone):
         return None
@@ -79,6 +120,32 @@ def _alone(study: Study, release: Release) -> Study | None:
     except UserError:
         return None
     return alone
+
+
+def _horizons(study: Study, release: Release) -> Iterator[_Variant]:
+    """The release over half and twice as many periods, where it runs to the end of the study."""
+    count = study.periods.count
+    for other in (count // 2, 2 * count):
+        if 0 < other <= MOST_PERIODS and release.first is None and release.last is None:
+            yield _Variant(over_periods(study, other), release)
+
+
+def _waves(study: Study, release: Release, people: int | None) -> Iterator[_Variant]:
+    """The release in 2 and 3 waves, one after the other, of equally many people."""
+    people = people or study.size or release.rows
+    if people is None or release.where or release.first or release.last or study.groups:
+        return
+    name = next(n for n in ("wave", "wave-2", "wave-3") if n not in study.attributes)
+    fields = {field: getattr(study, field) for field in Study.model_fields}
+    for waves in _WAVES:
+        length, each = study.periods.count // waves, math.ceil(people / waves)
+        if length < 1:
+            continue
+        wave = Attribute(values=tuple(range(1, waves + 1)), missing=ABSENT, fixed=True)
+        span = {"first": study.periods.labels[0], "last": study.periods.labels[length - 1]}
+        update = {"where": {name: 1}, "rows": each, **span}
+        divided = Study(**{**fields, "attributes": {**study.attributes, name: wave}})
+        yield _Variant(divided, release.model_copy(update=update), waves, each)
 
 
 def _variants(release: Release, asked: Query) -> Iterator[Release]:

@@ -131,6 +131,22 @@ def expected_errors(
     return rows
 
 
+def last_error(study: Study, name: str, query: str) -> ExpectedError:
+    """The errors of a query at the release's last period. Raises UserError."""
+    asked, declared = asked_query(study, name, query), study.release(name)
+    number = study.span(declared)[1]
+    ((count, share),) = _errors(study, declared, asked, [number], number, None)
+    return ExpectedError(
+        release=name,
+        query=asked.text,
+        period=study.periods.labels[number - 1],
+        count=count,
+        share=share,
+        final_count=count,
+        final_share=share,
+    )
+
+
 def _errors(
     study: Study,
     declared: Release,

@@ -1,6 +1,5 @@
 """Planned errors are those that `estimate` states later, and budgets are the least that do."""
 
-import math
 from fractions import Fraction
 
 import pytest
@@ -9,7 +8,6 @@ from kit.public_logs import Silent
 from kit.studies import joint
 
 from stream_dp.errors import UserError
-from stream_dp.planning.alternatives import alternatives
 from stream_dp.planning.expected import expected_errors
 from stream_dp.planning.needed import Goal, needed_budget
 
@@ -95,21 +93,6 @@ def test_errors_fall_with_the_root_of_rho():
         )
         for one, other in zip(small, large, strict=True):
             assert one.count == pytest.approx(2 * other.count, rel=1e-9)
-
-
-@pytest.mark.parametrize("name", ["pairs", "full-time", "both"])
-def test_alternatives_are_possible_and_in_order(name):
-    study = study_of("replace_one", name)
-    for query in QUERIES[name]:
-        goal = Goal([(name, query)], 0.1, 2.0)
-        rows = alternatives(study, name, query, goal=goal, reach=True)
-        assert len(rows) > 2
-        assert [row.error for row in rows] == sorted(row.error for row in rows)
-        assert len({row.words for row in rows}) == len(rows)
-        for row in rows:
-            assert row.rho is not None
-            # The rounding of noise to integers shows where there is little of it.
-            assert row.error * math.sqrt(2 / row.rho) == pytest.approx(0.1, rel=0.05)
 
 
 def test_a_query_that_cannot_be_answered_is_refused():

@@ -1,0 +1,148 @@
+"""What `check` says of data sets: what will be measured, with which noise, at which cost."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from decimal import Decimal
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pytest
+from kit.households import TEXT
+from kit.studies import MARKER, attribute, study_toml
+
+from stream_dp.batch.data.domain import Column
+from stream_dp.batch.kinds import KINDS
+from stream_dp.batch.people.planned import cell_deviation
+from stream_dp.batch.people.residuals import all_residuals, centred
+from stream_dp.batch.people.table import PeopleDomain
+from stream_dp.errors import UserError
+from stream_dp.plan import plan_study
+from stream_dp.planning.summary import summary
+from stream_dp.privacy.zcdp import epsilon
+from stream_dp.study import DataSetRelease, Study
+from stream_dp.studyfile import parse_study
+
+
+def parsed(text: str) -> Study:
+    return parse_study(tomllib.loads(text, parse_float=Decimal))
+
+
+RELATIONS = ("add_remove", "replace_one", "replace_in_place")
+
+
+def people(relation: str = "add_remove", missing: object = "absent") -> Study:
+    return parsed(
+        study_toml(
+            name="people",
+            unit="person",
+            neighbours=relation,
+            rho=8,
+            periods={"first": "2021-01", "every": "month", "count": 4, **MARKER},
+            size=None if relation == "add_remove" else 100,
+            attributes={
+                name: attribute(list(range(n)), missing=missing)
+                for name, n in (("a", 2), ("b", 3), ("c", 5))
+            },
+            releases=[
+                {
+                    **{"name": "table", "kind": "mixture", "attributes": ["a", "b", "c"]},
+                    **{"every": 2, "rho": 4},
+                }
+            ],
+            run={"log": "sqlite:p.db", "public": "sqlite:q.db"},
+        )
+    )
+
+
+def households(kind: str) -> Study:
+    return parsed(TEXT.replace('kind = "independent"', f'kind = "{kind}"'))
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("missing", ["absent", 0])
+def test_the_phases_of_a_table_spend_rho(relation: str, missing: object) -> None:
+    study = people(relation, missing)
+    (planned,) = summary(plan_study(study)).data_sets
+    moves = relation == "add_remove" or missing == "absent"
+    *measured, triples, again = planned.phases
+    assert len(measured) == 2 + moves
+    assert sum(p.rho for p in measured) + triples.rho == 4
+    assert triples.rho == again.rho
+    assert [p.candidates for p in planned.phases[moves:]] == [3, 3, 1, 3]
+    sizes = [n + (missing == "absent") for n in (2, 3, 5)]
+    assert triples.queries == math.prod(sizes)
+    assert planned.phases[moves].queries == sum(sizes)
+    stated = planned.as_dict()
+    assert stated["epsilon_of_each"] == str(epsilon(Fraction(4), study.delta))
+    assert stated["epsilon_of_all"] == str(epsilon(Fraction(8), study.delta))
+    assert relation in stated["relations_proved"]  # type: ignore[operator]
+
+
+def test_a_cell_has_the_noise_of_all_that_it_is_rebuilt_from() -> None:
+    """Against the matrix that makes a marginal of all measured entries."""
+    columns = tuple(Column(f"c{i}", tuple(range(n))) for i, n in enumerate((2, 3, 4)))
+    residuals = all_residuals(PeopleDomain(columns, True, False), 3, 100)
+    precisions = {a: 1 / (2 + i) for i, a in enumerate(residuals.sets)}
+    for asked in ((0,), (0, 2), (0, 1, 2)):
+        shape = tuple(residuals.domain.sizes[c] for c in asked)
+        variance = np.zeros(shape)
+        for ways in range(len(asked) + 1):
+            for part in combinations(asked, ways):
+                own = [residuals.domain.sizes[c] for c in part]
+                for entry in np.ndindex(*own):
+                    unit = np.zeros(own)
+                    unit[entry] = 1
+                    interaction = centred(unit) / math.prod(own)
+                    spread = interaction.reshape(
+                        [n if c in part else 1 for c, n in zip(asked, shape, strict=True)]
+                    ) / (math.prod(shape) / math.prod(own))
+                    variance = variance + np.square(spread) / precisions[part]
+        cell = cell_deviation(residuals, asked, precisions)
+        assert np.sqrt(variance) == pytest.approx(np.full(shape, cell))
+
+
+@pytest.mark.parametrize("kind", ["independent", "mwem", "hpd-fixed"])
+def test_the_phases_of_groups_spend_rho(kind: str) -> None:
+    study = households(kind)
+    (planned,) = summary(plan_study(study)).data_sets
+    assert sum(phase.rho for phase in planned.phases) == planned.release.rho
+    assert all(0 < phase.picked <= phase.candidates for phase in planned.phases)
+    first = planned.phases[0]
+    if kind == "independent":  # m marginals of people, of squared sensitivity 2: m / rho
+        variance = len(planned.release.attributes) / planned.release.rho
+        assert first.least == first.most == pytest.approx(math.sqrt(variance))
+
+
+@pytest.mark.parametrize("name", [name for name in KINDS if KINDS[name].data != "places"])
+def test_a_kind_declares_what_its_releases_may_declare(name: str) -> None:
+    """Its settings are keys of its releases, and the relations are those that a study may have."""
+    kind = KINDS[name]
+    makes = people if kind.data == "people" else lambda relation: households(name)
+    (release,) = makes("replace_in_place").batches or ()
+    own = type(release).model_fields.keys() - DataSetRelease.model_fields.keys()
+    assert {*kind.settings} <= own
+    assert kind.tables[-1] == "people"
+    for relation in RELATIONS:
+        if kind.data == "people":
+            assert relation in kind.relations
+            continue
+        text = TEXT.replace('kind = "independent"', f'kind = "{name}"')
+        changed = text.replace('"replace_in_place"', f'"{relation}"')
+        if relation in kind.relations:
+            assert parsed(changed).neighbours == relation
+        else:
+            with pytest.raises(UserError, match="is not proved"):
+                parsed(changed)
+
+
+def test_people_read_it_in_words() -> None:
+    short = summary(plan_study(people()))
+    text, exact = short.text(), short.text(exact=True)
+    assert "data set table (mixture): 2 of them, each with rho = 4, eps = " in text
+    assert "  pairs of columns: 3 candidates, " in text
+    assert "standard deviation of a cell" in text
+    assert "publishes: people" in exact
+    assert "add_remove, replace_one, replace_in_place" in exact
