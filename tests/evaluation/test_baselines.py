@@ -17,10 +17,10 @@ from stream_dp.batch.base import MemoryTranscript
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy, Roles
 from stream_dp.batch.hpd.fit import AdamSettings
 from stream_dp.batch.hpd.synthesizer import MixtureSettings
-from stream_dp.batch.loop import SELECTION, AdaptivePlan
-from stream_dp.batch.phases import spent
+from stream_dp.batch.phases import SELECTION, spent
 from stream_dp.batch.workload.candidates import default_marginals
 from stream_dp.batch.workload.counts import exact_answers
+from stream_dp.batch.workload.plan import AdaptivePlan
 from stream_dp.batch.workload.queries import (
     PERSON,
     Queries,

@@ -115,10 +115,12 @@ def test_relations_are_a_class_of_their_own() -> None:
         return Hierarchy(domain, np.array([[1]]), np.array([[0, 0], [1, theirs]]), np.zeros(2, int))
 
     queries = Marginal(domain, SPOUSE, group=(), person=(1,), relative=(1,)).queries()
-    (quality,) = DataSetJudge.of(couple(0), queries).data_set(couple(1), "m", "b")
-    # Two people in (0, 0) become one in (0, 1) and one in (1, 0): of two people.
-    assert (quality.queries, quality.number, quality.greatest) == ("relations", 4, 1)
-    assert quality.mean == pytest.approx((1 + 1 / 2 + 1 / 2) / 4)
+    every, spouses = DataSetJudge.of(couple(0), queries).data_set(couple(1), "m", "b")
+    assert (every.queries, spouses.queries) == ("relations", "relations: spouse")
+    for quality in (every, spouses):
+        # Two people in (0, 0) become one in (0, 1) and one in (1, 0): of two people.
+        assert (quality.number, quality.greatest) == (4, 1)
+        assert quality.mean == pytest.approx((1 + 1 / 2 + 1 / 2) / 4)
 
 
 def test_the_floor_is_the_noise_and_nothing_else() -> None:
@@ -243,7 +245,7 @@ def test_the_table_has_a_line_a_method_and_a_column_a_budget() -> None:
     head, *lines = text.split("\n\n")[1].splitlines()
     assert head.split("  ")[0] == "people, 4 queries"
     assert lines[0].split(maxsplit=3)[3].split("  ") == ["12.50 / 1.0000", "25.00 / 2.0000"]
-    assert lines[1].endswith("50.00 / 25.0000               -")
+    assert lines[1].endswith("50.00 / 25.0000 (9)   none measured")
     assert quality_json(qualities)["confidential"] is True
 
 

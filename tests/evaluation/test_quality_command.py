@@ -293,7 +293,7 @@ def test_words_of_groups_for_a_study_without(evaluate: Callable[..., str], folde
     plain = plain[: plain.index('[[releases]]\nname = "households"')]
     (folder / "plain.toml").write_text(plain)
     err = evaluate("plain.toml", "--at", LABELS[0], files=False, code=2)
-    assert "--at: goes with releases of groups, and the study has none" in err
+    assert "--at: goes with data sets, and the study has none" in err
 
 
 def test_a_member_of_whom_the_truth_says_nothing(

@@ -1,1 +1,1 @@
-"""Data sets of groups on known data: errors by class of query, baselines, figures."""
+"""Data sets on known data: errors by class of query, scores, baselines, figures."""

@@ -1,6 +1,7 @@
-"""Baselines for data sets of groups and members. CONFIDENTIAL like all that needs the truth.
+"""Baselines for data sets. CONFIDENTIAL like all that needs the truth.
 
-Each baseline is what one could do without the method and with the same rho:
+Each baseline is what one could do without the method and with the same rho. For people alone that
+is every column by itself; for groups and members:
 - people without households: every person, with the attributes of their group as attributes of
   their own, is one row of a flat table. The table is fitted by the same adaptive measurements, and
   rows with the same group attributes and size are put into groups at random;
@@ -22,9 +23,12 @@ from numpy.typing import NDArray
 from stream_dp.batch.base import FitContext, MemoryTranscript, ProgressCallback
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy
 from stream_dp.batch.independent import systematic_draw
-from stream_dp.batch.loop import AdaptiveFit, AdaptiveMethod, AdaptivePlan, fit_adaptively
+from stream_dp.batch.loop import AdaptiveFit, AdaptiveMethod, fit_adaptively
+from stream_dp.batch.people.residuals import marginal_counts
+from stream_dp.batch.people.table import People
 from stream_dp.batch.workload.candidates import MOST_CELLS, Workload, marginal_workload
 from stream_dp.batch.workload.counts import exact_answers
+from stream_dp.batch.workload.plan import AdaptivePlan
 from stream_dp.batch.workload.queries import PERSON, Marginal, all_marginals
 from stream_dp.batch.workload.sensitivity import squared_sensitivity
 from stream_dp.privacy.noise import NoiseSource
@@ -97,8 +101,9 @@ def without_households(
     marginals = [marginal for marginal in every if marginal.size <= MOST_CELLS]
     opening = all_marginals(flat.domain, 1, [PERSON], names)
     workload = marginal_workload(marginals, opening)
-    start = random_start(flat, workload, settings)
-    method = AdaptiveMethod.of("people without households", workload, plan.phases(workload), start)
+    phases = plan.phases(workload)
+    start = random_start(flat, workload, settings, phases)
+    method = AdaptiveMethod.of("people without households", workload, phases, start)
     context = FitContext(source, MemoryTranscript(), progress)
     return Flat(hierarchy.domain, fit_adaptively(flat, method, context))
 
@@ -133,6 +138,22 @@ def independent_attributes(
     for column, n, added in zip(columns, values, noise, strict=True):
         column[:] = systematic_draw(rng, np.bincount(column, minlength=n) + added, len(column))
     return Hierarchy(domain, groups, people, hierarchy.group_of)
+
+
+def independent_people(people: People, rho: Fraction, source: NoiseSource, seed: int) -> People:
+    """Every column by itself, from its noisy counts: rho-zCDP together, under their relation.
+
+    A row that comes or goes changes one cell of a column, and one that is replaced two.
+    """
+    rng, sizes = np.random.default_rng(seed), people.domain.sizes
+    variance = (2 if people.domain.replaced else 1) * len(sizes) / (2 * rho)
+    noise = source.draw([(variance, n) for n in sizes]).noise
+    noisy = [marginal_counts(people, (c,)) + added for c, added in enumerate(noise)]
+    rows = people.domain.size
+    if rows is None:
+        rows = max(0, round(float(np.mean([counts.sum() for counts in noisy]))))
+    columns = [systematic_draw(rng, counts, rows) for counts in noisy]
+    return People(people.domain, np.stack(columns, axis=1))
 
 
 def measure_every_query(

@@ -1,4 +1,4 @@
-"""Figures of the errors of data sets of groups and members, after Liu, Wu 2022, Figure 2.
+"""Figures of the errors of data sets, after Liu, Wu 2022, Figure 2.
 
 CONFIDENTIAL. There is a column of panels for each class of queries, with the largest and the mean
 error by budget, and a line for each method and answer.
@@ -46,7 +46,7 @@ def draw_quality_figure(report: DataSetReport) -> Figure:
     """The figure of one release."""
     with styled():
         means = averaged(report.qualities)
-        classes = [name for name in CLASSES if any(q.queries == name for q in means)]
+        classes = sorted(dict.fromkeys(q.queries for q in means), key=_place)
         figure, grid = axes_grid(2, len(classes), 3.3, 2.7)
         for place, axes in enumerate(grid):
             row, column = divmod(place, len(classes))
@@ -59,6 +59,11 @@ def draw_quality_figure(report: DataSetReport) -> Figure:
         _legend(figure, grid)
         _caption(figure, report)
         return figure
+
+
+def _place(name: str) -> tuple[int, str]:
+    """Where a class stands: those of groups in their order, those of people by columns."""
+    return (CLASSES.index(name), "") if name in CLASSES else (len(CLASSES), name)
 
 
 def _panel(axes: Axes, report: DataSetReport, own: Sequence[Quality], measure: str) -> None:
@@ -107,7 +112,7 @@ def _legend(figure: Figure, grid: Sequence[Axes]) -> None:
 def _caption(figure: Figure, report: DataSetReport) -> None:
     text = (
         f"CONFIDENTIAL: computed from true data. {report.release} ({report.kind}) at "
-        f"{report.period}:\n{report.groups:,} groups, {report.people:,} people, repetitions with "
-        f"simulated noise: {report.repetitions}."
+        f"{report.period}:\n{report.population}, repetitions with simulated noise: "
+        f"{report.repetitions}."
     )
     caption(figure, text)

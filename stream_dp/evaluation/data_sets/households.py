@@ -15,8 +15,9 @@ from importlib.util import find_spec
 from stream_dp.batch import kinds
 from stream_dp.batch.base import FitContext, ProgressCallback
 from stream_dp.batch.data.domain import Hierarchy
-from stream_dp.batch.loop import AdaptiveFit, AdaptivePlan
+from stream_dp.batch.loop import AdaptiveFit
 from stream_dp.batch.workload.candidates import default_marginals
+from stream_dp.batch.workload.plan import AdaptivePlan
 from stream_dp.batch.workload.queries import Marginal, Queries
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.study.groups import BatchRelease
@@ -121,7 +122,7 @@ class _Trial:
             flat = without_households(
                 self.hierarchy,
                 self.release.ways,
-                AdaptivePlan(self.release.rho, self.release.rounds, self.release.per_round),
+                AdaptivePlan.of(self.release),
                 settings=HPD_FIXED,
                 source=SeededNoise(self.seed),
                 progress=self._fit_progress(FLAT),

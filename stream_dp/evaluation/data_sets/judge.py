@@ -17,7 +17,7 @@ from stream_dp.batch.data.domain import Hierarchy
 from stream_dp.batch.loop import AdaptiveFit
 from stream_dp.batch.workload.candidates import Workload
 from stream_dp.batch.workload.counts import exact_answers
-from stream_dp.batch.workload.queries import GROUP, PERSON, SPOUSE, Queries
+from stream_dp.batch.workload.queries import GROUP, HAS_CHILD, HAS_PARENT, PERSON, SPOUSE, Queries
 
 from .report import CLASSES, DATA_SET, MEASURED, MODEL, Quality
 
@@ -77,7 +77,8 @@ def _by_class(
 ) -> list[Quality]:
     """One entry for each class that there are queries of."""
     level = queries.level
-    members = (level == GROUP, level == PERSON, level >= SPOUSE)
+    relations = (level == r for r in (SPOUSE, HAS_CHILD, HAS_PARENT))
+    members = (level == GROUP, level == PERSON, level >= SPOUSE, *relations)
     qualities = []
     for name, rows in zip(CLASSES, members, strict=True):
         if rows.any():

@@ -1,4 +1,4 @@
-"""The result of an evaluation of data sets of groups and members: frozen values.
+"""The result of an evaluation of data sets: frozen values.
 
 CONFIDENTIAL: errors are computed from true data, and no noise protects them; every form says so.
 """
@@ -14,7 +14,8 @@ import numpy as np
 
 from ..table import WARNING
 
-CLASSES = ("groups", "people", "relations")
+RELATIONS = ("relations: spouse", "relations: child", "relations: parent")
+CLASSES = ("groups", "people", "relations", *RELATIONS)
 DATA_SET, MODEL, MEASURED = "data set", "model", "measurements"
 
 
@@ -27,7 +28,8 @@ class Quality:
     budget: str
     # `DATA_SET`; `MODEL`: the expectation of the fitted one; or `MEASURED`.
     answer: str
-    # One of `CLASSES`.
+    # One of `CLASSES`; of people alone, how many columns a query is about, and whether the release
+    # measured it.
     queries: str
     # How many queries there are.
     number: int
@@ -43,12 +45,30 @@ def averaged(qualities: Sequence[Quality]) -> list[Quality]:
     return [
         Quality(
             *key,
-            number=repeated[0].number,
+            number=round(np.mean([q.number for q in repeated])),
             greatest=float(np.mean([q.greatest for q in repeated])),
             mean=float(np.mean([q.mean for q in repeated])),
         )
         for key, repeated in by_key.items()
     ]
+
+
+@dataclass(frozen=True)
+class Score:
+    """How near one method's table of people comes to the true one, in one measure."""
+
+    method: str
+    budget: str
+    measure: str
+    value: float
+
+
+def averaged_scores(scores: Sequence[Score]) -> list[Score]:
+    """The means over repetitions: one entry for each method, budget and measure."""
+    by_key: dict[tuple[str, str, str], list[float]] = {}
+    for s in scores:
+        by_key.setdefault((s.method, s.budget, s.measure), []).append(s.value)
+    return [Score(*key, float(np.mean(values))) for key, values in by_key.items()]
 
 
 def quality_json(qualities: Iterable[Quality]) -> dict[str, Any]:
@@ -65,7 +85,7 @@ class DataSetReport:
     release: str
     kind: str
     period: str
-    # How many groups and people there are.
+    # How many groups and people there are; no groups where people are released alone.
     groups: int
     people: int
     repetitions: int
@@ -74,12 +94,20 @@ class DataSetReport:
     rhos: dict[str, Fraction]
     # Of every repetition.
     qualities: tuple[Quality, ...]
+    # Of every repetition, of people alone.
+    scores: tuple[Score, ...] = ()
+
+    @property
+    def population(self) -> str:
+        """How many there are, in words."""
+        groups = f"{self.groups:,} groups, " if self.groups else ""
+        return f"{groups}{self.people:,} people"
 
     @property
     def about(self) -> str:
         return (
-            f"study {self.study}, {self.release} ({self.kind}) at {self.period}: {self.groups:,} "
-            f"groups, {self.people:,} people, repetitions: {self.repetitions}, seed {self.seed}"
+            f"study {self.study}, {self.release} ({self.kind}) at {self.period}: "
+            f"{self.population}, repetitions: {self.repetitions}, seed {self.seed}"
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -98,6 +126,8 @@ class DataSetReport:
             "budgets": {label: str(rho) for label, rho in self.rhos.items()},
             "quality": [asdict(q) for q in averaged(self.qualities)],
             "each": [asdict(q) for q in self.qualities],
+            "scores": [asdict(s) for s in averaged_scores(self.scores)],
+            "each_score": [asdict(s) for s in self.scores],
         }
 
 

@@ -1,0 +1,83 @@
+"""Fits releases of people to a known table again and again: errors by class of query, and scores.
+
+CONFIDENTIAL: errors are computed from true data. Beside each release, at the same rho, stand
+independent columns, the noise in what was measured, and a second sample of as many people, drawn
+from the true ones without any privacy: the floor of any synthetic table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from stream_dp.batch import kinds
+from stream_dp.batch.base import FitContext, ProgressCallback
+from stream_dp.batch.loop import AdaptiveFit
+from stream_dp.batch.people.residuals import Columns, Residuals
+from stream_dp.batch.people.table import People
+from stream_dp.batch.people.targets import Targets
+from stream_dp.privacy.noise import SeededNoise
+from stream_dp.study import PeopleRelease
+
+from .baselines import independent_people
+from .households import INDEPENDENT, FitProgress
+from .report import Quality, Score
+from .table_judge import TableJudge
+
+SAMPLE = "another sample"
+
+
+def evaluate_people(
+    people: People,
+    releases: Sequence[tuple[str, PeopleRelease]],
+    repetitions: int,
+    *,
+    seed: int = 0,
+    progress: FitProgress = lambda subject, done, rounds: None,
+) -> tuple[list[Quality], list[Score]]:
+    """Errors and scores of each release, one entry for each repetition.
+
+    people: the known table.
+    releases: each with the label of its budget.
+    repetitions: how often each is fitted.
+    seed: of the simulated noise; entries are the same for the same seed, on the same machine.
+    progress: called after each round of a fit.
+
+    Raises UserError for a kind that cannot be fitted here.
+    """
+    judge = TableJudge(people)
+    qualities, scores = list[Quality](), list[Score]()
+    for repetition in range(repetitions):
+        for place, (budget, release) in enumerate(releases):
+            own = seed + 1000 * repetition + place
+            shown = _progress(progress, f"{release.kind}, {budget}")
+            context = FitContext(SeededNoise(own), progress=shown)
+            fit = kinds.load_synthesizer(release.kind)(people, release, context)
+            measured = measured_sets(fit)
+            again = np.random.default_rng(own).choice(people.N, people.N)
+            tables = {
+                release.kind: fit.sample(own),
+                INDEPENDENT: independent_people(people, release.rho, SeededNoise(own), own),
+                SAMPLE: People(people.domain, people.codes[again]),
+            }
+            for method, table in tables.items():
+                qualities += judge.data_set(table, measured, method=method, budget=budget)
+                scores += judge.scores(table, method=method, budget=budget, seed=own)
+            if isinstance(fit, AdaptiveFit) and isinstance(fit.workload, Residuals):
+                targets = Targets.of(fit.workload, fit.answers)
+                qualities += judge.measurements(
+                    targets, measured, method=release.kind, budget=budget
+                )
+    return qualities, scores
+
+
+def _progress(progress: FitProgress, subject: str) -> ProgressCallback:
+    return lambda done, rounds, error: progress(subject, done, rounds)
+
+
+def measured_sets(fit: object) -> frozenset[Columns]:
+    """The sets of columns of which a fit measured all that their marginal says."""
+    if not isinstance(fit, AdaptiveFit) or not isinstance(fit.workload, Residuals):
+        return frozenset()
+    return frozenset(fit.workload.sets[i] for i in fit.answers.candidates)
