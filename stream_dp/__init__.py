@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from .batch.fit_tables import FittedTables as FittedTables
     from .batch.fit_tables import fit_tables as fit_tables
     from .batch.kinds import load_synthesizer as load_synthesizer
-    from .batch.sizes.estimates import SizeAnswer as SizeAnswer
     from .batch.sizes.tables import FittedSizes as FittedSizes
     from .batch.sizes.tables import fit_sizes as fit_sizes
     from .client import PublicLog as PublicLog
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from .errors import Inconsistent as Inconsistent
     from .errors import UserError as UserError
     from .estimate.answer import Estimate as Estimate
+    from .estimate.data_sets.answer import DataSetEstimate as DataSetEstimate
     from .estimate.joint import JointEstimates as JointEstimates
     from .log import open_log as open_log
     from .log.base import LogError as LogError
@@ -43,8 +43,14 @@ if TYPE_CHECKING:
     from .panel import window_codes as window_codes
     from .plan import Plan as Plan
     from .plan import plan_study as plan_study
+    from .planning.alternatives import Alternative as Alternative
+    from .planning.alternatives import alternatives as alternatives
     from .planning.expected import ExpectedError as ExpectedError
     from .planning.expected import expected_errors as expected_errors
+    from .planning.horizon import study_over as study_over
+    from .planning.needed import Goal as Goal
+    from .planning.needed import NeededBudget as NeededBudget
+    from .planning.needed import needed_budget as needed_budget
     from .privacy.noise import SeededNoise as SeededNoise
     from .privacy.noise import SystemNoise as SystemNoise
     from .privacy.zcdp import epsilon as epsilon
@@ -53,7 +59,10 @@ if TYPE_CHECKING:
     from .release.data_sets import DataSet as DataSet
     from .release.panels import PanelCertificate as PanelCertificate
     from .release.published import PublishedRelease as PublishedRelease
+    from .release.sizes import PublishedSizes as PublishedSizes
+    from .release.sizes_certificate import SizesCertificate as SizesCertificate
     from .services.script import run_study as run_study
+    from .size_answers import SizeAnswer as SizeAnswer
     from .study import BatchRelease as BatchRelease
     from .study import Study as Study
     from .studyfile import load_study as load_study
@@ -68,7 +77,6 @@ _MODULES = {
     "batch.data.tables": ("from_tables", "to_tables"),
     "batch.fit_tables": ("FittedTables", "fit_tables"),
     "batch.kinds": ("load_synthesizer",),
-    "batch.sizes.estimates": ("SizeAnswer",),
     "batch.sizes.tables": ("FittedSizes", "fit_sizes"),
     "client": ("PublicLog", "open"),
     "continual": ("Cumulative", "FixedWindow", "Joint", "mechanism"),
@@ -76,19 +84,26 @@ _MODULES = {
     "continual.counters": ("Counter",),
     "errors": ("Inconsistent", "UserError"),
     "estimate.answer": ("Estimate",),
+    "estimate.data_sets.answer": ("DataSetEstimate",),
     "estimate.joint": ("JointEstimates",),
     "log": ("open_log",),
     "log.base": ("LogError",),
     "log.memory": ("MemoryLog",),
     "panel": ("Panel", "window_codes"),
     "plan": ("Plan", "plan_study"),
+    "planning.alternatives": ("Alternative", "alternatives"),
     "planning.expected": ("ExpectedError", "expected_errors"),
+    "planning.horizon": ("study_over",),
+    "planning.needed": ("Goal", "NeededBudget", "needed_budget"),
     "privacy.noise": ("SeededNoise", "SystemNoise"),
     "privacy.zcdp": ("epsilon", "gaussian_rho"),
     "release.data_sets": ("BatchCertificate", "DataSet"),
     "release.panels": ("PanelCertificate",),
     "release.published": ("PublishedRelease",),
+    "release.sizes": ("PublishedSizes",),
+    "release.sizes_certificate": ("SizesCertificate",),
     "services.script": ("run_study",),
+    "size_answers": ("SizeAnswer",),
     "study": ("BatchRelease", "Study"),
     "studyfile": ("load_study", "parse_study"),
 }

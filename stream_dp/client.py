@@ -15,38 +15,45 @@ import pyarrow as pa
 
 from .errors import UserError
 from .estimate.answer import Estimate, answer_query, panel_events, release_query
+from .estimate.data_sets.answer import DataSetEstimate, answering
+from .estimate.data_sets.every import every_data_set_estimate
+from .estimate.data_sets.joint import AskedTables, joint_answers
+from .estimate.data_sets.published import PublishedTables
 from .estimate.estimator import StreamEstimator, StreamMeasurements
 from .estimate.every import every_estimate
 from .estimate.examples import example_queries
 from .estimate.factor_cache import FactorCache
-from .estimate.joint import Compared, JointEstimates, joint_estimates
+from .estimate.joint import Asked, Compared, JointEstimates
 from .estimate.level import LEVEL
-from .estimate.measurements import PeriodMeasurements as Measurements
-from .estimate.measurements import ReleaseMeasurements, releases_of_stream
+from .estimate.measurements import ReleaseMeasurements
 from .estimate.query import TotalQuery
 from .log.base import Damaged, Log, LogError, Missing, Unavailable
 from .log.message import Message, read_messages
 from .log.public import cache_folder, public_log
 from .panel import Panel
 from .panel_counts import PanelTally
+from .published_answers import published_tables, stream_measurements, tables_by_period
 from .release.budget import checked_spending
 from .release.data_sets import DataSet
 from .release.growth import checked_growth, joined_panel
 from .release.overview import release_rows
-from .release.panels import check_strategy, read_panel
+from .release.panels import read_panel
 from .release.published import (
+    AnyPublished,
     PublishedRelease,
     TableFilter,
+    at_period,
     checked_release,
     declared_study,
     keep_all,
     refusal,
 )
 from .release.signatures import Signatures
+from .release.sizes import PublishedSizes
 from .study import CumulativeRelease
 from .topics import RELEASES
 
-__all__ = ["LEVEL", "Estimate", "PublicLog", "PublishedRelease", "open"]
+__all__ = ["LEVEL", "DataSetEstimate", "Estimate", "PublicLog", "PublishedRelease", "open"]
 
 
 def open(address: str) -> PublicLog:
@@ -109,7 +116,7 @@ class PublicLog:
     ) -> None:
         self._cache = cache
         self._tallies: dict[str, PanelTally] = {}
-        self.published: list[PublishedRelease | DataSet] = []
+        self.published: list[AnyPublished] = []
         self.messages: list[Message] = []
         self.signatures = Signatures()
         try:
@@ -134,6 +141,7 @@ class PublicLog:
             raise UserError("public log: nothing is published yet; 'stream-dp run' begins it")
         self._panels: dict[str, Panel] = {}
         self._streams: dict[str, StreamMeasurements] = {}
+        self._data_sets: dict[tuple[str, str], PublishedTables] = {}
 
     def _count(self, release: PublishedRelease, message: Message) -> None:
         """Counts the new columns of a panel. Raises Inconsistent where they are of another one."""
@@ -144,9 +152,8 @@ class PublicLog:
         if tally is None:
             tally = PanelTally(certificate.values, width, panel_events(self.study, declared))
             self._tallies[declared.name] = tally
-        for label, column in zip(
-            certificate.columns, read_panel(message.parts).columns, strict=True
-        ):
+        columns = read_panel(message.parts).columns
+        for label, column in zip(certificate.columns, columns, strict=True):
             try:
                 tally.add(label, certificate.values, column.to_numpy())
             except ValueError as error:
@@ -169,8 +176,8 @@ class PublicLog:
         release, kind, period, mechanism: from its certificate
         number: of the period, from 1
         time: the scheduled time, in UTC; null if periods are steps without dates
-        rows: of the panel, or the number of people of a data set
-        groups: of a data set; null for a panel
+        rows: of the panel, or the number of people of a data set; null for sizes
+        groups: of a data set or of sizes; null for a panel
         rho, rho_spent: its cost, and the cost of all releases up to this one
         epsilon_spent: epsilon of rho_spent at the study's delta
         hash: of its message
@@ -182,15 +189,12 @@ class PublicLog:
     def data_set(self, name: str, period: str | None = None) -> DataSet:
         """The data set of a batch release at a period, or the last one. Raises UserError."""
         every = [r for r in self.published if isinstance(r, DataSet)]
-        by_period = {d.certificate.period: d for d in every if d.certificate.release == name}
-        if not by_period:
-            raise UserError(f"release '{name}': nothing is published of it yet")
-        if period is not None and period not in by_period:
-            there = ", ".join(by_period)
-            raise UserError(f"release '{name}': none at period '{period}'; it has {there}")
-        # A result may be late: the last is that of the latest period.
-        numbers = self.study.periods.numbers
-        return by_period[period or max(by_period, key=lambda label: numbers[label])]
+        return at_period(self.study, every, name, period)
+
+    def sizes(self, name: str, period: str | None = None) -> PublishedSizes:
+        """The sizes of a release at a period, or the last ones. Raises UserError."""
+        every = [r for r in self.published if isinstance(r, PublishedSizes)]
+        return at_period(self.study, every, name, period)
 
     def releases_of(self, name: str) -> list[PublishedRelease]:
         """The releases of that name so far. Raises UserError where there are none."""
@@ -217,21 +221,29 @@ class PublicLog:
     def estimates(self, name: str) -> pa.Table:
         """The unbiased answers that every release of that name was published with.
 
-        A column `period`, and those of `PublishedRelease.estimates`: query, value,
-        standard_error. Later measurements make `estimate` more certain. Raises UserError where
-        there are none.
+        Columns period, query, value, standard_error; later ones make `estimate` more certain.
         """
-        return _by_period([(r.certificate.period, r.estimates) for r in self.releases_of(name)])
+        of_each = [(r.certificate.period, r.estimates) for r in self.releases_of(name)]
+        return tables_by_period(of_each)
 
     def all_estimates(self, name: str | None = None) -> pa.Table:
-        """All answers (`estimate/every.py`) of one release, or of every release of panels.
+        """All answers (`estimate/every.py`) of one release, or of all panels and data sets.
 
         Columns release, period, stratum, query, measure, value, standard_error, low, high, head.
         """
-        releases = self.releases if name is None else self.releases_of(name)
+        releases = [r for r in self.published if not isinstance(r, PublishedSizes)]
+        of_each = {r.certificate.release: r for r in releases}
+        if name is not None and name not in of_each:
+            self.releases_of(name)
         tables = []
-        for each in dict.fromkeys(r.certificate.release for r in releases):
-            tables.append(every_estimate(*self._measured(each), self.head))
+        for each in of_each if name is None else [name]:
+            if isinstance(of_each[each], PublishedRelease):
+                tables.append(every_estimate(*self._measured(each), self.head))
+                continue
+            for period in [r.certificate.period for r in releases if r.certificate.release == each]:
+                tables.append(
+                    every_data_set_estimate(self.published_tables(each, period), self.head)
+                )
         return pa.concat_tables(tables)
 
     def measurements(self, name: str, until: str | None = None) -> pa.Table:
@@ -242,7 +254,7 @@ class PublicLog:
         """
         last = self.release_at(name, until).certificate.number
         releases = [r for r in self.releases_of(name) if r.certificate.number <= last]
-        return _by_period([(r.certificate.period, r.measurements) for r in releases])
+        return tables_by_period([(r.certificate.period, r.measurements) for r in releases])
 
     def panel(self, name: str, period: str | None = None) -> Panel:
         """The synthetic panel up to a period, or up to the last one; `table()` is in Arrow."""
@@ -286,7 +298,8 @@ class PublicLog:
         for name in dict.fromkeys(r.certificate.release for r in self.releases):
             count = len(self._grown(name))
             lines.append(f"{name}: {count} releases, every panel a prefix of the next")
-        sets = Counter(r.certificate.release for r in self.published if isinstance(r, DataSet))
+        every = (r for r in self.published if not isinstance(r, PublishedRelease))
+        sets = Counter(r.certificate.release for r in every)
         for name, count in sets.items():
             lines.append(f"{name}: {count} data sets, each as its certificate says")
         return lines
@@ -309,11 +322,28 @@ class PublicLog:
         panel = self._panel(name, asked_period) if tally is None else tally.at[asked_period]
         return answer_query(stream, release, asked, number=number, panel=panel, count=count)
 
+    def data_set_estimate(
+        self, name: str, query: str, period: str | None = None, *, count: bool = False
+    ) -> DataSetEstimate:
+        """The answer of a data set to a query in words (`estimate/data_sets`), by default the last.
+
+        Its standard error is None where no published measurement says it. Raises UserError.
+        """
+        published = self.published_tables(name, period)
+        return answering(published).answer(published, query, count=count)
+
+    def published_tables(self, name: str, period: str | None = None) -> PublishedTables:
+        """A data set as its answers need it, by default the last one. Raises UserError."""
+        data_set = self.data_set(name, period)
+        key = name, data_set.certificate.period
+        if key not in self._data_sets:
+            self._data_sets[key] = published_tables(self.study, data_set)
+        return self._data_sets[key]
+
     def change(
         self, name: str, query: str, periods: tuple[str, str], *, count: bool = False
     ) -> Compared:
-        """The answer at the first period less that at the second, its standard error and interval,
-        from both together (`estimate/joint.py`). Raises UserError."""
+        """The answer at the first period less that at the second, as `joint` compares them."""
         asked = [(name, query, period) for period in periods]
         return self.joint(asked, count=count).difference(0, 1)
 
@@ -322,18 +352,19 @@ class PublicLog:
     ) -> JointEstimates:
         """The answers to (release, query, period) each, with the covariance of all of them.
 
-        Releases and periods may differ; a period None is the last. From these follow differences,
-        ratios and bands that cover all answers at once. Raises UserError.
+        Releases and periods may differ; a period None is the last. Raises UserError.
         """
         if not questions:
             raise UserError("joint: ask for one answer at least")
-        asked = []
-        for name, query, period in questions:
-            parsed = release_query(self.study, self.study.release(name), query)
-            label = self._queried_period(name, period, early=isinstance(parsed, TotalQuery))
-            best = StreamEstimator(*self._measured(name))
-            asked.append((best, parsed, self.study.periods.numbers[label]))
-        return joint_estimates(asked, count=count)
+        return joint_answers([self._asked(*question) for question in questions], count=count)
+
+    def _asked(self, name: str, query: str, period: str | None) -> Asked | AskedTables:
+        if self.study.batch(name) is not None:
+            return AskedTables(self.published_tables(name, period), query)
+        parsed = release_query(self.study, self.study.release(name), query)
+        label = self._queried_period(name, period, early=isinstance(parsed, TotalQuery))
+        best = StreamEstimator(*self._measured(name))
+        return best, parsed, self.study.periods.numbers[label]
 
     def _queried_period(self, name: str, period: str | None, *, early: bool) -> str:
         """The period of a query, by default the last release's. Raises UserError.
@@ -354,32 +385,16 @@ class PublicLog:
     def _stream(self, stream: str) -> StreamMeasurements:
         """All measurements of a stream that are published; computed once."""
         if stream not in self._streams:
-            names = [r.name for r in self.study.releases if r.stream == stream]
-            messages: dict[str, list[Measurements]] = {name: [] for name in names}
             published = {r.certificate.release for r in self.releases}
-            releases = (r for name in names if name in published for r in self._grown(name))
-            for release in releases:
-                certificate, table = release.certificate, release.measurements
-                check_strategy(self.study, certificate)
-                values, errors = (
-                    table[column].to_numpy().astype(float) for column in ("value", "standard_error")
-                )
-                answers = Measurements(certificate.number, values, errors**2)
-                messages[certificate.release].append(answers)
-            self._streams[stream] = StreamMeasurements(
-                tuple(releases_of_stream(self.study, messages, stream)),
-                None if self._cache is None else FactorCache(self._cache, stream, self.head),
-            )
+            names = [r.name for r in self.study.releases if r.stream == stream]
+            grown = (r for name in names if name in published for r in self._grown(name))
+            cache = None if self._cache is None else FactorCache(self._cache, stream, self.head)
+            self._streams[stream] = stream_measurements(self.study, stream, grown, cache)
         return self._streams[stream]
 
     def queries(self, name: str) -> list[str]:
-        """Examples of queries of a release, with values of its attribute."""
+        """Examples of queries of a release; of a data set only once one is published."""
+        if self.study.batch(name) is not None:
+            published = self.published_tables(name)
+            return answering(published).examples(published)
         return example_queries(self.study, self.study.release(name))
-
-
-def _by_period(tables: list[tuple[str, pa.Table]]) -> pa.Table:
-    """The tables below each other, with the period of each as a first column."""
-    return pa.concat_tables(
-        table.add_column(0, "period", pa.array([period] * table.num_rows, pa.string()))
-        for period, table in tables
-    )

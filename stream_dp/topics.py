@@ -13,27 +13,36 @@ GROUPS = "groups"
 JOBS = "jobs"
 TRANSCRIPTS = "transcripts"
 RESULTS = "results"
+CLOSES = "closes"  # where the markers that close periods are
+ORDERS = "orders"  # to close a period in parts
+MANIFESTS = "manifests"
+PART_TOPICS = {CLOSES: 1, ORDERS: 1, MANIFESTS: 1}
+UNSEALED = frozenset({REPORTS, CLOCK, CLOSES})  # on a cluster: topics that others write to, too
 JOB_TOPICS = {GROUPS: 1, JOBS: 1, TRANSCRIPTS: 1, RESULTS: 1}
 
 
 def topics(
-    partitions: int, batches: bool = False, scheduled: bool = True
+    partitions: int, batches: bool = False, scheduled: bool = True, parts: bool = False
 ) -> tuple[dict[str, int], dict[str, int]]:
     """The confidential topics and the public ones, with their numbers of partitions.
 
     partitions: of the reports.
     batches: whether the study has batch releases.
     scheduled: whether the calendar closes periods.
+    parts: whether periods are closed in parts.
     """
     private = {
         REPORTS: partitions,
         DEAD_LETTERS: 1,
         JOURNAL: 1,
         **({CLOCK: 1} if scheduled else {}),
+        **(PART_TOPICS if parts else {}),
     }
     return {**private, **(JOB_TOPICS if batches else {})}, {RELEASES: 1}
 
 
-def topics_of(study: Study, partitions: int) -> tuple[dict[str, int], dict[str, int]]:
+def topics_of(
+    study: Study, partitions: int, parts: bool = False
+) -> tuple[dict[str, int], dict[str, int]]:
     """The confidential topics and the public ones that a study needs."""
-    return topics(partitions, bool(study.batches), study.periods.close != "marker")
+    return topics(partitions, bool(study.batches), study.periods.close != "marker", parts)

@@ -8,11 +8,10 @@ from fractions import Fraction
 from stream_dp.privacy.ledger import BudgetExceeded, Charge, Ledger
 from stream_dp.study import Study
 
-from .data_sets import DataSet
-from .published import PublishedRelease, refusal
+from .published import AnyPublished, refusal
 
 
-def checked_spending(study: Study, published: Iterable[PublishedRelease | DataSet]) -> Fraction:
+def checked_spending(study: Study, published: Iterable[AnyPublished]) -> Fraction:
     """The rho that all releases spent together.
 
     Raises Inconsistent where one is of another study, over the budget, or states another sum.

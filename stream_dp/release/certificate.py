@@ -10,8 +10,9 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
 from stream_dp import __version__
-from stream_dp.privacy.zcdp import epsilon
+from stream_dp.privacy.zcdp import best_guess, epsilon
 from stream_dp.study import DataSetRelease, Release, Study
+from stream_dp.study.groups import BatchRelease
 
 SYSTEM_NOISE = "exact discrete Gaussian (OpenDP) from the operating system's entropy"
 SEEDED_NOISE = "SEEDED SIMULATION: repeatable, NOT PRIVATE"
@@ -60,7 +61,7 @@ class Certificate(BaseModel):
     """What every release states: its guarantee, its cost and its mechanism.
 
     period, number, horizon: the label, its number from 1, and how many periods the study has.
-    parameters: the rest of the release's declaration.
+    parameters: the rest of the release's declaration, as far as its mechanism uses it.
     guarantee, invariants: what is protected, and what is published exactly, in words.
     rho: the cost of this release at this period.
     rho_spent: the cost of all releases up to this one, itself included.
@@ -105,9 +106,13 @@ def relation_words(study: Study) -> str:
 
 def invariants_words(study: Study) -> str:
     """What is published exactly and so is not protected, in words."""
+    places = ""
+    if study.places is not None:
+        places = f"the {study.places.unit}s: how many every region has, those of nobody included"
     if study.neighbours == "add_remove":
-        return "none"
+        return places or "none"
     words = f"the number of {study.unit}s, declared as {study.size}"
+    words += f"; {places}" if places else ""
     if study.groups is None:
         return words
     unit = study.groups.unit
@@ -117,6 +122,22 @@ def invariants_words(study: Study) -> str:
         f" attributes, over the whole history. Of these only the number of {unit}s is published"
         " exactly"
     )
+
+
+def guess_words(study: Study, rho: Fraction) -> str:
+    """What rho means for one unit, as the best chance of a guess between two histories."""
+    return (
+        f"Suppose that somebody who has everything published guesses which of two histories a "
+        f"{study.unit} has, when both are as likely. A tossed coin is right 50 times in 100; the "
+        f"best guess is right at most {best_guess(float(rho)):.1f} times in 100."
+    )
+
+
+def _parameters(study: Study, declared: Release | DataSetRelease) -> dict[str, Any]:
+    """What the release's mechanism uses of its declaration, defaults included."""
+    if isinstance(declared, BatchRelease):
+        return declared.settings(study.groups is not None and study.groups.roles is not None)
+    return declared.model_dump(mode="json", exclude_none=True, exclude=_NO_PARAMETERS)
 
 
 def base_certificate(
@@ -145,7 +166,7 @@ def base_certificate(
         number=number,
         horizon=study.periods.count,
         mechanism=mechanism,
-        parameters=declared.model_dump(mode="json", exclude_none=True, exclude=_NO_PARAMETERS),
+        parameters=_parameters(study, declared),
         unit=study.unit,
         neighbours=study.neighbours,
         guarantee=relation_words(study),

@@ -9,7 +9,7 @@ increasing order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.message import Message
-from stream_dp.study import DataSetRelease, PeopleRelease, Study
+from stream_dp.study import PeopleRelease, Study, TableRelease
 from stream_dp.study.groups import KEY_COLUMN, SIZE_COLUMN
+from stream_dp.study.scale import Numbers
 
 from .arrow import NamedParts, read_measurements, read_table, sliced, sliced_answers
 from .certificate import Certificate, Details, WholeNumber, base_certificate
@@ -35,7 +36,7 @@ class BatchCertificate(Certificate):
     """The certificate of a data set.
 
     groups, people: rows of the tables; no groups where people are released alone.
-    columns: by table and column, the value of each code.
+    columns: by table and column, the value of each code, or the scale of numbers.
     measured: the number of noisy answers.
     notes: public numbers about the fit.
     """
@@ -43,7 +44,7 @@ class BatchCertificate(Certificate):
     type: Literal["stream-dp.batch"] = "stream-dp.batch"
     groups: WholeNumber
     people: WholeNumber
-    columns: dict[str, dict[str, tuple[int | str, ...]]]
+    columns: dict[str, dict[str, tuple[int | str, ...] | Numbers]]
     measured: WholeNumber
     notes: Details
 
@@ -85,20 +86,32 @@ def table_rows(tables: Tables) -> tuple[int, int]:
 
 
 def column_values(
-    study: Study, release: DataSetRelease
-) -> dict[str, dict[str, tuple[int | str, ...]]]:
+    study: Study, release: TableRelease
+) -> dict[str, dict[str, tuple[int | str, ...] | Numbers]]:
     """By table and column, the value of each code; the last column of groups is their size."""
-    of_reports = {name: study.attributes[name].symbols for name in release.attributes}
+    of_reports = {a.column: study.attributes[a.attribute].symbols for a in release.answers}
     if isinstance(release, PeopleRelease):
-        return {"people": of_reports}
+        derived = {name: d.symbols for name, d in (release.derived or {}).items()}
+        return {"people": {**of_reports, **derived}}
     assert study.groups is not None
-    groups: dict[str, tuple[int | str, ...]] = {
+    groups: dict[str, tuple[int | str, ...] | Numbers] = {
         name: attribute.values for name, attribute in study.groups.attributes.items()
     }
     sizes = tuple(range(1, study.groups.most + 1))
     roles = study.groups.roles
     people = {roles.column: roles.values} if roles is not None else {}
     return {"groups": {**groups, SIZE_COLUMN: sizes}, "people": {**people, **of_reports}}
+
+
+def with_derived(
+    study: Study, release: PeopleRelease, people: NDArray[np.integer]
+) -> NDArray[np.integer]:
+    """Codes of people, (N, attributes), with a column more for each that follows from another."""
+    columns = [people]
+    for derived in (release.derived or {}).values():
+        codes = np.array(derived.codes(tuple(study.attributes[derived.of].symbols)))
+        columns.append(codes[people[:, [release.names.index(derived.of)]]])
+    return np.concatenate(columns, axis=1)
 
 
 @dataclass(frozen=True)
@@ -117,7 +130,7 @@ class Provenance:
 
 def batch_certificate(
     study: Study,
-    declared: DataSetRelease,
+    declared: TableRelease,
     *,
     number: int,
     tables: Tables,
@@ -156,30 +169,33 @@ def batch_certificate(
 
 
 def coded_tables(
-    names: Mapping[str, Iterable[str]],
+    names: Mapping[str, Mapping[str, Sequence[int | str]]],
     groups: NDArray[np.integer],
     people: NDArray[np.integer],
     group_of: NDArray[np.int64],
 ) -> Tables:
     """The tables of groups and people as codes.
 
-    names: of the columns, by table.
+    names: by table and column, the value of each code.
     groups, people: codes, a column for each name.
     group_of: the row of each person's group, (people,), in increasing order.
     """
     keys = pa.array(group_of.astype(np.int32))
-    of_groups = {name: _codes(groups[:, i]) for i, name in enumerate(names["groups"])}
+    of_groups = coded_people(names["groups"], groups)
     alone = coded_people(names["people"], people)
-    return {"groups": pa.table(of_groups), "people": alone.add_column(0, KEY_COLUMN, keys)}
+    return {"groups": of_groups, "people": alone.add_column(0, KEY_COLUMN, keys)}
 
 
-def coded_people(names: Iterable[str], people: NDArray[np.integer]) -> pa.Table:
-    """The table of people without groups as codes: a column for each name."""
-    return pa.table({name: _codes(people[:, i]) for i, name in enumerate(names)})
+def coded_people(names: Mapping[str, Sequence[int | str]], people: NDArray[np.integer]) -> pa.Table:
+    """A table as codes: a column for each name; names: by column, the value of each code."""
+    columns = zip(names.items(), people.T, strict=True)
+    return pa.table(
+        {name: pa.array(codes, _code_type(values)) for (name, values), codes in columns}
+    )
 
 
-def _codes(column: NDArray[np.integer]) -> pa.Array:
-    return pa.array(np.ascontiguousarray(column, np.uint16))
+def _code_type(values: Sequence[int | str]) -> pa.DataType:
+    return pa.uint16() if len(values) <= 1 << 16 else pa.uint32()
 
 
 def data_set_parts(tables: Tables, measurements: pa.Table) -> list[tuple[str, bytes]]:
@@ -204,7 +220,7 @@ def read_tables(
     try:
         tables = {}
         for which, values in columns.items():
-            types = dict.fromkeys(values, pa.uint16())
+            types = {name: _code_type(symbols) for name, symbols in values.items()}
             if which == "people" and "groups" in columns:
                 types = {KEY_COLUMN: pa.int32(), **types}
             tables[which] = read_table(parts, which, _in_any_order(types))
@@ -275,14 +291,37 @@ def decoded_tables(
     return {which: pa.table(decoded[which]) for which in sorted(decoded)}
 
 
+Columns = Mapping[str, Mapping[str, Sequence[int | str]]]  # by table and column, its values
+
+
+def binned(columns: Columns, tables: Tables) -> tuple[Columns, Tables]:
+    """Columns and tables of codes with each number's bin in its place."""
+    known, coarse = dict[str, dict[str, Sequence[int | str]]](), dict[str, pa.Table]()
+    for which, table in tables.items():
+        known[which], coarse[which] = dict(columns[which]), table
+        for name, values in columns[which].items():
+            if isinstance(values, Numbers):
+                codes = table[name].to_numpy()
+                bins = np.searchsorted(values.starts, codes, side="right") - 1
+                place = table.column_names.index(name)
+                known[which][name] = values.bin_labels
+                coarse[which] = coarse[which].set_column(place, name, pa.array(bins, pa.uint16()))
+    return known, coarse
+
+
 def _values(columns: Mapping[str, Sequence[int | str]], table: pa.Table) -> dict[str, Any]:
     """By column, its values, in the table's order of columns."""
     decoded = {}
     for name in table.column_names:
         if name not in columns:
             continue
-        symbols = columns[name]
+        symbols, codes = columns[name], table[name].to_numpy()
+        if isinstance(symbols, Numbers):
+            values = symbols.scale.least + symbols.scale.step * codes.astype(np.int64)
+            absent = codes == len(symbols.scale.points)
+            decoded[name] = pa.array(values, mask=absent if symbols.absent else None)
+            continue
         numeric = all(isinstance(symbol, int) for symbol in symbols)
         known = pa.array(list(symbols) if numeric else [str(symbol) for symbol in symbols])
-        decoded[name] = known.take(pa.array(table[name].to_numpy()))
+        decoded[name] = known.take(pa.array(codes))
     return decoded

@@ -8,9 +8,9 @@ import pyarrow as pa
 
 from stream_dp.study import Study
 
-from .data_sets import DataSet
 from .panels import PanelCertificate
-from .published import PublishedRelease
+from .published import AnyPublished
+from .sizes_certificate import SizesCertificate
 
 _COLUMNS = pa.schema(
     {
@@ -30,7 +30,7 @@ _COLUMNS = pa.schema(
 )
 
 
-def release_rows(study: Study, published: Iterable[PublishedRelease | DataSet]) -> pa.Table:
+def release_rows(study: Study, published: Iterable[AnyPublished]) -> pa.Table:
     """A row for each release, in order; `PublicLog.release_table` says what is in the columns."""
     rows = []
     for release in published:
@@ -38,6 +38,8 @@ def release_rows(study: Study, published: Iterable[PublishedRelease | DataSet]) 
         time = study.periods.release_time(certificate.number)
         if isinstance(certificate, PanelCertificate):
             people, groups = certificate.rows, None
+        elif isinstance(certificate, SizesCertificate):
+            people, groups = None, certificate.groups
         else:
             people, groups = certificate.people, certificate.groups or None
         rows.append(

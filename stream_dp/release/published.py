@@ -7,7 +7,7 @@ code would write it. A message in memory is never larger than its records.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -19,7 +19,7 @@ from pydantic import BaseModel, ValidationError
 from stream_dp import __version__
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.message import Message
-from stream_dp.study import CumulativeRelease, Study
+from stream_dp.study import CumulativeRelease, SizesRelease, Study, TableRelease
 from stream_dp.study.alphabet import ABSENT
 from stream_dp.study.faults import contradictions
 
@@ -32,13 +32,16 @@ from .panels import (
     read_estimates,
     read_panel,
 )
+from .sizes import ALL, PublishedSizes
+from .sizes_certificate import SIZES_TYPE, SizesCertificate
 
 FORMAT = 1  # of a message whose head has no format
 _FAR = 1e15  # larger than any count of people and any error of one
 _TABLES = {"panel", "measurements", "estimates"}
 _M = TypeVar("_M", bound=BaseModel)
+_P = TypeVar("_P", DataSet, PublishedSizes)
 
-AnyCertificate = PanelCertificate | BatchCertificate
+AnyCertificate = PanelCertificate | BatchCertificate | SizesCertificate
 TableFilter = Callable[[Study, AnyCertificate, str], bool]
 
 
@@ -60,6 +63,9 @@ class PublishedRelease:
         return read_estimates(self.message.parts)
 
 
+AnyPublished = PublishedRelease | DataSet | PublishedSizes
+
+
 def keep_all(study: Study, certificate: AnyCertificate, table: str) -> bool:
     """Keep all tables of all releases."""
     return True
@@ -68,6 +74,23 @@ def keep_all(study: Study, certificate: AnyCertificate, table: str) -> bool:
 def keep_none(study: Study, certificate: AnyCertificate, table: str) -> bool:
     """Keep no table of any release, only the certificates."""
     return False
+
+
+def at_period(study: Study, every: Sequence[_P], name: str, period: str | None) -> _P:
+    """The data set or sizes of a release at a period, or the last ones.
+
+    every: all that are published, of all releases.
+    Raises UserError.
+    """
+    by_period = {d.certificate.period: d for d in every if d.certificate.release == name}
+    if not by_period:
+        raise UserError(f"release '{name}': nothing is published of it yet")
+    if period is not None and period not in by_period:
+        there = ", ".join(by_period)
+        raise UserError(f"release '{name}': none at period '{period}'; it has {there}")
+    # A result may be late: the last is that of the latest period.
+    numbers = study.periods.numbers
+    return by_period[period or max(by_period, key=lambda label: numbers[label])]
 
 
 def refusal(message: Message, why: str) -> Inconsistent:
@@ -93,16 +116,16 @@ def declared_study(first: Message) -> Study:
     return study
 
 
-def checked_release(
-    study: Study, message: Message, keep: TableFilter
-) -> PublishedRelease | DataSet:
+def checked_release(study: Study, message: Message, keep: TableFilter) -> AnyPublished:
     """The release in a message, with the tables that `keep` selects. Raises Inconsistent."""
     _known_format(message)
     kind = message.head.get("type")
-    release: PublishedRelease | DataSet
+    release: AnyPublished
     try:
         if kind == BATCH_TYPE:
             release = _data_set(study, message)
+        elif kind == SIZES_TYPE:
+            release = _sizes(study, message)
         elif kind == RELEASE_TYPE:
             release = _panel(study, message)
         else:
@@ -199,7 +222,7 @@ def _is_plausible(table: pa.Table) -> bool:
 def _data_set(study: Study, message: Message) -> DataSet:
     certificate = _certificate(BatchCertificate, message.head)
     declared = study.batch(certificate.release)
-    if declared is None:
+    if not isinstance(declared, TableRelease):
         raise Inconsistent("of a release that the study does not declare")
     _require_stated(study, certificate, kind=declared.kind, columns=column_values(study, declared))
     data_set = DataSet(certificate, message)
@@ -213,3 +236,28 @@ def _data_set(study: Study, message: Message) -> DataSet:
     if not has_declared_roles(study, tables):
         raise Inconsistent(f"{where}: a group has not the roles that the study declares")
     return data_set
+
+
+def _sizes(study: Study, message: Message) -> PublishedSizes:
+    certificate = _certificate(SizesCertificate, message.head)
+    declared = study.batch(certificate.release)
+    if not isinstance(declared, SizesRelease) or study.places is None:
+        raise Inconsistent("of a release that the study does not declare")
+    _require_stated(
+        study,
+        certificate,
+        kind=declared.kind,
+        regions=study.places.regions,
+        largest=declared.largest,
+    )
+    if [level.name for level in certificate.levels] != [ALL, *study.places.regions]:
+        raise Inconsistent("its certificate's levels are not what the study declares")
+    if sum(level.rho for level in certificate.levels) != certificate.rho:
+        raise Inconsistent("the levels of its certificate do not add up to its cost")
+    sizes = PublishedSizes(certificate, message)
+    try:
+        sizes.check()
+    except Inconsistent as error:
+        where = f"{certificate.release} at {certificate.period}"
+        raise Inconsistent(f"{where}: {error}") from None
+    return sizes

@@ -1,0 +1,63 @@
+"""The certificate of published sizes: what was measured of each level, how, and at what cost."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from stream_dp.privacy.noise import exact_variance, geometric_variance
+
+from .certificate import Certificate, Details, Exact, Text, WholeNumber
+
+SIZES_TYPE = "stream-dp.sizes"
+
+
+class LevelCertificate(BaseModel):
+    """What is stated of a level.
+
+    name: `all`, or the column of its regions.
+    regions: how many there are.
+    method: what was measured, declared or chosen.
+    rho: its cost.
+    noise: of an entry.
+    parameter: the variance of a discrete Gaussian, or the decay of double-geometric noise.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
+
+    name: Text
+    regions: WholeNumber
+    method: Literal["histogram", "sorted", "cumulative", "cumulative-squares"]
+    rho: Exact
+    noise: Literal["discrete Gaussian", "double-geometric"]
+    parameter: Exact
+
+    @property
+    def variance(self) -> float:
+        """The variance of the noise in an entry."""
+        if self.noise == "discrete Gaussian":
+            return exact_variance(self.parameter)
+        return geometric_variance(self.parameter)
+
+
+class SizesCertificate(Certificate):
+    """The certificate of sizes.
+
+    regions: the columns of regions, from the top level down.
+    largest: the public cap of sizes.
+    groups: the public number of groups.
+    rows: of the table of sizes.
+    measured: the number of noisy values that are published.
+    levels: from the top down.
+    notes: public numbers about the fit.
+    """
+
+    type: Literal["stream-dp.sizes"] = "stream-dp.sizes"
+    regions: tuple[Text, ...]
+    largest: WholeNumber
+    groups: WholeNumber
+    rows: WholeNumber
+    measured: WholeNumber
+    levels: tuple[LevelCertificate, ...] = Field(min_length=1, max_length=9)
+    notes: Details
