@@ -1,0 +1,1 @@
+"""The aggregator: closes periods in parts, in several processes."""

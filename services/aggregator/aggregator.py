@@ -1,0 +1,213 @@
+"""The aggregator: closes periods in parts by order of the releaser, and answers with a manifest.
+
+It may run on another machine than the releaser: it needs the study file, the confidential log and
+the folder of snapshots. It may be killed at any moment, and two may work on the same order: files
+are named by their hash, and the same input gives the same bytes. It draws no noise and publishes
+nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter as Tally
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from stream_dp.errors import Inconsistent
+from stream_dp.log.base import Log, Missing
+from stream_dp.population import CellCounts
+from stream_dp.population.parts import allot, parted, total
+from stream_dp.population.rejected import Reason
+from stream_dp.population.split import Part
+from stream_dp.study import Study
+
+from ..events import Event, Tell, ignore
+from ..parts.manifests import (
+    SUFFIX,
+    Manifest,
+    PartFile,
+    read_manifest,
+    read_population,
+    write_manifest,
+)
+from ..parts.orders import Order, OrderBoard, answer_record
+from ..refusing import refuse_cells
+from ..snapshots import Snapshots
+from .pool import Pool, Stopped
+from .tasks import Closing, Range, Source, Written, close, decode, first_entry, leave, write_part
+
+_POLL = 0.2
+_RANGE = 1 << 18  # reports of one task at most
+
+
+def _nothing(step: str) -> None:
+    pass
+
+
+@dataclass
+class Aggregator:
+    """Answers orders.
+
+    file: the study file.
+    study: the study of the file.
+    log: the confidential log.
+    snapshots: the folder of the parts' files.
+    processes: how many run the tasks.
+    most: reports of one task at most.
+    tell: called with events for the operator.
+    at: called with the name of every step, in this process and, as it can be pickled, in others.
+    stop: ends the work when set.
+    """
+
+    file: Path
+    study: Study
+    log: Log
+    snapshots: Snapshots
+    processes: int = 1
+    most: int = _RANGE
+    tell: Tell = ignore
+    at: Callable[[str], None] = _nothing
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def run(self, *, until_idle: bool = False) -> None:
+        """Works until `stop` is set or, if until_idle, until no order is open.
+
+        Raises Inconsistent, LogError, OSError, UserError.
+        """
+        board, announced = OrderBoard(self.log), False
+        pool = Pool(self.processes, self.stop)
+        try:
+            while not self.stop.is_set():
+                with suppress(Missing):  # before the releaser's first start
+                    board.refresh()
+                order = board.last
+                if order is not None and board.answer(order) is None:
+                    self._answer(board, order, pool)
+                    announced = False
+                    continue
+                if until_idle:
+                    return
+                if not announced:
+                    self.tell(Event("aggregator-idle", "waits for an order"))
+                    announced = True
+                self.stop.wait(_POLL)
+        except Stopped:
+            return
+        finally:
+            pool.close()
+            leave()
+
+    def _answer(self, board: OrderBoard, order: Order, pool: Pool) -> None:
+        """Closes the period of an order; gives up where another aggregator was first."""
+        label = self.study.periods.labels[order.number - 1]
+        self.at("order")
+        self.tell(Event("order-begun", f"closes {label} in {order.parts} parts", label))
+        try:
+            manifest = self._close(order, pool)
+        except (OSError, Inconsistent):
+            # Once another one has answered, files may go that this one has not written yet.
+            board.refresh()
+            if board.last == order and board.answer(order) is None:
+                raise
+            return
+        file = write_manifest(self.snapshots.of(order.owner), manifest)
+        self.at("manifest")
+        self.log.append([answer_record(order, file)])
+        self.at("answered")
+        self.tell(Event("order-answered", f"{label} is closed in {order.parts} parts", label))
+
+    def _close(self, order: Order, pool: Pool) -> Manifest:
+        if first_entry(self.log).message.hash != order.genesis:
+            raise Inconsistent("orders: the last one is of another journal; run the releaser")
+        source = Source(self.file, order.owner, self.at)
+        ranges = _ranges(order, self.most)
+        decoded = pool.map(partial(decode, source), ranges)
+        rejected: Tally[Reason] = sum((d.rejected for d in decoded), Tally())
+        before, people = self._before(order)
+        tasks = [
+            Closing(
+                part=Part(index, order.parts),
+                number=order.number,
+                before=None if before is None else before[index],
+                blobs=[d.blobs[index] for d in decoded],
+                room=None,
+            )
+            for index in range(order.parts)
+        ]
+        written = self._closed(tasks, source, pool, people)
+        if order.letters:
+            for part in written:
+                for reason, cells in part.closed.refused.items():
+                    refuse_cells(self.log, cells, reason)
+            self.at("refused")
+        counts, accounting = total(self.study, [part.closed for part in written])
+        by_reason = {str(reason): cells for reason, cells in rejected.items()}
+        refused = CellCounts(received=rejected.total(), rejected=by_reason)
+        return Manifest.of(
+            order=order.id,
+            number=order.number,
+            parts=[part.file for part in written],
+            counts=counts,
+            accounting=order.accounting.plus(refused).plus(accounting),
+            records=sum(d.records for d in decoded),
+        )
+
+    def _closed(
+        self, tasks: Sequence[Closing], source: Source, pool: Pool, people: int
+    ) -> list[Written]:
+        """The parts, closed and written. people: who had a place before.
+
+        All newcomers are admitted at first. Only where they are more than the declared size has
+        room for, in one period of a study, the parts that turn somebody away are closed again.
+        """
+        room = None if self.study.size is None else self.study.size - people
+        if room == 0:
+            tasks = [_with_room(task, 0) for task in tasks]
+        written = pool.map(partial(close, source), tasks)
+        newcomers = [part.closed.newcomers for part in written]
+        if room is None or sum(newcomers) <= room:
+            return written
+        rooms = allot(newcomers, room)
+        again = [i for i, count in enumerate(newcomers) if rooms[i] < count]
+        closed = pool.map(partial(close, source), [_with_room(tasks[i], rooms[i]) for i in again])
+        for i, part in zip(again, closed, strict=True):
+            written[i] = part
+        return written
+
+    def _before(self, order: Order) -> tuple[list[PartFile] | None, int]:
+        """The files of the parts at the last close, and how many people had a place.
+
+        A snapshot of everybody, and a manifest of another number of parts, are divided first.
+        """
+        if order.before is None:
+            return None, 0
+        snapshots, name = self.snapshots.of(order.owner), order.before.name
+        if name.endswith(SUFFIX):
+            manifest = read_manifest(snapshots, name, order.before.sha256)
+            if manifest is not None and len(manifest.parts) == order.parts:
+                return manifest.parts, manifest.people
+        everybody = read_population(self.study, snapshots, name, order.before.sha256)
+        if everybody is None:
+            raise Inconsistent(
+                f"snapshot {name}: it is not in this aggregator's folder of snapshots: give it and"
+                " the releaser the same run.snapshots"
+            )
+        self.at("dividing")
+        files = [write_part(snapshots, part) for part in parted(everybody, order.parts)]
+        return files, everybody.people
+
+
+def _with_room(task: Closing, room: int) -> Closing:
+    return Closing(task.part, task.number, task.before, task.blobs, room)
+
+
+def _ranges(order: Order, most: int) -> list[Range]:
+    """The reports of an order, a task for at most so many."""
+    return [
+        Range(partition, start, min(start + most, end), order.number, order.parts, order.letters)
+        for partition, (begin, end) in sorted(order.ranges.items())
+        for start in range(begin, end, most)
+    ]

@@ -1,0 +1,63 @@
+"""`stream-dp aggregate`: closes periods in parts, in several processes."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import threading
+from contextlib import ExitStack, closing, suppress
+
+from stream_dp.errors import UserError
+from stream_dp.log.base import Missing
+
+from .. import journal, journal_checks, place
+from ..aggregator.aggregator import Aggregator
+from ..attached import end_with_parent
+from ..deployment import Deployment
+from ..events import Event, tell_json
+from ..options import study_file
+from ..output import Output, say
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    study_file(parser)
+    parser.add_argument("--until-idle", action="store_true", help="stop when no order is open")
+    parser.add_argument("--attached", action="store_true", help=argparse.SUPPRESS)
+
+
+def run(options: argparse.Namespace) -> Output:
+    deployment = Deployment.load(options.study)
+    if deployment.run.engine == "here":
+        raise UserError(
+            f"{options.study}: run.engine = 'here' closes periods in the releaser, so there is"
+            " nothing to do; write engine = 'processes' to close them in parts"
+        )
+    stop = threading.Event()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(name, lambda *_: stop.set())
+    with ExitStack() as stack:
+        if options.attached:
+            end_with_parent()
+        log = stack.enter_context(closing(deployment.log()))
+        study = deployment.study
+        with suppress(Missing):
+            entries = journal.read_heads(log)
+            if entries:
+                study = journal_checks.first_declared_plan(entries, deployment.plan).study
+                place.check_place(entries, log, str(deployment.path))
+        process = Aggregator(
+            deployment.path,
+            study,
+            log,
+            deployment.snapshots,
+            deployment.run.processes or len(os.sched_getaffinity(0)),
+            tell=tell_json(study.name) if options.json else _say,
+            stop=stop,
+        )
+        process.run(until_idle=options.until_idle)
+    return Output({"stopped": stop.is_set()}, "")
+
+
+def _say(event: Event) -> None:
+    say(event.message)

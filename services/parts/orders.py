@@ -1,0 +1,129 @@
+"""Orders to close a period in parts, and the answers to them, in confidential topics.
+
+`orders`: a record for each, appended by the releaser. `manifests`: the name and the hash of the
+file of a manifest that answers one, appended by an aggregator. Both may be appended more than once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import msgspec
+
+from stream_dp.errors import Inconsistent
+from stream_dp.log.base import Log, Positions, Record, Stored
+from stream_dp.log.message import canonical
+from stream_dp.population import CellCounts
+from stream_dp.topics import MANIFESTS, ORDERS
+
+from ..following import following
+from ..jobs.records import SnapshotFile
+
+
+class Order(msgspec.Struct, frozen=True, dict=True):
+    """The close of a period: what is to be read, and what it is added to.
+
+    genesis: the hash of the journal's first entry.
+    number: of the period.
+    begin, cut: by partition, the positions of the reports from which, and up to which, to read.
+    before: the manifest, or the snapshot, of the period before; None for the first one.
+    accounting: of all cells up to `begin`.
+    parts: how many parts are to be written.
+    letters: whether to append dead letters; not for records that were read before.
+    attempt: how often the order was given before, and its files were removed.
+    """
+
+    genesis: str
+    number: int
+    begin: dict[int, int]
+    cut: dict[int, int]
+    before: SnapshotFile | None
+    accounting: CellCounts
+    parts: int
+    letters: bool = True
+    attempt: int = 0
+
+    @cached_property
+    def data(self) -> bytes:
+        return canonical(msgspec.to_builtins(self, str_keys=True))
+
+    @cached_property
+    def id(self) -> str:
+        return hashlib.sha256(self.data).hexdigest()
+
+    @property
+    def owner(self) -> str:
+        """The beginning of the names of the journal's snapshots."""
+        return self.genesis[:12]
+
+    @property
+    def ranges(self) -> dict[int, tuple[int, int]]:
+        """By partition, the positions from which and up to which to read, if there are any."""
+        return {p: (self.begin[p], end) for p, end in self.cut.items() if self.begin[p] < end}
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """The manifest of an order, as a file in the folder of snapshots."""
+
+    order: str
+    manifest: SnapshotFile
+
+
+def order_record(order: Order) -> Record:
+    return Record(ORDERS, order.data, order.id.encode(), partition=0)
+
+
+def answer_record(order: Order, manifest: SnapshotFile) -> Record:
+    value = canonical(msgspec.to_builtins(Answer(order.id, manifest)))
+    return Record(MANIFESTS, value, order.id.encode(), partition=0)
+
+
+@dataclass
+class OrderBoard:
+    """The orders and the answers, from the topics as far as they have been read.
+
+    Records of another format are skipped.
+
+    last: the order that was appended last, the only one that may still be worked on.
+    known: the ids of all orders.
+    """
+
+    log: Log
+    last: Order | None = None
+    known: set[str] = field(default_factory=set)
+    _answers: dict[str, set[SnapshotFile]] = field(default_factory=dict)  # by order
+    _positions: dict[str, Positions] = field(default_factory=dict)  # by topic
+
+    def refresh(self) -> None:
+        """Reads the new records. Raises LogError; Missing before the releaser's first start."""
+        for topic, read in ((ORDERS, self._read_order), (MANIFESTS, self._read_answer)):
+            if topic not in self._positions:
+                self._positions[topic] = dict(self.log.describe(topic).first)
+            for record in following(self.log, topic, self._positions[topic]):
+                with suppress(msgspec.MsgspecError):
+                    read(record)
+
+    def _read_order(self, record: Stored) -> None:
+        self.last = msgspec.json.decode(record.value or b"", type=Order)
+        self.known.add(self.last.id)
+
+    def _read_answer(self, record: Stored) -> None:
+        answer = msgspec.json.decode(record.value or b"", type=Answer)
+        self._answers.setdefault(answer.order, set()).add(answer.manifest)
+
+    def answer(self, order: Order) -> SnapshotFile | None:
+        """The manifest of an order; None before it is there.
+
+        Raises Inconsistent for two that differ: the same input gives the same bytes.
+        """
+        answers = self._answers.get(order.id, set())
+        if len(answers) > 1:
+            raise Inconsistent(
+                f"manifests: two of period {order.number} differ, and the same input gives the"
+                " same bytes: aggregators of different versions, or with different study files,"
+                " work on one study; stop all but one, and remove the topic of manifests"
+            )
+        return next(iter(answers), None)

@@ -1,0 +1,142 @@
+"""Wall time, CPU time and memory of a study's run, closed here and in parts by processes.
+
+    python tests/benchmarks/parts.py [PEOPLE]
+
+Two periods on SQLite, one report of everybody in each; in the second everybody is known. A run is
+`stream-dp run --until-idle` on a copy of the same logs, with the aggregator that it starts beside
+itself. Seconds include the start of each process; CPU is of all processes together, memory the most
+that one of them had. Ratios are against `here` in the same run.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+from kit.studies import attribute, cumulative, study_toml, window
+
+from stream_dp.log.base import Record
+from stream_dp.services.deployment import Deployment
+from stream_dp.services.markers import announce_markers, close_marker
+from stream_dp.topics import CLOSES, REPORTS
+
+PARTITIONS, AT_ONCE = 4, 50_000
+ENGINES = [("here", 1), ("processes", 1), ("processes", 2)]
+
+
+def text(people: int, engine: str, processes: int) -> str:
+    return study_toml(
+        name="bench",
+        periods={"first": 1, "every": "step", "count": 2},
+        size=people,
+        attributes={"poverty": attribute([0, 1], missing=0)},
+        releases=[
+            window("w", "poverty", width=2, rho=0.5),
+            cumulative("c", "poverty", [1], rho=0.5),
+        ],
+        run={
+            "log": "sqlite:bench.db",
+            "public": "sqlite:bench-public.db",
+            "partitions": PARTITIONS,
+            "engine": engine,
+            "processes": processes,
+            "parts": 64,
+        },
+    )
+
+
+def send(folder: Path, people: int) -> None:
+    """Everybody's reports and the markers of two periods."""
+    file = folder / "bench.toml"
+    file.write_text(text(people, "processes", 1))
+    rng = np.random.default_rng(0)
+    with closing(Deployment.load(file).log()) as log:
+        log.create({REPORTS: PARTITIONS, CLOSES: 1})
+        for period in (1, 2):
+            codes = rng.integers(0, 2, people).tolist()
+            for start in range(0, people, AT_ONCE):
+                log.append(
+                    Record(
+                        REPORTS,
+                        b'{"person":"person-%d","period":%d,"values":{"poverty":%d}}'
+                        % (i, period, codes[i]),
+                        partition=i % PARTITIONS,
+                    )
+                    for i in range(start, min(start + AT_ONCE, people))
+                )
+            announce_markers(log, period)
+            log.append(close_marker(period, p) for p in range(PARTITIONS))
+
+
+def children(pid: int) -> list[int]:
+    """A process and all that it has begun."""
+    below, todo = list[int](), [pid]
+    while todo:
+        below.append(todo.pop())
+        for task in Path(f"/proc/{below[-1]}/task").glob("*/children"):
+            todo += map(int, task.read_text().split())
+    return below
+
+
+def run(folder: Path) -> tuple[float, float, int]:
+    """Seconds, CPU seconds and MiB of a run to the end."""
+    start, peaks, ticks = time.monotonic(), dict[int, int](), dict[int, int]()
+    arguments = [sys.executable, "-m", "stream_dp.services.cli", "run", "--until-idle"]
+    process = subprocess.Popen(
+        [*arguments, str(folder / "bench.toml")], stdout=subprocess.PIPE, text=True
+    )
+
+    def watch() -> None:
+        while process.poll() is None:
+            for pid in children(process.pid):
+                try:
+                    status = Path(f"/proc/{pid}/status").read_text()
+                    stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+                except OSError:
+                    continue
+                ticks[pid] = int(stat[11]) + int(stat[12])  # user and system, without children
+                if peak := re.search(r"VmHWM:\s+(\d+) kB", status):
+                    peaks[pid] = int(peak[1]) // 1024
+            time.sleep(0.05)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    said = process.communicate()[0]
+    watcher.join()
+    assert "horizon" in said, said
+    cpu = sum(ticks.values()) / os.sysconf("SC_CLK_TCK")
+    return time.monotonic() - start, cpu, max(peaks.values())
+
+
+def main() -> None:
+    people = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
+    print(f"{people} people, 2 periods, {PARTITIONS} partitions, {os.cpu_count()} cores")
+    print(f"{'engine':<14}{'wall s':>9}{'ratio':>7}{'CPU s':>9}{'ratio':>7}{'MiB':>8}")
+    first: tuple[float, float, int] | None = None
+    with TemporaryDirectory() as name:
+        sent = Path(name) / "sent"
+        sent.mkdir()
+        send(sent, people)
+        for engine, processes in ENGINES:
+            folder = Path(name) / f"{engine}-{processes}"
+            shutil.copytree(sent, folder)
+            (folder / "bench.toml").write_text(text(people, engine, processes))
+            wall, cpu, peak = run(folder)
+            first = first or (wall, cpu, peak)
+            label = engine if engine == "here" else f"{processes} process" + "es" * (processes > 1)
+            ratios = f"{wall:9.1f}{wall / first[0]:7.2f}{cpu:9.1f}{cpu / first[1]:7.2f}"
+            print(f"{label:<14}{ratios}{peak:8}", flush=True)
+            shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()

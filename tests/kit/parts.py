@@ -1,0 +1,93 @@
+"""A study folder whose periods are closed in parts, by an aggregator in this process or others."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kit.panels import PARTITIONS, StudyFolder, declaration
+from kit.studies import toml_lines
+from stream_dp.log.base import Missing, Record
+from stream_dp.services.aggregator.aggregator import Aggregator
+from stream_dp.services.markers import MARKER, announce_markers
+from stream_dp.services.releaser.parts import Aggregation
+from stream_dp.services.snapshots import Snapshots
+from stream_dp.studyfile import load_study
+from stream_dp.topics import CLOSES, MANIFESTS, ORDERS, REPORTS
+
+
+def in_parts(text: str = "", parts: int = 4) -> str:
+    """The text of a study file whose last table is `[run]`, with the engine of parts."""
+    return (text or declaration()) + toml_lines({"engine": "processes", "parts": parts}) + "\n"
+
+
+@dataclass
+class PartsFolder(StudyFolder):
+    """The small study, closed in parts. parts: how many."""
+
+    parts: int = 4
+
+    def __post_init__(self) -> None:
+        if "engine" not in self.text:
+            self.text = in_parts(self.text, self.parts)
+        super().__post_init__()
+
+    def copy(self, folder: Path) -> PartsFolder:
+        shutil.copytree(self.folder, folder)
+        return PartsFolder(folder, self.text, self.clock, self.parts)
+
+    def send(self, records: Sequence[Record]) -> None:
+        """Sends records; markers among them are announced before, as `stream-dp close` does."""
+        with self.log() as log:
+            log.create({REPORTS: PARTITIONS, CLOSES: 1})
+            numbers = [int(v) for r in records for n, v in r.headers if n == MARKER]
+            for number in sorted(set(numbers)):
+                announce_markers(log, number)
+        super().send(records)
+
+    def releaser(self, **how: Any) -> Any:
+        return super().releaser(**{"aggregation": Aggregation(self.parts), **how})
+
+    def aggregate(self, **how: Any) -> None:
+        """Answers every order that is open, with its tasks in this process by default."""
+        study, _ = load_study(self.file)
+        with self.log() as log:
+            snapshots = Snapshots("small-snapshots", self.folder)
+            Aggregator(self.file, study, log, snapshots, **how).run(until_idle=True)
+
+    def run(self, *, aggregator: dict[str, Any] | None = None, **how: Any) -> bool:
+        """Runs the releaser and an aggregator in turn until nothing is left to do."""
+        while True:
+            done = super().run(**how)
+            if done or len(self.keys(ORDERS)) == len(self.keys(MANIFESTS)):
+                return done
+            self.aggregate(**(aggregator or {}))
+
+    def keys(self, topic: str) -> set[bytes]:
+        """The keys of a topic's records; none without the topic."""
+        with self.log() as log, suppress(Missing):
+            return {r.key for r in log.read(topic, {0: 0}, 10_000, 0).records if r.key}
+        return set()
+
+
+@dataclass(frozen=True)
+class DieOnce:
+    """Kills the process that first comes to a step; can be sent to another process.
+
+    mark: a file that is made then.
+    """
+
+    step: str
+    mark: Path
+
+    def __call__(self, step: str) -> None:
+        if step == self.step:
+            with suppress(FileExistsError):
+                self.mark.touch(exist_ok=False)
+                os.kill(os.getpid(), signal.SIGKILL)
