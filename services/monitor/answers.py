@@ -6,6 +6,7 @@ from typing import Any
 
 from stream_dp.client import PublicLog
 from stream_dp.release.data_sets import DataSet
+from stream_dp.release.sizes import PublishedSizes
 
 from ..pages.figures import answers
 from ..pages.label import privacy_label
@@ -50,8 +51,10 @@ def estimate_data(
     state: State, name: str, query: str, period: str | None, *, count: bool
 ) -> dict[str, Any]:
     """One answer. Raises UserError."""
-    answer = state.public.estimate(name, query, period, count=count)
-    return {**answer.as_dict(), "head": state.head}
+    public = state.public
+    of_data_set = public.study.batch(name) is not None
+    ask = public.data_set_estimate if of_data_set else public.estimate
+    return {**ask(name, query, period, count=count).as_dict(), "head": state.head}
 
 
 def curve_data(state: State, name: str, query: str, *, count: bool) -> dict[str, Any]:
@@ -95,4 +98,6 @@ def parts_of(public: PublicLog, name: str) -> tuple[str, ...]:
     for release in public.published:
         if isinstance(release, DataSet) and release.certificate.release == name:
             return (*sorted(release.certificate.columns), "measurements")
+        if isinstance(release, PublishedSizes) and release.certificate.release == name:
+            return ("sizes", "measurements")
     return ("panel", "measurements", "estimates")

@@ -21,7 +21,7 @@ from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
 from stream_dp.log.base import Log
 from stream_dp.release.published import AnyCertificate
-from stream_dp.study import Study
+from stream_dp.study import SizesRelease, Study
 
 from .answers import parts_of
 from .state import State
@@ -66,6 +66,9 @@ def write_download(
 
 def _small(public: PublicLog, name: str, part: str, period: str | None) -> pa.Table:
     """A table that the state holds."""
+    if isinstance(public.study.batch(name), SizesRelease):
+        sizes = public.sizes(name, period)
+        return sizes.table if part == "sizes" else sizes.measurements
     if part in {"groups", "people"}:
         data_set = public.data_set(name, period)
         tables = dict(zip(sorted(data_set.certificate.columns), data_set.tables, strict=True))

@@ -141,12 +141,26 @@ class Watch:
         self._study = study
         self._asked = Event()
         self._last = 0.0
+        self._first: Thread | None = None
         self.facts: Facts | None = None
+
+    def soon(self, seconds: float) -> Facts | None:
+        """The latest facts; None where the first are not there within so many seconds."""
+        self._ask()
+        if self.facts is None:
+            if self._first is None or not self._first.is_alive():
+                self._first = Thread(target=self.refresh, daemon=True, name="first facts")
+                self._first.start()
+            self._first.join(seconds)
+        return self.facts
+
+    def _ask(self) -> None:
+        self._last = time.monotonic()
+        self._asked.set()
 
     def look(self) -> Facts:
         """The latest facts; gathers the first at once."""
-        self._last = time.monotonic()
-        self._asked.set()
+        self._ask()
         if self.facts is None:
             self.refresh()
         assert self.facts is not None

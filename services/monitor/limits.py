@@ -19,7 +19,7 @@ Receive = Callable[[], Awaitable[Message]]
 Application = Callable[[Message, Receive, Send], Awaitable[None]]
 
 LONGEST_TARGET = 4096  # characters of a path and its query
-LARGEST_BODY = 16_384  # bytes of a form
+LARGEST_BODY = 65_536  # bytes of a form
 PATIENCE = 10.0  # seconds that a client may take over its request
 DEADLINE = 30.0  # seconds for an answer
 DOWNLOAD_DEADLINE = 1800.0
@@ -39,15 +39,23 @@ HEADERS = (
 
 
 class Limited:
-    """An application with limits. methods: those that it answers.
+    """An application with limits.
 
+    methods: those that it answers.
+    forms: paths that answer POST too.
     endless: paths whose answers have no deadline, because they bound themselves.
     """
 
     def __init__(
-        self, application: Application, methods: Collection[str], endless: Collection[str] = ()
+        self,
+        application: Application,
+        methods: Collection[str],
+        *,
+        forms: Collection[str] = (),
+        endless: Collection[str] = (),
     ) -> None:
-        self._application, self._methods, self._endless = application, methods, endless
+        self._application, self._methods = application, methods
+        self._forms, self._endless = forms, endless
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -79,7 +87,8 @@ class Limited:
                 raise
 
     def _refusal(self, scope: Message) -> tuple[int, str] | None:
-        if scope["method"] not in self._methods:
+        is_form = scope["method"] == "POST" and scope["path"] in self._forms
+        if scope["method"] not in self._methods and not is_form:
             return 405, "this method is not allowed"
         if len(scope["raw_path"]) + len(scope["query_string"]) > LONGEST_TARGET:
             return 414, "this address is too long"

@@ -15,15 +15,21 @@ from fastapi.responses import RedirectResponse, Response, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
+from stream_dp.errors import UserError
+
+from ..deployment import Deployment
 from ..events import head
 from ..pages.render import render, resource
 from .access import COOKIE, Access
 from .commands import Said, command
+from .drafts import Busy
 from .facts import Watch
 from .limits import Application, Limited
 from .live import Live
+from .planning import plan_page
 
 _HTML = "text/html; charset=utf-8"
+_PATIENCE = 5.0  # seconds until a page says that the first facts are being gathered
 _ACTS = {"retry": "try the job again", "abandon": "give the job up; its charge stands"}
 
 
@@ -33,6 +39,7 @@ def operator_monitor(study: Path, access: Access, watch: Watch) -> Application:
     _faults(application)
     _open_pages(application, access)
     _shown(application, access, watch)
+    _planner(application, access, study)
     _close(application, access, watch, study)
     _jobs(application, access, watch, study)
     return Limited(application, {"GET", "HEAD", "POST"}, endless={"/events"})
@@ -119,7 +126,9 @@ def _shown(application: FastAPI, access: Access, watch: Watch) -> None:
     @application.get("/")
     def overview(request: Request) -> Response:
         _asker(request, access)
-        facts = watch.look()
+        facts = watch.soon(_PATIENCE)
+        if facts is None:  # the page asks for itself anew, as a new head arrives
+            return _page("operator_first.html", head="none")
         done = request.query_params.get("done", "")[:200]
         return _page("operator.html", facts=facts, head=facts.head, done=done)
 
@@ -130,6 +139,28 @@ def _shown(application: FastAPI, access: Access, watch: Watch) -> None:
             return Response("too many viewers\n", 503, media_type="text/plain")
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         return StreamingResponse(live.heads(), media_type="text/event-stream", headers=headers)
+
+
+def _planner(application: FastAPI, access: Access, study: Path) -> None:
+    def page(who: str, fields: dict[str, str] | None = None) -> Response:
+        declared, key = Deployment.load(study).study, access.form_key(who)
+        try:
+            text = plan_page(declared, "operator_base.html", fields, key=key)
+        except UserError as error:
+            return _problem(400, "This cannot be planned", *error.lines)
+        except Busy:
+            return _problem(503, "Not now", "another draft is being planned; try again")
+        return Response(text, media_type=_HTML, headers={"Cache-Control": "no-store"})
+
+    @application.get("/plan")
+    def form(request: Request) -> Response:
+        return page(_asker(request, access))
+
+    @application.post("/plan")
+    async def plan(request: Request) -> Response:
+        who = _asker(request, access)
+        fields = await _own_form(request, access, who)
+        return await run_in_threadpool(page, who, fields)
 
 
 def _close(application: FastAPI, access: Access, watch: Watch, study: Path) -> None:

@@ -18,6 +18,7 @@ from fastapi.responses import (
     StreamingResponse,
 )
 from starlette.background import BackgroundTask
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException as AnyHTTPException
 
 from stream_dp import __version__
@@ -28,8 +29,10 @@ from ..pages.render import render, resource
 from . import answers, views
 from .asking import address, short, words_of_form
 from .downloads import FORMATS, write_download
+from .drafts import Busy
 from .limits import Application, Limited
 from .live import Live
+from .planning import form_fields, plan_page
 from .state import PublicReader, State
 
 Text = Annotated[str, Query(max_length=500)]
@@ -55,9 +58,10 @@ def public_monitor(reader: PublicReader, open_log: Callable[[], Log]) -> Applica
     )
     _faults(application, reader)
     _pages(application, reader)
+    _planner(application, reader)
     _api(application, reader)
     _files(application, reader, open_log)
-    return Limited(application, {"GET", "HEAD"}, endless={"/events"})
+    return Limited(application, {"GET", "HEAD"}, forms={"/plan"}, endless={"/events"})
 
 
 def _state(reader: PublicReader) -> State:
@@ -161,10 +165,20 @@ def _pages(application: FastAPI, reader: PublicReader) -> None:
 
     @page("/data/{name}")
     def data_set(
-        request: Request, name: str, period: Optional = None, pair: Optional = None
+        request: Request,
+        name: str,
+        period: Optional = None,
+        pair: Optional = None,
+        q: Annotated[str | None, Query(max_length=500)] = None,
+        measure: Measure = "share",
     ) -> Response:
-        state = _state(reader)
-        return _answered(request, state, lambda: views.data_set_page(state, name, period, pair))
+        state, count = _state(reader), measure == "count"
+        query = None if q is None else short(q)
+        return _answered(
+            request,
+            state,
+            lambda: views.data_set_page(state, name, period, pair, query, count=count),
+        )
 
     for path, view in (
         ("/privacy", views.privacy_page),
@@ -186,6 +200,23 @@ def _pages(application: FastAPI, reader: PublicReader) -> None:
             "api.html", paths=views.api_paths(application.openapi()), head=reader.head or ""
         )
         return Response(text, media_type=_HTML)
+
+
+def _planner(application: FastAPI, reader: PublicReader) -> None:
+    @application.get("/plan", include_in_schema=False)
+    def form(request: Request) -> Response:
+        text = plan_page(_state(reader).public.study, "site.html")
+        return Response(text, media_type=_HTML)
+
+    @application.post("/plan", include_in_schema=False)
+    async def plan(request: Request) -> Response:
+        study, fields = _state(reader).public.study, form_fields(await request.body())
+        text = await run_in_threadpool(plan_page, study, "site.html", fields)
+        return Response(text, media_type=_HTML, headers={"Cache-Control": "no-store"})
+
+    @application.exception_handler(Busy)
+    def busy(request: Request, error: Exception) -> Response:
+        return _refused(request, 503, "Not now", ["another draft is being planned; try again"])
 
 
 def _plain_page(

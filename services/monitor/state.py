@@ -24,7 +24,7 @@ from ..pages.figures import ReleaseFigures, release_figures
 
 MOST_BYTES = 64 << 20  # of pages and answers of one state
 _BETWEEN = 1.0  # seconds between two looks at the log
-_LONGEST = 30.0  # seconds until the next look at a log that does not answer
+_LONGEST = 10.0  # seconds until the next look at a log that does not answer
 
 
 class Computed:

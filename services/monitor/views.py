@@ -8,7 +8,7 @@ from typing import Any
 from stream_dp.errors import UserError
 from stream_dp.study import Release
 
-from ..pages.data_sets import data_set_figures, two_way
+from ..pages.data_sets import two_way
 from ..pages.figures import about_release, side_by_side
 from ..pages.label import privacy_label
 from ..pages.questions import Question
@@ -21,6 +21,7 @@ from ..pages.records import (
     facts,
 )
 from ..pages.render import render
+from ..pages.sizes import any_figures
 from .answers import parts_of, releases_data
 from .asking import address, builder, siblings
 from .downloads import FORMATS
@@ -111,18 +112,31 @@ def _last_index(state: State, name: str) -> int:
     return places[-1]
 
 
-def data_set_page(state: State, name: str, period: str | None, pair: str | None) -> bytes:
-    """The marginals of a data set, and a two-way table. Raises UserError."""
+def data_set_page(
+    state: State,
+    name: str,
+    period: str | None,
+    pair: str | None,
+    query: str | None = None,
+    *,
+    count: bool = False,
+) -> bytes:
+    """The marginals of a data set, a two-way table and the answer to a query. Raises UserError."""
     if state.public.study.batch(name) is None:
         raise UserError(f"release '{name}': is no data set")
-    figures = data_set_figures(state.public, name, period)
+    figures = any_figures(state.public, name, period)
     table = None if pair is None else two_way(state.public, name, period, pair)
+    answer = None
+    if query is not None:
+        answer = state.public.data_set_estimate(name, query, period, count=count)
     return _rendered(
         state,
         "data_set.html",
         figures=figures,
         table=table,
         pair=pair,
+        answer=answer,
+        examples=[] if figures.regions else state.public.queries(name),
         certificate=_last_index(state, name),
     )
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import pyarrow as pa
 
-from stream_dp.client import PublicLog
+from stream_dp.client import LEVEL, PublicLog
 from stream_dp.errors import UserError
-from stream_dp.release.data_sets import DataSet
+from stream_dp.estimate.data_sets.answer import answering
+from stream_dp.estimate.data_sets.published import PublishedTables
+from stream_dp.release.data_sets import DataSet, binned
 from stream_dp.study.groups import KEY_COLUMN
 
 from .charts import Bar, bars
@@ -33,9 +35,13 @@ class Marginal:
 
 @dataclass(frozen=True)
 class TwoWay:
-    """The rows of a table by two of its columns, as shares with a shade from 0 to 4."""
+    """The rows of a table by two of its columns, as shares with a shade from 0 to 4.
+
+    caption: what the shares are.
+    """
 
     table: str
+    caption: str
     across: str
     down: str
     columns: tuple[str, ...]
@@ -48,6 +54,7 @@ class DataSetFigures:
 
     measured: the noisy answers that it was fitted to: query, value, 95 % interval, as texts.
     pairs: the two-way tables that can be asked for, as `table:column:column`.
+    regions: how many regions sizes are released of; 0 for synthetic rows.
     """
 
     name: str
@@ -61,15 +68,16 @@ class DataSetFigures:
     measured: tuple[tuple[str, str, str], ...]
     measured_count: int
     pairs: tuple[str, ...]
+    regions: int = 0
 
 
 def data_set_figures(public: PublicLog, name: str, period: str | None) -> DataSetFigures:
     """The figures of a data set. Raises UserError where there is none."""
     data_set = public.data_set(name, period)
     certificate = data_set.certificate
-    tables = data_set.check()
+    known, tables = binned(certificate.columns, data_set.check())
     marginals, pairs = [], []
-    for which, columns in certificate.columns.items():
+    for which, columns in known.items():
         names = [c for c in tables[which].column_names if c in columns]
         for column in names:
             marginals.append(_marginal(which, column, columns[column], tables[which][column]))
@@ -127,32 +135,58 @@ def _measured(table: pa.Table) -> tuple[tuple[str, str, str], ...]:
 
 def two_way(public: PublicLog, name: str, period: str | None, pair: str) -> TwoWay:
     """The two-way table of `table:column:column`. Raises UserError where there is no such one."""
-    data_set = public.data_set(name, period)
-    tables = data_set.check()
+    published = public.published_tables(name, period)
     which, _, columns = pair.partition(":")
-    known = data_set.certificate.columns.get(which, {})
+    known = published.columns.get(which, {})
     for down in known:
         for across in known:
             if columns == f"{down}:{across}" and down != across and KEY_COLUMN not in known:
-                return _crossed(tables[which], which, (down, across), (known[down], known[across]))
+                return _crossed(published, which, (down, across))
     raise UserError(f"release '{name}': has no two columns '{pair}' in one table")
 
 
-def _crossed(
-    table: pa.Table,
-    which: str,
-    names: tuple[str, str],
-    values: tuple[Sequence[int | str], Sequence[int | str]],
-) -> TwoWay:
-    down, across = values
+def _crossed(published: PublishedTables, which: str, names: tuple[str, str]) -> TwoWay:
+    table = published.tables[which]
+    down, across = (published.columns[which][name] for name in names)
     if len(down) * len(across) > _MOST_CELLS:
         raise UserError(f"{names[0]} by {names[1]}: has too many cells for a page; download it")
     codes = [table[name].to_numpy().astype(np.int64) for name in names]
     counts = np.bincount(codes[0] * len(across) + codes[1], minlength=len(down) * len(across))
     shares = counts.reshape(len(down), len(across)) / max(1, int(counts.sum()))
     most = max(float(shares.max(initial=0.0)), 1e-12)
+    errors = _estimates(published, which, names)
+    texts = [f"{share:.2%}" for share in shares.ravel()] if errors is None else errors
+    caption = f"shares of the synthetic {which}"
+    if errors is not None:
+        caption = f"estimated shares of {which}, with half the width of their {LEVEL:.0%} intervals"
     rows = tuple(
-        (str(value), tuple((f"{share:.2%}", round(4 * share / most)) for share in row))
-        for value, row in zip(down, shares, strict=True)
+        (
+            str(value),
+            tuple(
+                (texts[i * len(across) + j], round(4 * share / most)) for j, share in enumerate(row)
+            ),
+        )
+        for i, (value, row) in enumerate(zip(down, shares, strict=True))
     )
-    return TwoWay(which, across=names[1], down=names[0], columns=tuple(map(str, across)), rows=rows)
+    return TwoWay(
+        which,
+        caption,
+        across=names[1],
+        down=names[0],
+        columns=tuple(map(str, across)),
+        rows=rows,
+    )
+
+
+def _estimates(published: PublishedTables, which: str, names: tuple[str, str]) -> list[str] | None:
+    """Each cell's estimate and half the width of its interval; None where not all have one."""
+    kind, texts = answering(published), []
+    table = f"{which}: " if "groups" in published.tables else ""
+    for value, other in product(*(published.columns[which][name] for name in names)):
+        words = f"{table}{names[0]}={value} & {names[1]}={other}"
+        answer = kind.answer(published, words, count=False)
+        if answer.interval is None:
+            return None
+        low, high = answer.interval
+        texts.append(f"{answer.value:.2%} ± {(high - low) / 2:.2%}")
+    return texts

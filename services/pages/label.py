@@ -3,12 +3,16 @@ unit of privacy, parameters, what is protected and what is not, whom one has to 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 
 from stream_dp.client import PublicLog
-from stream_dp.release.certificate import SEEDED_NOISE, invariants_words, relation_words
+from stream_dp.release.certificate import (
+    SEEDED_NOISE,
+    guess_words,
+    invariants_words,
+    relation_words,
+)
 from stream_dp.study import Study
 
 from .render import power
@@ -47,7 +51,7 @@ def privacy_label(public: PublicLog) -> Label:
             "How much, in the end",
             f"At most {plan} at delta {delta}, fixed before the first report.",
         ),
-        ("What that means for one " + study.unit, meaning(study, spent)),
+        ("What that means for one " + study.unit, guess_words(study, spent)),
         ("Published exactly", f"{invariants_words(study)}."),
         (
             "Whom to trust",
@@ -57,27 +61,6 @@ def privacy_label(public: PublicLog) -> Label:
         ),
     )
     return Label(any(c.noise == SEEDED_NOISE for c in certificates), rows, not_protected(study))
-
-
-def meaning(study: Study, rho: Fraction) -> str:
-    """What somebody can learn of one unit, as the best chance of a guess between two histories."""
-    chance = best_guess(float(rho))
-    return (
-        f"Suppose that somebody who has everything published guesses which of two histories a "
-        f"{study.unit} has, when both are as likely. A tossed coin is right 50 times in 100; the "
-        f"best guess is right at most {chance:.1f} times in 100."
-    )
-
-
-def best_guess(rho: float) -> float:
-    """An upper bound on the chance, in percent, to tell two neighbouring inputs apart.
-
-    The chance is (1 + d) / 2 for the total variation distance d of the outputs. A rho-zCDP output
-    has Kullback-Leibler divergence at most rho (Bun, Steinke 2016, Definition 1.1, as alpha goes to
-    1), hence d <= sqrt(rho / 2) (Pinsker) and d <= sqrt(1 - exp(-rho)) (Bretagnolle, Huber 1979).
-    """
-    distance = min(math.sqrt(rho / 2), math.sqrt(-math.expm1(-rho)), 1.0)
-    return math.ceil(500 * (1 + distance) - 1e-9) / 10
 
 
 def not_protected(study: Study) -> tuple[str, ...]:

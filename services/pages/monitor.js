@@ -10,14 +10,14 @@
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const main = document.getElementById("main");
     if (main.contains(document.activeElement) && document.activeElement.closest("form")) {
-      say("Something new has been published; reload the page to see it.");
+      say("Something new is here; reload the page to see it.");
       return;
     }
     const unfolded = open();
     main.replaceChildren(...page.getElementById("main").childNodes);
     [...document.querySelectorAll("details > summary")].forEach((s, i) => { if (unfolded.has(s.textContent + i)) s.parentElement.open = true; });
     document.body.dataset.head = head;
-    say("Something new has been published; this page shows it.");
+    say("Something new is here; this page shows it.");
   };
   const events = new EventSource("/events");
   events.addEventListener("head", (event) => {

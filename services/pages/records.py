@@ -8,6 +8,8 @@ from typing import Any
 
 from stream_dp.client import PublicLog, PublishedRelease
 from stream_dp.release.data_sets import DataSet
+from stream_dp.release.published import AnyPublished
+from stream_dp.release.sizes import PublishedSizes
 
 from .charts import budget, twice
 from .marks import Chart
@@ -33,9 +35,7 @@ def facts(public: PublicLog) -> tuple[tuple[str, str], ...]:
     )
 
 
-def certificate_rows(
-    public: PublicLog, release: PublishedRelease | DataSet
-) -> tuple[tuple[str, str], ...]:
+def certificate_rows(public: PublicLog, release: AnyPublished) -> tuple[tuple[str, str], ...]:
     """A certificate as rows of a table, in words."""
     certificate, study = release.certificate, public.study
     words = (f"{_PARAMETERS.get(k, k)} {_plain(v)}" for k, v in certificate.parameters.items())
@@ -47,6 +47,17 @@ def certificate_rows(
         noise = certificate.noise
         groups, people = release.certificate.groups, f"{release.certificate.people:,}"
         size = f"{groups:,} groups, {people} members" if groups else f"{people} people"
+    elif isinstance(release, PublishedSizes):
+        noise = "; ".join(
+            [
+                certificate.noise,
+                *(
+                    f"{level.name}: {level.method}, standard deviation {level.variance**0.5:.2f}"
+                    for level in release.certificate.levels
+                ),
+            ]
+        )
+        size = f"none: {release.certificate.groups:,} groups by size and region"
     else:
         spread = math.sqrt(release.certificate.noise_variance)
         noise = f"{certificate.noise}; standard deviation {spread:.1f} {unit}s at most"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from functools import cache
 from importlib import resources
 from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from ..output import visible
 
@@ -35,6 +37,8 @@ def _environment() -> Environment:
     )
     environment.filters["power"] = power
     environment.filters["rho"] = lambda value: f"{float(value):.6g}"
+    environment.filters["decimal"] = lambda text: float(Fraction(text))
+    environment.filters["lines"] = lambda text: Markup("\n".join(map(_escaped, text.split("\n"))))
     environment.filters["commas"] = lambda value: f"{value:,}"
     return environment
 
@@ -45,6 +49,11 @@ def _shown(value: Any) -> Any:
     What templates have made themselves is a subclass of str and stays as it is.
     """
     return visible(value) if type(value) is str else value
+
+
+def _escaped(line: str) -> str:
+    """A line of a text of several."""
+    return escape(visible(line))
 
 
 def power(value: Any) -> str:

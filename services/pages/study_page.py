@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from stream_dp.client import PublicLog
 
-from .data_sets import data_set_figures
 from .figures import release_figures
 from .label import privacy_label
 from .records import (
@@ -16,6 +15,7 @@ from .records import (
     facts,
 )
 from .render import render, resource
+from .sizes import any_figures
 
 
 def study_page(public: PublicLog, warning: str = "") -> str:
@@ -34,7 +34,7 @@ def study_page(public: PublicLog, warning: str = "") -> str:
         study=public.study,
         facts=facts(public),
         releases=[release_figures(public, name) for name in names],
-        data_sets=[data_set_figures(public, name, None) for name in sets],
+        data_sets=[any_figures(public, name, None) for name in sets],
         budget=budget_charts(public),
         budget_rows=budget_table(public),
         certificate=() if last is None else certificate_rows(public, last),

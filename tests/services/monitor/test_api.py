@@ -39,6 +39,22 @@ def test_estimates_are_the_clients(
     assert answer == {**json.loads(json.dumps(expected)), "head": public.head}
 
 
+@pytest.mark.parametrize("measure", ["share", "count"])
+@pytest.mark.parametrize("query", ["people: work=full", "group: region=n"])
+def test_data_sets_answer_as_the_client_does(
+    served: Monitor, public: PublicLog, query: str, measure: str
+) -> None:
+    asked = f"/api/v1/estimate?release=homes&query={quote(query)}&measure={measure}"
+    answer = data(served, asked)
+    expected = public.data_set_estimate("homes", query, count=measure == "count")
+    assert answer == {**json.loads(json.dumps(expected.as_dict())), "head": public.head}
+    status, page = served.get(f"/data/homes?q={quote(query)}&measure={measure}")
+    form = "{:,.0f}" if measure == "count" else "{:.2%}"
+    assert (status, form.format(expected.value) in page.decode()) == (200, True)
+    wrong = "/data/homes?q=wrok%3Dfull"
+    assert "did you mean" in served.get(wrong)[1].decode()
+
+
 def test_a_curve_has_the_answer_of_every_period(served: Monitor, public: PublicLog) -> None:
     curve = data(served, "/api/v1/curve?release=pairs&query=pattern%20full")
     periods = [r.certificate.period for r in public.releases_of("pairs")]

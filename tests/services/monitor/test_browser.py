@@ -25,10 +25,11 @@ PAGES = (
     "/release/pairs",
     "/release/both",
     "/release/pairs?q=at-least+1+of+last+2+work%3Dfull",
-    "/data/homes?pair=groups:region:size",
+    "/data/homes?pair=groups:region:size&q=people:%20work=full",
     "/privacy",
     "/verify",
     "/downloads",
+    "/plan",
     "/certificate/1",
     "/api",
     "/none",
@@ -97,6 +98,21 @@ def test_pages_fit_and_can_be_read_by_everybody(
         assert expected == []
 
 
+TALLEST = "Math.max(...[...document.querySelectorAll('main .numbers td')].map(e => e.offsetHeight))"
+LARGEST = """Math.max(...[...document.querySelectorAll('main svg[role=img]')].map(
+    e => e.getBoundingClientRect().width / e.viewBox.baseVal.width))"""
+
+
+@pytest.mark.parametrize("width", SIZES)
+def test_numbers_stand_on_one_line_and_letters_of_charts_are_no_headings(
+    served: Monitor, browser: Any, width: int
+) -> None:
+    with Seen(browser, width=width) as seen:
+        seen.page.goto(served.url + "/")
+        assert 0 < seen.page.evaluate(TALLEST) <= 40
+        assert 0.6 < seen.page.evaluate(LARGEST) < 1.4
+
+
 @pytest.mark.parametrize("path", ["/release/both", "/data/homes", "/privacy"])
 def test_every_chart_has_words_and_a_table_behind_it(
     served: Monitor, browser: Any, path: str
@@ -153,6 +169,25 @@ def test_the_builder_gives_an_address_that_can_be_shared(served: Monitor, browse
         assert page.locator(".answer").text_content() == answer
 
 
+def test_a_draft_is_planned_and_changed(served: Monitor, browser: Any, axe: str) -> None:
+    with Seen(browser) as seen:
+        page = seen.page
+        page.goto(served.url + "/plan")
+        page.locator("[name=query]").fill("pattern full ?")
+        page.locator("[name=error]").fill("0.2")
+        page.locator("[name=alternatives]").check()
+        page.locator("main button").click()
+        page.wait_for_selector("h1:has-text('Plan of')")
+        assert page.locator("figure svg[role=img]").count() == 2
+        for width in SIZES:
+            page.set_viewport_size({"width": width, "height": 900})
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert violations(page, axe) == []
+        assert page.locator("[name=query]").input_value() == "pattern full ?"
+        assert "\\r" not in page.locator("[name=draft]").input_value()
+        assert seen.said == []
+
+
 def test_a_release_appears_by_itself(tmp_path: Path, browser: Any) -> None:
     messages, path = sound(), tmp_path / "growing.db"
     publish(path, messages[:-4])
@@ -196,10 +231,13 @@ def test_the_operators_pages_fit_and_can_be_read_by_everybody(
             ("light", "/"),
             ("dark", "/"),
             ("light", "/close"),
+            ("light", "/plan"),
             ("dark", "/login"),
         ):
             with Seen(browser, scheme) as seen:
                 seen.page.goto(one.url + path)
+                if path == "/":  # which may say first that the logs are being read
+                    seen.page.wait_for_selector("h2:has-text('Intake')")
                 for width in SIZES:
                     seen.page.set_viewport_size({"width": width, "height": 900})
                     assert seen.page.evaluate("document.documentElement.scrollWidth") <= width

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from threading import Event
 from urllib.parse import urlencode
 
 import pytest
@@ -13,6 +14,7 @@ from kit.studies import study_toml
 
 from stream_dp.errors import UserError
 from stream_dp.services import cli
+from stream_dp.services.monitor import drafts, operator
 from stream_dp.services.monitor.access import Access, access_for
 from stream_dp.services.monitor.facts import Watch
 from stream_dp.services.monitor.operator import operator_monitor
@@ -52,6 +54,12 @@ def operated(folder: Path) -> Operated:
     return Operated(folder, access_for("127.0.0.1", None, None))
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages wait for the first facts, however busy the machine is."""
+    monkeypatch.setattr(operator, "_PATIENCE", 600.0)
+
+
 def key_of(answer: Answer) -> str:
     (key,) = re.findall(r'name="key" value="(\w+)"', answer.text)
     return str(key)
@@ -63,6 +71,26 @@ def test_the_overview_shows_what_the_study_waits_for(operated: Operated) -> None
     assert "Open period: 2021-01" in answer.text
     assert "CONFIDENTIAL" in answer.text
     assert answer.headers["cache-control"] == "no-store"
+
+
+def test_facts_that_take_long_come_by_themselves(
+    folder: Path, operated: Operated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operator, "_PATIENCE", 0.01)
+    read, known = Event(), operated.watch.facts
+
+    def slow(self: Watch) -> None:
+        assert read.wait(60)
+        self.facts = known
+
+    monkeypatch.setattr(Watch, "refresh", slow)
+    fresh = Operated(folder, access_for("127.0.0.1", None, None))
+    answer = fresh.get("/")
+    assert (answer.status, "Its logs are being read" in answer.text) == (200, True)
+    assert 'data-head="none"' in answer.text  # so that the page shows the first head that comes
+    read.set()
+    assert fresh.watch.soon(60) is known
+    assert "Open period: 2021-01" in fresh.get("/").text
 
 
 def test_a_close_is_shown_confirmed_and_logged(
@@ -88,6 +116,19 @@ def test_a_close_is_shown_confirmed_and_logged(
     assert (line["by"], line["act"], line["what"]) == ("operator", "close", "2021-01")
     assert line["outcome"] == "done"
     assert "the close was given" in operated.get("/").text
+
+
+def test_a_draft_is_planned_from_a_form_of_its_own(operated: Operated) -> None:
+    page = operated.get("/plan")
+    assert (page.status, page.headers["cache-control"]) == (200, "no-store")
+    assert "sqlite:" not in page.text
+    fields = {"key": key_of(page), "draft": "= 1", "error": "none"}
+    assert operated.post("/plan", {**fields, "key": "0" * 64}).status == 403
+    assert operated.post("/plan", fields, origin="http://elsewhere.example").status == 403
+    answer = operated.post("/plan", fields)
+    assert (answer.status, "error: write a number" in answer.text) == (400, True)
+    with drafts._planning:
+        assert operated.post("/plan", {**fields, "error": ""}).status == 503
 
 
 def test_only_loopback_names_reach_a_page_without_a_token(operated: Operated) -> None:

@@ -1,0 +1,70 @@
+"""Figures of sizes of places: a chart for each region, as many as fit on a page."""
+
+from __future__ import annotations
+
+from stream_dp.client import PublicLog
+from stream_dp.release.sizes import PublishedSizes
+from stream_dp.size_answers import MeasuredRegion
+from stream_dp.study import SizesRelease
+
+from .charts import Bar, bars
+from .data_sets import DataSetFigures, Marginal, data_set_figures
+
+_MOST_REGIONS = 60  # with a chart on a page, from the top level down
+_MOST_BARS = 12  # of a chart; larger sizes are one bar
+
+
+def any_figures(public: PublicLog, name: str, period: str | None) -> DataSetFigures:
+    """The figures of a data set of any kind. Raises UserError where there is none."""
+    if isinstance(public.study.batch(name), SizesRelease):
+        return sizes_figures(public, name, period)
+    return data_set_figures(public, name, period)
+
+
+def sizes_figures(public: PublicLog, name: str, period: str | None) -> DataSetFigures:
+    """The figures of a release of sizes at a period. Raises UserError where there is none."""
+    sizes = public.sizes(name, period)
+    certificate = sizes.certificate
+    top = sizes.region()
+    shown = [path for path in sizes.regions if sizes.region(*path).total][:_MOST_REGIONS]
+    places = public.study.places
+    unit = places.unit if places is not None else "place"
+    return DataSetFigures(
+        name=name,
+        period=certificate.period,
+        periods=tuple(
+            release.certificate.period
+            for release in public.published
+            if isinstance(release, PublishedSizes) and release.certificate.release == name
+        ),
+        groups=certificate.groups,
+        people=int(top.size @ top.groups),
+        group=unit,
+        mechanism=certificate.mechanism,
+        marginals=tuple(
+            _marginal(f"{unit}s by size", "/".join(path) or "all regions", sizes.region(*path))
+            for path in shown
+        ),
+        measured=tuple(
+            (f"{level.name}: {level.method}, {level.noise} noise", f"{level.regions:,} regions", "")
+            for level in certificate.levels
+        ),
+        measured_count=certificate.measured,
+        pairs=(),
+        regions=len(sizes.regions),
+    )
+
+
+def _marginal(what: str, where: str, region: MeasuredRegion) -> Marginal:
+    """The groups of a region by size."""
+    total = region.total
+    pairs = list(zip(region.size.tolist(), region.groups.tolist(), strict=True))
+    rows = tuple((str(size), f"{count:,}", f"{count / total:.2%}") for size, count in pairs[:200])
+    shown = [Bar(str(size), count / total) for size, count in pairs]
+    if len(shown) > _MOST_BARS:
+        rest = sum(bar.share for bar in shown[_MOST_BARS - 1 :])
+        larger = f"{pairs[_MOST_BARS - 1][0]} or more"
+        shown = [*shown[: _MOST_BARS - 1], Bar(larger, rest)]
+    words = ", ".join(f"{bar.name} {bar.share:.1%}" for bar in shown)
+    chart = bars(shown, f"% of {total:,} by size", f"Sizes in {where}: {words}.")
+    return Marginal(what, where, chart, rows)

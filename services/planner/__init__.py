@@ -1,0 +1,1 @@
+"""What a study promises before it has data: errors, the budget of an error, other declarations."""

@@ -1,0 +1,75 @@
+"""A program that plans one draft, which anybody may have written, and reads nothing else.
+
+It takes a draft as JSON from standard input and writes the plan, or why there is none, to standard
+output. It has little time and memory and may write no file; a draft is a text and names no file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sys
+import tomllib
+from decimal import Decimal
+from typing import Any
+
+from stream_dp.errors import UserError
+from stream_dp.studyfile import parse_study
+
+from .planned import planned
+from .wish import Wish
+
+SECONDS = 20  # of the processor
+MEMORY = 4 << 30  # bytes of addresses
+_MOST_PERIODS = 600
+_MOST_LINES = 20
+TOO_MUCH = (
+    f"draft: its plan needs more than {SECONDS} seconds or {MEMORY >> 30} GiB; ask less of it,"
+    " or run 'stream-dp plan' on a machine of your own"
+)
+
+
+def confine() -> None:
+    """Limits this process before it reads anything."""
+    for limit, most in (
+        (resource.RLIMIT_CPU, SECONDS),
+        (resource.RLIMIT_AS, MEMORY),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        resource.setrlimit(limit, (most, most))
+    os.nice(10)
+
+
+def plan(question: dict[str, Any]) -> dict[str, Any]:
+    """The plan, or lines that say why there is none.
+
+    question: `text`, of a study file without [run], and `wish`, the fields of a `Wish`.
+    """
+    wish = question["wish"]
+    if wish["queries"] is not None:
+        wish["queries"] = tuple(wish["queries"])
+    try:
+        raw = tomllib.loads(question["text"], parse_float=Decimal)
+        if "run" in raw:
+            raise UserError("draft: leave [run] out; nothing is read or run here")
+        study = parse_study(raw)
+        if study.periods.count > _MOST_PERIODS:
+            raise UserError(
+                f"draft: more than {_MOST_PERIODS} periods; plan it with stream-dp plan"
+            )
+        return {"plan": planned(study, Wish(**wish)).as_dict()}
+    except tomllib.TOMLDecodeError as error:
+        return {"lines": [f"draft: not a TOML file: {error}"]}
+    except UserError as error:
+        return {"lines": list(error.lines)[:_MOST_LINES]}
+    except RecursionError:
+        return {"lines": ["draft: tables inside tables inside tables"]}
+    except MemoryError:
+        return {"lines": [TOO_MUCH]}
+
+
+if __name__ == "__main__":
+    confine()
+    print(json.dumps(plan(json.load(sys.stdin))))
