@@ -55,11 +55,13 @@ COMMANDS = {
     "send": "send tables of reports",
     "rehearse": "run the study on a copy in memory, with simulated noise (confidential)",
     "groups": "send the table of groups and their members, once",
+    "places": "send the table of places and their regions, once",
     "close": "show what open periods hold, and close them up to this one",
     "run": "close, decide and publish; stops on SIGTERM",
     "status": "open period, last release, budget (confidential)",
     "jobs": "batch jobs: states, retry, abandon (confidential)",
     "worker": "make the data sets of batch jobs; stops on SIGTERM",
+    "aggregate": "close periods in parts, in several processes; stops on SIGTERM",
     "rejected": "dead letters by reason (confidential)",
     "releases": "what has been published",
     "export": "write a synthetic panel, or the tables of groups",
@@ -72,7 +74,7 @@ COMMANDS = {
 }
 
 
-SERVICES = ("run", "worker")  # with --json every line of theirs is an event
+SERVICES = ("run", "worker", "aggregate")  # with --json every line of theirs is an event
 
 
 class _Parser(argparse.ArgumentParser):

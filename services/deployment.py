@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -12,12 +13,13 @@ from stream_dp.errors import UserError
 from stream_dp.log import Log, address, open_log
 from stream_dp.log.base import Missing
 from stream_dp.log.public import cache_folder, public_log
+from stream_dp.log.sealing import Keyring
 from stream_dp.log.signing import SigningKey
 from stream_dp.plan import Plan, plan_study
 from stream_dp.release.published import TableFilter, keep_all
 from stream_dp.study import Run, Study
 from stream_dp.studyfile import load_study
-from stream_dp.topics import CLOCK, REPORTS
+from stream_dp.topics import CLOCK, REPORTS, UNSEALED
 
 from . import journal_checks
 from .secrets import secret_text
@@ -72,6 +74,8 @@ class Deployment:
             insecure=self.run.insecure,
             replication=self.run.replication,
             timed=(REPORTS, CLOCK),
+            unsealed=UNSEALED,
+            keys=self.keys,
         )
 
     def check_unpublished(self) -> None:
@@ -107,6 +111,21 @@ class Deployment:
         except UserError as error:
             raise UserError(f"{place}: {line}" for line in error.lines) from None
 
+    @cached_property
+    def keys(self) -> Keyring | None:
+        """The keys that encrypt what is confidential; None where none are declared.
+
+        Raises UserError.
+        """
+        if self.run.encryption is None:
+            return None
+        place = "run.encryption"
+        text = secret_text(place, self.run.encryption, self.base)
+        try:
+            return Keyring.of_text(text)
+        except UserError as error:
+            raise UserError(f"{place}: {line}" for line in error.lines) from None
+
     @property
     def public_place(self) -> tuple[str, Path]:
         """The address of the public log, and what a file in it is relative to."""
@@ -114,7 +133,8 @@ class Deployment:
 
     @property
     def snapshots(self) -> Snapshots:
-        return Snapshots(self.run.snapshots or f"{self.study.name}-snapshots", self.base)
+        place = self.run.snapshots or f"{self.study.name}-snapshots"
+        return Snapshots(place, self.base, keys=self.keys)
 
 
 def open_public(source: str, keep: TableFilter = keep_all) -> tuple[PublicLog, Deployment | None]:

@@ -1,4 +1,4 @@
-"""What a releaser and a worker tell their operator: events, each with a name, a level and a line.
+"""What the services tell their operator: events, each with a name, a level and a line.
 
 An event names periods, releases and jobs. It never holds a count, a value or the id of a person.
 """
@@ -36,6 +36,10 @@ KINDS: dict[str, Kind] = {
     "description-changed": Kind("warning", "The study file's new description is ignored."),
     "key-changed": Kind("warning", "Another key signs what is published from now on."),
     "moved": Kind("warning", "The journal goes on in other files, as the operator said."),
+    "aggregator-awaited": Kind("info", "A close is ordered, and an aggregator is to answer."),
+    "aggregator-idle": Kind("info", "An aggregator waits for an order."),
+    "order-begun": Kind("info", "An aggregator closes a period in parts."),
+    "order-answered": Kind("info", "An aggregator has closed a period in parts."),
     "job-due": Kind("info", "A close has begun a batch job."),
     "jobs-outstanding": Kind("info", "Nothing is left to do but batch jobs that workers have."),
     "job-begun": Kind("info", "A worker fits a batch job."),

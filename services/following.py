@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from stream_dp.log.base import Log, Positions, Stored
 
@@ -20,3 +22,17 @@ def following(log: Log, topic: str, positions: Positions, at_once: int = 500) ->
         positions.update(batch.next)
         if batch.at_end:
             return
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """While a batch is read: the cyclic garbage collector, which finds no cycle in records, would
+    go through all of them several times.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

@@ -29,19 +29,25 @@ class ChargeHead(msgspec.Struct, frozen=True):
         return cls(charge.release, str(charge.rho))
 
 
-class JobHead(msgspec.Struct, frozen=True):
+class JobHead(msgspec.Struct, frozen=True, omit_defaults=True):
     """A batch job, without its period, which is the entry's."""
 
     id: str
     release: str
     rho: str  # an exact fraction
     groups: SnapshotFile | None
-    people: SnapshotFile
+    people: SnapshotFile | None
+    sizes: SnapshotFile | None = None
 
     @classmethod
     def of(cls, job: Job) -> JobHead:
         return cls(
-            id=job.id, release=job.release, rho=job.rho, groups=job.groups, people=job.people
+            id=job.id,
+            release=job.release,
+            rho=job.rho,
+            groups=job.groups,
+            people=job.people,
+            sizes=job.sizes,
         )
 
     def job(self, period: int) -> Job:
@@ -52,6 +58,7 @@ class JobHead(msgspec.Struct, frozen=True):
             rho=self.rho,
             groups=self.groups,
             people=self.people,
+            sizes=self.sizes,
         )
 
 

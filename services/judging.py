@@ -135,7 +135,17 @@ def _advice(judgement: Judgement, study: Study) -> list[str]:
     sources = judgement.header.sources
     undeclared = [attribute for c, (_, attribute) in sources.items() if c in judgement.undeclared]
     for name in dict.fromkeys(undeclared):
-        values = [str(value) for value in study.attributes[name].values]
+        attribute = study.attributes[name]
+        if attribute.place:
+            lines.append(f"value: {name} is the key of a place in the table of places")
+            continue
+        if attribute.number is not None:
+            lines.append(
+                f"{name} is {attribute.words}, written without a fraction; say which text of the"
+                f" file is none: --map '{name}:TEXT='"
+            )
+            continue
+        values = [str(value) for value in attribute.values]
         several = ", ".join(values[:_MOST_NAMES]) + (", ..." if values[_MOST_NAMES:] else "")
         lines.append(
             f"value: {name} is one of {several}; say which text of the file is which:"

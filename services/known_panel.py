@@ -22,7 +22,9 @@ from .groups.roster import Roster
 from .reports import encoded_reports
 
 
-def known_panel(study: Study, path: Path, layout: TableLayout) -> dict[str, NDArray[np.uint8]]:
+def known_panel(
+    study: Study, path: Path, layout: TableLayout
+) -> dict[str, NDArray[np.unsignedinteger]]:
     """The symbols of a table of reports by attribute, as arrays of (people, periods).
 
     The reports are decoded and the missing rules applied as in a releaser. People who enter late
@@ -35,7 +37,7 @@ def known_panel(study: Study, path: Path, layout: TableLayout) -> dict[str, NDAr
 
 def known_panel_and_members(
     study: Study, path: Path, layout: TableLayout, groups: Roster
-) -> tuple[dict[str, NDArray[np.uint8]], Members]:
+) -> tuple[dict[str, NDArray[np.unsignedinteger]], Members]:
     """The panel with the members of groups, who are enrolled before everybody else.
 
     Raises UserError where no value fits the study or a member has no report.
@@ -46,7 +48,7 @@ def known_panel_and_members(
 
 def _closed_panel(
     study: Study, path: Path, layout: TableLayout, members: Sequence[str]
-) -> tuple[dict[str, NDArray[np.uint8]], NDArray[np.int64]]:
+) -> tuple[dict[str, NDArray[np.unsignedinteger]], NDArray[np.int64]]:
     """The panel, and the rows of the members in it."""
     decoder, population = Decoder(study, bytes(32)), Population(study)
     ids = decoder.ids(members)
@@ -61,10 +63,11 @@ def _closed_panel(
         population.fold(*decoder.decode(records, 0))
         silent.difference_update(person for person, _ in batch)
         offset += len(batch)
-    columns: dict[str, list[NDArray[np.uint8]]] = {name: [] for name in study.attributes}
+    columns: dict[str, list[NDArray[np.unsignedinteger]]] = {name: [] for name in study.attributes}
     for _ in study.periods.labels:
-        for name, symbols in population.close().symbols.items():
-            columns[name].append(symbols)
+        symbols = population.close().symbols
+        for name, column in columns.items():
+            column.append(symbols[name])
     if refused := dict(population.accounting.rejected):
         reasons = ", ".join(f"{count} cells: {REASONS[r]}" for r, count in refused.items())
         print(f"stream-dp: {path}: left out: {reasons}", file=sys.stderr)
@@ -84,6 +87,6 @@ def _closed_panel(
     return panel, population.slots(hashes[:, 0], hashes[:, 1])
 
 
-def _filled(column: NDArray[np.uint8], size: int, code: int) -> NDArray[np.uint8]:
+def _filled(column: NDArray[np.unsignedinteger], size: int, code: int) -> NDArray[np.uint8]:
     """The column with `code` for the people who are not in it yet, `size` in all."""
     return np.append(column, np.full(size - column.shape[0], code, np.uint8))

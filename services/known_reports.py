@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from stream_dp.errors import Inconsistent
-from stream_dp.log.base import Log, LogError, Missing
+from stream_dp.log.base import NEVER, Log, LogError, Missing
 from stream_dp.population.reports import plain_text
 from stream_dp.population.tables.id_shapes import IdShapes
 from stream_dp.study import Study
@@ -19,7 +19,7 @@ from stream_dp.topics import REPORTS
 from . import journal
 from .deployment import Deployment
 from .following import READ_AT_ONCE
-from .markers import NEVER, has_close_markers
+from .markers import has_close_markers
 
 _LOOK = 1.0  # seconds in which a close is looked for among what is not read yet
 

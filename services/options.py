@@ -98,6 +98,6 @@ def check_mapped_values(study: Study, layout: TableLayout) -> None:
             known = ", ".join(study.attributes)
             raise UserError(f"--map: attribute '{name}' is not declared; there are {known}")
         for value in values.values():
-            if value and value not in attribute.codes:
-                known = ", ".join(map(str, attribute.values[:12]))
-                raise UserError(f"--map: '{value}' is no value of {name}; there are {known}")
+            judged = attribute.values_known
+            if value and judged and not isinstance(attribute.read(value), int):
+                raise UserError(f"--map: '{value}' is no value of {name}; it is {attribute.words}")

@@ -133,7 +133,8 @@ def _concerns(study: Study, reason: Reason, name: str, value: Any) -> bool:
     if attribute is None or reason in ("attribute", "unreadable"):
         return attribute is None and reason == "attribute"
     text = isinstance(value, str | int) and not isinstance(value, bool)
-    sound = value is None or (text and value in attribute.codes)
+    fault = attribute.read(value) if text else "value"
+    sound = value is None or isinstance(fault, int)
     if reason == "fixed":
         return sound and attribute.fixed is True
-    return sound == (reason == "full")
+    return sound if reason == "full" else not sound and fault == reason

@@ -21,6 +21,8 @@ from stream_dp.study import Study
 from stream_dp.topics import CLOCK, REPORTS
 
 from .events import Event
+from .groups.place_files import places_from_file
+from .groups.places import PlacesTable, commit_places
 from .groups.roster import Roster, commit_roster
 from .groups.tables import RosterFiles, roster_from_files
 from .judging import fault_table, faulty_share, rounded_up
@@ -39,6 +41,7 @@ def run_study(
     groups: pa.Table | None = None,
     members: pa.Table | None = None,
     group_key: str = "group",
+    places: pa.Table | None = None,
     allow_rejects: float | Fraction = 0,
     simulation_seed: int | None = None,
 ) -> PublicLog:
@@ -56,6 +59,8 @@ def run_study(
     members: a row for each member, with the columns `person` and `group_key`, and those of the
         roles where the study declares roles.
     group_key: the column of `groups` and of `members` that names a group.
+    places: where the study declares places, a row for each, with the columns `place` and those of
+        its regions; or how many places have each size, with `size` and `count`.
     allow_rejects: the share of the table's cells that need not count.
     simulation_seed: for simulations only: the seed of repeatable noise, which protects nobody;
         every certificate says that it is simulated. By default noise is from the system's entropy.
@@ -101,13 +106,21 @@ def run_study(
             )
         elif groups is not None or members is not None:
             raise UserError("run_study: the study declares no groups; leave groups and members out")
+        known = study
+        if study.places is not None:
+            table_of_places = _places(study, places, folder)
+            commit_places(log, study, table_of_places)
+            known = table_of_places.of_study(study)
+        elif places is not None:
+            raise UserError("run_study: the study declares no places; leave places out")
         table = folder / "reports.parquet"
         pyarrow.parquet.write_table(reports, table)
         layout = TableLayout(attribute=attribute)
-        _check_reports(table, study, layout, allow_rejects)
         log.create({REPORTS: 1})
-        for batch in encoded_reports(table, study, layout, quiet=True):
-            log.append(Record(REPORTS, value, key.encode()) for key, value in batch)
+        if study.attributes:
+            _check_reports(table, known, layout, allow_rejects)
+            for batch in encoded_reports(table, study, layout, quiet=True):
+                log.append(Record(REPORTS, value, key.encode()) for key, value in batch)
         log.append([close_marker(study.periods.count, 0)])
         snapshots = Snapshots("snapshots", folder)
         releaser = Releaser(plan_study(study), log, public, snapshots, source=noise)
@@ -160,6 +173,19 @@ def _roster(
             line.replace(str(files.groups), "groups").replace(str(files.members), "members")
             for line in error.lines
         ) from None
+
+
+def _places(study: Study, places: pa.Table | None, folder: Path) -> PlacesTable:
+    """The table of places, which is read from a file in `folder`. Raises UserError."""
+    if places is None:
+        raise UserError("run_study: the study declares places; give the table places")
+    path = folder / "places.parquet"
+    pyarrow.parquet.write_table(places, path)
+    try:
+        return places_from_file(study, path)
+    except UserError as error:
+        # The caller knows the argument and not the file.
+        raise UserError(line.replace(str(path), "places") for line in error.lines) from None
 
 
 def fit_data_sets(

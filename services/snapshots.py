@@ -1,7 +1,7 @@
 """Snapshots of the population and of jobs' data, in a confidential folder or at an fsspec URL.
 
-A file is written under another name, synced and renamed; its hash is in the journal. Two snapshots
-of the population are kept, and those of jobs until these are done or abandoned.
+A file is written under another name, synced and renamed; the hash of its content is in the journal.
+Two snapshots of the population are kept, and those of jobs until these are done or abandoned.
 """
 
 from __future__ import annotations
@@ -10,14 +10,18 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from io import BufferedReader
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, mkstemp
 from typing import BinaryIO
 
 import fsspec
 
 from stream_dp.errors import Inconsistent, UserError, write_error
+from stream_dp.log.sealing import Keyring
 from stream_dp.population import Population
+
+from .sealed_files import NotSealedSo, open_sealed, write_sealed
 
 
 class Snapshots:
@@ -26,12 +30,16 @@ class Snapshots:
     place: a path, or a URL that fsspec knows.
     base: the folder that a path is relative to.
     owner: the beginning of the names of one journal's snapshots.
+    keys: encrypt the files.
 
     Raises UserError for a URL of an unknown kind.
     """
 
-    def __init__(self, place: str, base: Path, owner: str = "") -> None:
+    def __init__(
+        self, place: str, base: Path, owner: str = "", keys: Keyring | None = None
+    ) -> None:
         self._place, self._base, self._owner = place.removeprefix("file://"), base, owner
+        self._keys = keys
         try:
             kind = self._place.split("://")[0] if "://" in self._place else None
             self._fs = fsspec.filesystem(kind) if kind else None
@@ -41,7 +49,7 @@ class Snapshots:
 
     def of(self, owner: str) -> Snapshots:
         """The same folder for the journal `owner`."""
-        return Snapshots(self._place, self._base, owner)
+        return Snapshots(self._place, self._base, owner, self._keys)
 
     def prepare(self) -> None:
         """Creates the folder and tries to write a file. Raises UserError, OSError."""
@@ -64,7 +72,7 @@ class Snapshots:
         return self.store(f"period-{population.period:05d}", ".npz", population.save)
 
     def store(self, what: str, suffix: str, save: Callable[[BinaryIO], None]) -> tuple[str, str]:
-        """Writes a file, which is durable when this returns; returns its name and SHA-256.
+        """Writes a file, which is durable when this returns; its name and its content's SHA-256.
 
         what: the middle of its name, after the owner's.
         suffix: the end of its name, after a part of the hash.
@@ -81,68 +89,115 @@ class Snapshots:
     def _store(self, stem: str, suffix: str, save: Callable[[BinaryIO], None]) -> tuple[str, str]:
         if self._fs is None:
             root = Path(self._root)
-            temporary, digest = _written(save, root / f"{stem}.tmp")
+            temporary, digest = self._written(save, root, stem, stem + suffix)
             name = f"{stem}-{digest[:16]}{suffix}"
             temporary.rename(root / name)
             _sync(root)
             return name, digest
         with TemporaryDirectory() as folder:
-            temporary, digest = _written(save, Path(folder) / stem)
+            temporary, digest = self._written(save, Path(folder), stem, stem + suffix)
             name = f"{stem}-{digest[:16]}{suffix}"
             self._fs.put_file(str(temporary), f"{self._root}/{name}")
         return name, digest
 
+    def _written(
+        self, save: Callable[[BinaryIO], None], folder: Path, stem: str, bound: str
+    ) -> tuple[Path, str]:
+        """Writes a synced file that only its owner can read; its path and its content's SHA-256.
+
+        Its name is its own, as two processes may write the same snapshot at once.
+
+        bound: the name that an encrypted file is bound to.
+        """
+        opened, name = mkstemp(".tmp", f"{stem}-", folder)
+        path = Path(name)
+        try:
+            with os.fdopen(opened, "r+b") as file:
+                if self._keys is None:
+                    save(file)
+                else:
+                    digest = write_sealed(file, self._keys, bound, save)
+                file.flush()
+                os.fsync(file.fileno())
+                if self._keys is None:
+                    file.seek(0)
+                    digest = hashlib.file_digest(file, "sha256").hexdigest()
+                return path, digest
+        except BaseException:
+            path.unlink()
+            raise
+
     @contextmanager
     def opened(self, name: str, digest: str) -> Iterator[BinaryIO | None]:
         """A snapshot to be read; None where it is gone. Raises Inconsistent for other bytes."""
+        with self.at(name) as file:
+            if file is not None:
+                _check_content(file, name, digest)
+                file.seek(0)
+            yield file
+
+    @contextmanager
+    def at(self, name: str) -> Iterator[BufferedReader | None]:
+        """The file of that name, whatever its bytes; None where it is gone."""
         with ExitStack() as stack:
             try:
                 path = Path(self._root) / name
                 if self._fs is not None:
                     path = Path(stack.enter_context(TemporaryDirectory())) / name
                     self._fs.get_file(f"{self._root}/{name}", str(path))
-                file = stack.enter_context(path.open("rb"))
+                file = stack.enter_context(self._opened(path))
             except FileNotFoundError:
                 file = None
-            if file is not None:
-                if hashlib.file_digest(file, "sha256").hexdigest() != digest:
-                    raise Inconsistent(
-                        f"snapshot {name}: not the bytes that the journal names; remove it, and"
-                        " the input is replayed instead"
-                    )
-                file.seek(0)
             yield file
 
-    def keep(self, names: set[str], what: str = "period") -> None:
+    def _opened(self, path: Path) -> BufferedReader:
+        """The content of a file, decrypted. Raises FileNotFoundError."""
+        if self._keys is None:
+            return path.open("rb")
+        stem, _, rest = path.name.rpartition("-")
+        return open_sealed(path, self._keys, stem + Path(rest).suffix)
+
+    def holds(self, name: str) -> bool:
+        """Whether there is a file of that name."""
+        path = f"{self._root}/{name}"
+        return Path(path).exists() if self._fs is None else bool(self._fs.exists(path))
+
+    def keep(self, names: set[str], what: str = "period", upto: int | None = None) -> None:
         """Removes all snapshots of this journal and kind but those with the names.
 
         what: the kind, as the beginning of `what` in `store`.
+        upto: where a number follows the kind, only those up to it are removed.
         """
-        pattern = f"{self._owner}-{what}-*"
+        stem = f"{self._owner}-{what}-"
         if self._fs is None:
-            for file in Path(self._root).glob(pattern):
-                if file.name not in names:
-                    file.unlink()
-            return
-        for path in self._fs.glob(f"{self._root}/{pattern}"):
-            if path.rsplit("/", 1)[-1] not in names:
+            paths = [str(path) for path in Path(self._root).glob(f"{stem}*")]
+        else:
+            paths = self._fs.glob(f"{self._root}/{stem}*")
+        for path in paths:
+            name = path.rsplit("/", 1)[-1]
+            number = name.removeprefix(stem).partition("-")[0]
+            if name in names or (upto is not None and number.isdigit() and int(number) > upto):
+                continue
+            if self._fs is None:
+                Path(path).unlink(missing_ok=True)
+            else:
                 self._fs.rm_file(path)
 
 
-def _written(save: Callable[[BinaryIO], None], path: Path) -> tuple[Path, str]:
-    """Writes a synced file that only its owner can read; returns its path and SHA-256."""
-    path.unlink(missing_ok=True)
-    path.touch(mode=0o600)
+def _check_content(file: BufferedReader, name: str, digest: str) -> None:
+    """Raises Inconsistent for other bytes than the journal's."""
     try:
-        with path.open("r+b") as file:
-            save(file)
-            file.flush()
-            os.fsync(file.fileno())
-            file.seek(0)
-            return path, hashlib.file_digest(file, "sha256").hexdigest()
-    except BaseException:
-        path.unlink()
-        raise
+        wrong = hashlib.file_digest(file, "sha256").hexdigest() != digest
+    except NotSealedSo:
+        raise Inconsistent(
+            f"snapshot {name}: does not open with the keys of run.encryption; add the one that it"
+            " was written with, or remove it, and the input is replayed instead"
+        ) from None
+    if wrong:
+        raise Inconsistent(
+            f"snapshot {name}: not the bytes that the journal names; remove it, and"
+            " the input is replayed instead"
+        )
 
 
 def _sync(folder: Path) -> None:

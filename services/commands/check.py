@@ -1,8 +1,10 @@
-"""`stream-dp check`: validates a study file and prints its plan."""
+"""`stream-dp check`: validates a study file and says what it promises, costs and gives."""
 
 from __future__ import annotations
 
 import argparse
+
+from stream_dp.planning.summary import summary
 
 from ..deployment import Deployment
 from ..options import study_file
@@ -11,8 +13,12 @@ from ..output import Output
 
 def options(parser: argparse.ArgumentParser) -> None:
     study_file(parser)
+    words = "also every period's charge as a fraction, and each mechanism's parameters"
+    parser.add_argument("--exact", action="store_true", help=words)
 
 
 def run(options: argparse.Namespace) -> Output:
     plan = Deployment.load(options.study).plan
-    return Output(plan.as_dict(), plan.text())
+    short = summary(plan)
+    text = short.text(exact=options.exact)
+    return Output(short.as_dict(), text)

@@ -11,7 +11,7 @@ import pyarrow.parquet
 
 from stream_dp.client import LEVEL
 from stream_dp.errors import UserError
-from stream_dp.release.data_sets import BatchCertificate
+from stream_dp.release.panels import PanelCertificate
 from stream_dp.release.published import AnyCertificate
 from stream_dp.study import Study
 
@@ -33,11 +33,13 @@ def run(options: argparse.Namespace) -> Output:
         raise UserError(f"{out}: write it as .parquet or .csv")
 
     def keep(study: Study, certificate: AnyCertificate, table: str) -> bool:
-        return table == "measurements" and not isinstance(certificate, BatchCertificate)
+        if isinstance(certificate, PanelCertificate):
+            return table == "measurements"
+        return options.release in (None, certificate.release)
 
     public, _ = open_public(options.source, keep)
-    if not public.releases:
-        raise UserError("public log: nothing is published yet of any panel")
+    if not public.published:
+        raise UserError("public log: nothing is published yet")
     table = public.all_estimates(options.release)
     with writing(out) as draft:
         if out.suffix == ".csv":

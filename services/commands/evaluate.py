@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,10 @@ from tqdm import tqdm
 from stream_dp.batch import kinds
 from stream_dp.batch.base import release_domain
 from stream_dp.batch.data.domain import Hierarchy
+from stream_dp.batch.people.table import People, present_rows, study_people
 from stream_dp.batch.workload.candidates import declared_workload
 from stream_dp.errors import UserError
-from stream_dp.study import PeopleRelease, Study
+from stream_dp.study import DataSetRelease, PeopleRelease, SizesRelease, Study
 from stream_dp.study.groups import BatchRelease
 
 from ..deployment import Deployment
@@ -37,7 +38,8 @@ if TYPE_CHECKING:
 
 # By default; a data set is fitted in each repetition, once for each budget and baseline.
 REPETITIONS, FITS = 200, 5
-Panel = Mapping[str, NDArray[np.uint8]]
+Panel = Mapping[str, NDArray[np.unsignedinteger]]
+R = TypeVar("R", bound=DataSetRelease)
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -60,21 +62,26 @@ def options(parser: argparse.ArgumentParser) -> None:
         "--members", type=Path, metavar="FILE", help="a row for each member, who is in TRUTH"
     )
     group_columns(groups, "--members")
-    words = "judge the population at this period's close; at the last due one by default"
-    groups.add_argument("--at", metavar="PERIOD", help=words)
+    words = "judge data sets at this period's close; at the last due one by default"
+    parser.add_argument("--at", metavar="PERIOD", help=words)
 
 
 def run(options: argparse.Namespace) -> Output:
     study = Deployment.load(options.study).study
     scales = _scales(options.scales)
+    if study.places is not None:
+        raise UserError(
+            f"{options.study}: sizes of places are not evaluated here; stream_dp.fit_sizes with a"
+            " simulation_seed measures a table of known sizes as often as you like"
+        )
     _check(study, options)
     if options.compare:
         return _compared(study, options)
     if options.out is not None and find_spec("matplotlib") is None:
         raise UserError("--out: figures need matplotlib; pip install 'stream-dp[plot]'")
     members: Members | None = None
+    kinds.require_available(batch.kind for batch in study.batches or ())
     if study.groups is not None:
-        kinds.require_available(batch.kind for batch in _of_groups(study))
         files = RosterFiles(
             groups=options.groups,
             members=options.members,
@@ -89,7 +96,7 @@ def run(options: argparse.Namespace) -> Output:
     results: dict[str, Any] = {}
     if study.releases:
         results |= _continual(study, known, scales, options)
-    if members is not None:
+    if study.batches:
         results["quality"] = _judged(study, known, members, scales=scales, options=options)
     text = "\n\n".join(_text(result) for result in results.values())
     if options.out is not None:
@@ -112,9 +119,6 @@ def _scales(text: str | None) -> list[str]:
 
 def _check(study: Study, options: argparse.Namespace) -> None:
     """Raises UserError for options that contradict each other or the study."""
-    alone = [batch.name for batch in study.batches or () if isinstance(batch, PeopleRelease)]
-    if alone and not options.compare:
-        raise UserError(f"evaluate: does not judge tables of people, as '{alone[0]}' is, yet")
     files = {"--groups": options.groups, "--members": options.members}
     words = [word for word, file in files.items() if file is not None]
     least = 2 if study.releases or options.compare else 1
@@ -128,8 +132,10 @@ def _check(study: Study, options: argparse.Namespace) -> None:
         raise UserError("--scales: goes with an evaluation, not with --compare")
     if options.compare and not study.releases:
         raise UserError("--compare: is about windows and totals, and the study releases none")
-    if options.at is not None:
-        words.append("--at")
+    if options.at is not None and options.compare:
+        raise UserError("--at: goes with an evaluation, not with --compare")
+    if options.at is not None and not study.batches:
+        raise UserError("--at: goes with data sets, and the study has none")
     if words and not _of_groups(study):
         raise UserError(f"{words[0]}: goes with releases of groups, and the study has none")
     if words and options.compare:
@@ -165,53 +171,66 @@ def _continual(
 def _judged(
     study: Study,
     known: Panel,
-    members: Members,
+    members: Members | None,
     *,
     scales: Sequence[str],
     options: argparse.Namespace,
 ) -> DataSetReports:
     """A report for each batch release."""
-    from stream_dp.evaluation.data_sets import households
-    from stream_dp.evaluation.data_sets.report import DataSetReport, DataSetReports, budget_label
+    from stream_dp.evaluation.data_sets import households, people
+    from stream_dp.evaluation.data_sets.report import (
+        DataSetReport,
+        DataSetReports,
+        Score,
+        budget_label,
+    )
 
     reports = []
-    for release in _of_groups(study):
+    repetitions, seed = options.repetitions or FITS, options.seed
+    for release in study.batches or ():
+        if isinstance(release, SizesRelease):
+            continue
         label = options.at or _last_due(study, release)
-        known_tables = hierarchy(
-            study=study,
-            release=release,
-            known=known,
-            members=members,
-            number=study.periods.numbers[label],
-        )
-        declared_workload(known_tables.domain, release)  # refuses what is too large
-        budgets = {}
-        for scale in scales or ["1"]:
-            rho = release.rho * Fraction(scale)
-            budgets[budget_label(rho)] = release.model_copy(update={"rho": rho})
-        repetitions = options.repetitions or FITS
+        number = study.periods.numbers[label]
+        rhos = [release.rho * Fraction(scale) for scale in scales or ["1"]]
+        truth: Hierarchy | People
+        scores = list[Score]()
         with tqdm(desc=release.name, disable=None, leave=False) as bar:
-            qualities = households.evaluate_data_sets(
-                known_tables,
-                list(budgets.items()),
-                repetitions,
-                seed=options.seed,
-                progress=_bar_progress(bar),
-            )
+            progress = _bar_progress(bar)
+            if isinstance(release, PeopleRelease):
+                truth = people_table(study, release, known=known, number=number)
+                qualities, scores = people.evaluate_people(
+                    truth, _scaled(release, rhos), repetitions, seed=seed, progress=progress
+                )
+            else:
+                assert members is not None  # the study declares groups
+                truth = hierarchy(study, release, known=known, members=members, number=number)
+                declared_workload(truth.domain, release)  # refuses what is too large
+                qualities = households.evaluate_data_sets(
+                    truth, _scaled(release, rhos), repetitions, seed=seed, progress=progress
+                )
         report = DataSetReport(
             study=study.name,
             release=release.name,
             kind=release.kind,
             period=label,
-            groups=known_tables.G,
-            people=known_tables.N,
+            groups=truth.G if isinstance(truth, Hierarchy) else 0,
+            people=truth.N,
             repetitions=repetitions,
-            seed=options.seed,
-            rhos={label: batch.rho for label, batch in budgets.items()},
+            seed=seed,
+            rhos={budget_label(rho): rho for rho in rhos},
             qualities=tuple(qualities),
+            scores=tuple(scores),
         )
         reports.append(report)
     return DataSetReports(tuple(reports))
+
+
+def _scaled(release: R, rhos: Sequence[Fraction]) -> list[tuple[str, R]]:
+    """The release at each budget, with the budget's label."""
+    from stream_dp.evaluation.data_sets.report import budget_label
+
+    return [(budget_label(rho), release.model_copy(update={"rho": rho})) for rho in rhos]
 
 
 def _bar_progress(bar: Any) -> FitProgress:
@@ -225,7 +244,7 @@ def _bar_progress(bar: Any) -> FitProgress:
     return show
 
 
-def _last_due(study: Study, release: BatchRelease) -> str:
+def _last_due(study: Study, release: DataSetRelease) -> str:
     numbers = range(1, study.periods.count + 1)
     return study.periods.labels[max(n for n in numbers if release in study.due(n)) - 1]
 
@@ -240,6 +259,12 @@ def hierarchy(
     """
     people = members.people([known[name][:, number - 1] for name in release.attributes])
     return Hierarchy(release_domain(study, release), members.groups, people, members.group_of)
+
+
+def people_table(study: Study, release: PeopleRelease, known: Panel, number: int) -> People:
+    """People as a release measures them at the close of a period; see `hierarchy`."""
+    symbols = {a.column: known[a.attribute][:, number - 1 - a.ago] for a in release.answers}
+    return People.of_answers(study_people(study, release), present_rows(study, release, symbols))
 
 
 def _compared(study: Study, options: argparse.Namespace) -> Output:

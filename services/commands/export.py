@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 
@@ -14,9 +14,10 @@ import pyarrow.parquet
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError, write_error
 from stream_dp.panel import Panel
-from stream_dp.release.data_sets import BatchCertificate
+from stream_dp.release.panels import PanelCertificate
 from stream_dp.release.published import AnyCertificate
-from stream_dp.study import Study
+from stream_dp.release.sizes import PublishedSizes
+from stream_dp.study import SizesRelease, Study
 
 from ..deployment import open_public
 from ..files import writing
@@ -44,7 +45,7 @@ def run(options: argparse.Namespace) -> Output:
         last = study.periods.numbers.get(options.period, study.periods.count)
         ours = certificate.release == options.release and certificate.number <= last
         wanted = "measurements" if options.measurements else "panel"
-        return ours and (table == wanted or isinstance(certificate, BatchCertificate))
+        return ours and (table == wanted or not isinstance(certificate, PanelCertificate))
 
     public, _ = open_public(options.source, keep)
     if public.study.batch(options.release) is not None:
@@ -104,21 +105,15 @@ def _export_measurements(public: PublicLog, name: str, period: str | None, out: 
 
 
 def _export_data_set(public: PublicLog, name: str, period: str | None, out: Path) -> Output:
-    """Writes `people.parquet` of a data set, and `groups.parquet` where there are groups."""
-    data_set = public.data_set(name, period)
+    """Writes the tables of a data set: people, groups where there are any; sizes, measurements."""
     if out.suffix:
         raise UserError(f"{out}: this release is a data set: name a folder for its tables")
+    if isinstance(public.study.batch(name), SizesRelease):
+        return _export_sizes(public.sizes(name, period), out)
+    data_set = public.data_set(name, period)
     certificate = data_set.certificate
-    about = {b"stream-dp-release": data_set.message.hash.encode()}
-    paths = []
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise write_error(out, error) from None
-    for which, table in zip(sorted(certificate.columns), data_set.tables, strict=True):
-        paths.append(out / f"{which}.parquet")
-        with writing(paths[-1]) as draft:
-            pa.parquet.write_table(table.replace_schema_metadata(about), draft)
+    tables = dict(zip(sorted(certificate.columns), data_set.tables, strict=True))
+    paths = _write_tables(tables, out, data_set.message.hash)
     data = {
         "out": [str(path) for path in paths],
         "groups": certificate.groups,
@@ -135,3 +130,37 @@ def _export_data_set(public: PublicLog, name: str, period: str | None, out: Path
         f"{members}members, of {certificate.period}"
     )
     return Output(data, text)
+
+
+def _export_sizes(sizes: PublishedSizes, out: Path) -> Output:
+    """Writes `sizes.parquet` and `measurements.parquet`."""
+    tables = {"sizes": sizes.table, "measurements": sizes.measurements}
+    paths = _write_tables(tables, out, sizes.message.hash)
+    certificate = sizes.certificate
+    data = {
+        "out": [str(path) for path in paths],
+        "rows": certificate.rows,
+        "measured": certificate.measured,
+        "period": certificate.period,
+        "hash": sizes.message.hash,
+    }
+    text = (
+        f"{paths[0]}: {certificate.groups} groups by region and size, of {certificate.period}\n"
+        f"{paths[1]}: {certificate.measured} noisy values"
+    )
+    return Output(data, text)
+
+
+def _write_tables(tables: Mapping[str, pa.Table], out: Path, release: str) -> list[Path]:
+    """Writes tables to a folder as Parquet files, with the hash of their release."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise write_error(out, error) from None
+    paths = []
+    for which, table in tables.items():
+        paths.append(out / f"{which}.parquet")
+        with writing(paths[-1]) as draft:
+            about = {b"stream-dp-release": release.encode()}
+            pa.parquet.write_table(table.replace_schema_metadata(about), draft)
+    return paths

@@ -33,6 +33,8 @@ from ..dead_letters import cells_of, source_header
 from ..deployment import Deployment
 from ..files import writing_folder
 from ..following import following
+from ..groups.place_files import places_from_file
+from ..groups.places import PlacesTable, commit_places
 from ..groups.roster import commit_roster
 from ..groups.tables import RosterFiles, roster_from_files
 from ..judging import judge_tables
@@ -71,6 +73,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--members", type=Path, metavar="FILE", help=words)
     words = "column of groups' keys, in both tables"
     parser.add_argument("--group", default="group", metavar="COL", help=words)
+    parser.add_argument("--places", type=Path, metavar="FILE", help="table of places")
     parser.add_argument("--seed", type=int, default=1, help="of the simulated noise")
     words = "a folder for the text, a page to look at, and each release's panel and estimates"
     parser.add_argument("--out", type=Path, metavar="DIR", help=words)
@@ -110,12 +113,13 @@ def run(options: argparse.Namespace) -> Output:
 def _rehearse(deployment: Deployment, options: argparse.Namespace) -> _Rehearsal:
     """Judges the files, sends them to a log in memory, and closes every period there."""
     study, columns, seconds = deployment.study, layout(options), dict[str, float]()
-    check_mapped_values(study, columns)
-    roster = _roster_files(study, options)
+    roster, places = _roster_files(study, options), _places(study, options)
+    known = study if places is None else places.of_study(study)
+    check_mapped_values(known, columns)
     left_out = _unavailable(study)
     with _timed(seconds, "judging the files"):
         judgements = judge_tables(
-            study, options.files, columns, known=KnownReports(), allowed=Fraction(1)
+            known, options.files, columns, known=KnownReports(), allowed=Fraction(1)
         )
     # Reports and markers are there long before any close, and the releaser's time after them all.
     shift, sending = _shift(study.periods), True
@@ -125,6 +129,8 @@ def _rehearse(deployment: Deployment, options: argparse.Namespace) -> _Rehearsal
         if roster is not None:
             with _timed(seconds, "reading groups"):
                 commit_roster(log, study, roster_from_files(study, roster))
+        if places is not None:
+            commit_places(log, study, places)
         log.create({REPORTS: 1})
         with _timed(seconds, "sending"):
             for path in options.files:
@@ -150,7 +156,7 @@ def _rehearse(deployment: Deployment, options: argparse.Namespace) -> _Rehearsal
                     study=study, log=log, snapshots=snapshots, noise=noise, caller="rehearse"
                 )
                 releaser.run(until_idle=True)
-    rejected, placing = no_rejections(), Placing(study, None)
+    rejected, placing = no_rejections(), Placing(known, None)
     for letter in following(log, DEAD_LETTERS, dict(log.describe(DEAD_LETTERS).first)):
         for reason, where in placing.places(letter, cells_of(letter)):
             rejected[reason] += where
@@ -181,6 +187,17 @@ def _roster_files(study: Study, options: argparse.Namespace) -> RosterFiles | No
         member_key=options.group,
         person=options.person,
     )
+
+
+def _places(study: Study, options: argparse.Namespace) -> PlacesTable | None:
+    """The table of places. Raises UserError where it is missing or not declared."""
+    if (study.places is None) != (options.places is None):
+        raise UserError(
+            "rehearse: the study declares places; name their table with --places"
+            if options.places is None
+            else "rehearse: the study declares no places; leave --places out"
+        )
+    return None if options.places is None else places_from_file(study, options.places)
 
 
 def _unavailable(study: Study) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from stream_dp.release.panels import PanelCertificate
+from stream_dp.release.data_sets import BatchCertificate
 from stream_dp.release.published import keep_none
 
 from ..deployment import open_public
@@ -25,9 +25,9 @@ def run(options: argparse.Namespace) -> Output:
             "release": certificate.release,
             "period": certificate.period,
             "kind": certificate.kind,
-            "rows": certificate.rows
-            if isinstance(certificate, PanelCertificate)
-            else certificate.people,
+            "rows": certificate.people
+            if isinstance(certificate, BatchCertificate)
+            else certificate.rows,
             "rho": str(certificate.rho),
             "rho_spent": str(certificate.rho_spent),
             "epsilon_spent": certificate.epsilon_spent,

@@ -11,6 +11,7 @@ from stream_dp.errors import UserError
 from stream_dp.population.tables import Judgement
 
 from ..deployment import Deployment
+from ..groups.places import study_with_places
 from ..judging import judge_tables
 from ..known_reports import known_reports
 from ..options import check_mapped_values, layout, study_file, table_columns
@@ -35,7 +36,11 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> Output:
     deployment = Deployment.load(options.study)
     require_plain_reports(deployment)
-    study, columns, files = deployment.study, layout(options), list[Path](options.files)
+    study, columns, files = (
+        study_with_places(deployment),
+        layout(options),
+        list[Path](options.files),
+    )
     earlier: Path | None = options.replace
     allowed = _share(options.allow_rejects)
     check_mapped_values(study, columns)

@@ -14,7 +14,7 @@ from stream_dp.topics import RELEASES, REPORTS
 
 from .. import journal, journal_checks, place
 from ..deployment import Deployment
-from ..groups.roster import has_table
+from ..groups.topic import has_table
 from ..jobs.states import job_states
 from ..journal import Entry
 from ..markers import has_close_markers
@@ -86,11 +86,13 @@ def run(options: argparse.Namespace) -> Output:
     ]
     if refusal is not None:
         text.append(refusal)
-    if study.batches:
+    if study.groups is not None or study.places is not None:
+        table = "groups" if study.places is None else "places"
         sent = entries or has_table(deployment)
-        data["groups_sent"] = bool(sent)
+        data[f"{table}_sent"] = bool(sent)
         if not sent:
-            text.append(f"groups: none sent; stream-dp groups {options.study} GROUPS MEMBERS")
+            files = "GROUPS MEMBERS" if study.places is None else "PLACES"
+            text.append(f"{table}: none sent; stream-dp {table} {options.study} {files}")
     states = job_states(deployment, entries)
     if states:
         data["jobs"] = [job.as_dict() for job in states]

@@ -19,7 +19,8 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> Output:
     deployment = Deployment.load(options.study)
-    private, public = topics_of(deployment.study, deployment.run.partitions)
+    run = deployment.run
+    private, public = topics_of(deployment.study, run.partitions, run.engine != "here")
     lines, problems = [], []
     with closing(deployment.log()) as log, closing(deployment.public()) as published:
         for side, partitions in ((log, private), (published, public)):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import signal
 import sys
 import threading
@@ -16,6 +15,7 @@ from stream_dp.errors import UserError
 from stream_dp.log.base import Log, Missing
 
 from .. import journal, place
+from ..attached import end_with_parent
 from ..deployment import Deployment
 from ..events import Event, tell_json
 from ..jobs.progress import Progress
@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> Output:
         signal.signal(name, lambda *_: stop.set())
     with ExitStack() as stack:
         if options.attached:
-            threading.Thread(target=_end_with_parent, daemon=True).start()
+            end_with_parent()
         # A releaser reads what an attached worker says on standard error.
         bar = stack.enter_context(_Bar(sys.stdout if options.attached else sys.stderr))
         log = stack.enter_context(closing(deployment.log()))
@@ -60,13 +60,6 @@ def _known_file(deployment: Deployment, log: Log) -> None:
     with suppress(Missing):
         if log.place:
             place.check_place(journal.read_heads(log), log, str(deployment.path))
-
-
-def _end_with_parent() -> None:
-    """Ends the process when its standard input ends; its rounds are in the transcript."""
-    while os.read(sys.stdin.fileno(), 1024):
-        pass
-    os._exit(0)
 
 
 class _Bar:

@@ -9,10 +9,13 @@ from stream_dp.log import address
 from stream_dp.study import Run, Study
 from stream_dp.topics import (
     CLOCK,
+    CLOSES,
     DEAD_LETTERS,
     GROUPS,
     JOBS,
     JOURNAL,
+    MANIFESTS,
+    ORDERS,
     RELEASES,
     REPORTS,
     RESULTS,
@@ -26,10 +29,13 @@ VERSION = "3.0.0"
 # By topic: whether the system receives what is in it or sends it, and what it is for.
 _TOPICS = {
     REPORTS: ("receive", "What people say, and the operator's markers. Confidential."),
-    GROUPS: ("receive", "The table of groups and their members. Confidential."),
+    GROUPS: ("receive", "The table of groups and their members, or of places. Confidential."),
     DEAD_LETTERS: ("send", "Rejected records, with the reasons. Confidential."),
     JOURNAL: ("send", "The releaser's decisions, a chain of messages. Confidential."),
     CLOCK: ("send", "By which the cluster's time is read. Confidential."),
+    CLOSES: ("receive", "Where the operator's markers are. Confidential."),
+    ORDERS: ("send", "Closes that an aggregator is to do. Confidential."),
+    MANIFESTS: ("send", "What aggregators have closed. Confidential."),
     JOBS: ("send", "Data sets that workers are to fit. Confidential."),
     TRANSCRIPTS: ("send", "The rounds of jobs, each decided once. Confidential."),
     RESULTS: ("send", "Data sets that workers have fitted. Confidential."),
@@ -42,7 +48,7 @@ def asyncapi(study: Study, run: Run) -> dict[str, Any]:
 
     A log that is a file has the same topics under their bare names, and no server.
     """
-    private, public = topics_of(study, run.partitions)
+    private, public = topics_of(study, run.partitions, run.engine != "here")
     contents = messages(study, run)
     servers, channels, operations = {}, {}, {}
     for server, url, partitions in (("log", run.log, private), ("public", run.public, public)):

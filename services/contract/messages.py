@@ -11,16 +11,21 @@ import msgspec
 from pydantic.json_schema import models_json_schema
 
 from stream_dp import topics
+from stream_dp.log.base import SEALED
 from stream_dp.log.message import SIGNATURE
 from stream_dp.population.rejected import REASONS
 from stream_dp.release.data_sets import BATCH_TYPE, BatchCertificate
 from stream_dp.release.panels import RELEASE_TYPE, STUDY_TYPE, PanelCertificate
 from stream_dp.release.signatures import KEY_TYPE
-from stream_dp.study import Run, Study
+from stream_dp.release.sizes_certificate import SIZES_TYPE, SizesCertificate
+from stream_dp.study import Run, SizesRelease, Study
 from stream_dp.study.intake import Input
 
+from ..jobs.published import PUBLISHED, panels_of
 from ..jobs.records import Job, JobStudy
 from ..journal_heads import CloseHead, GenesisHead, KeyHead, PlacedHead, ResultHead
+from ..markers import Announced
+from ..parts.orders import Answer, Order
 from .reports import report_schema
 
 Schema = dict[str, Any]
@@ -38,9 +43,16 @@ _JSON, _BYTES = "application/json", "application/octet-stream"
 def shared_schemas() -> dict[str, Schema]:
     """The schemas that messages of several topics refer to, by name."""
     heads = (GenesisHead, CloseHead, ResultHead, PlacedHead, KeyHead, Job, JobStudy)
-    _, private = msgspec.json.schema_components(heads, ref_template=f"{_SHARED}{{name}}")
+    orders = (Announced, Order, Answer)
+    _, private = msgspec.json.schema_components(
+        (*heads, *orders), ref_template=f"{_SHARED}{{name}}"
+    )
     _, public = models_json_schema(
-        [(PanelCertificate, "serialization"), (BatchCertificate, "serialization")],
+        [
+            (PanelCertificate, "serialization"),
+            (BatchCertificate, "serialization"),
+            (SizesCertificate, "serialization"),
+        ],
         ref_template=f"{_SHARED}{{model}}",
     )
     listed = _object({"name": _TEXT, "bytes": _COUNT, "sha256": _DIGEST})
@@ -75,7 +87,10 @@ def messages(study: Study, run: Run) -> dict[str, Messages]:
         },
         topics.CLOCK: {"tick": _message("Its append time is the cluster's time.", _BYTES)},
     }
-    return {**private, **_job_messages(source), topics.RELEASES: _releases(study, source, signed)}
+    private |= _part_messages() | _job_messages(study, source)
+    if run.encryption is not None:
+        private |= {t: {"sealed": _sealed()} for t in private if t not in topics.UNSEALED}
+    return {**private, topics.RELEASES: _releases(study, source, signed)}
 
 
 def _report(study: Study, declared: Input) -> Schema:
@@ -116,8 +131,43 @@ def _dead_letter() -> Schema:
     return _message(words, _BYTES, headers=headers, key=key)
 
 
-def _job_messages(source: str) -> dict[str, Messages]:
-    job, table = {**_TEXT, "minLength": 1}, "stream-dp.groups"
+def _part_messages() -> dict[str, Messages]:
+    order = dict(_DIGEST)
+    return {
+        topics.CLOSES: {
+            "announcement": _message(
+                "Positions of the reports that the next markers do not lie before.",
+                _JSON,
+                payload=_shared("Announced"),
+            )
+        },
+        topics.ORDERS: {
+            "order": _message(
+                "A close that an aggregator is to do.", _JSON, payload=_shared("Order"), key=order
+            )
+        },
+        topics.MANIFESTS: {
+            "answer": _message(
+                "The file of the manifest that answers an order.",
+                _JSON,
+                payload=_shared("Answer"),
+                key=order,
+            )
+        },
+    }
+
+
+def _sealed() -> Schema:
+    words = "A record that is encrypted, with its headers, by the keys of [run.encryption]."
+    return _message(words, _BYTES, headers=_object({name: {} for name, _ in SEALED}))
+
+
+def _job_messages(study: Study, source: str) -> dict[str, Messages]:
+    job = {**_TEXT, "minLength": 1}
+    table, kept = ("groups", "groups|members")
+    if study.places is not None:
+        table, kept = ("places", "regions|places|counts")
+    kind = f"stream-dp.{table}"
     number: Schema = {"type": ["number", "null"]}
     progress = {"job": job, "done": _COUNT, "rounds": _COUNT, "error": number, "left": number}
     result = {"mechanism": _TEXT, "notes": {"type": "object"}, "simulated": {"type": "boolean"}}
@@ -127,10 +177,18 @@ def _job_messages(source: str) -> dict[str, Messages]:
     def handed_in(part: Schema) -> Schema:
         return _object({"stream-dp-part": part, "stream-dp-writer": _TEXT})
 
+    published: Messages = {}
+    if any(panels_of(study, batch) for batch in study.batches or ()):
+        published["publishedAnswers"] = _message(
+            "What a panel has published of a job's people: 64-bit integers, before the job.",
+            _BYTES,
+            headers=_object({PUBLISHED: _TEXT}),
+            key=job,
+        )
     return {
         topics.GROUPS: {
-            "groupsPart": _part(table, source, "(groups|members)", _BYTES),
-            "groupsTable": _manifest(table, source, [_typed(table), _object({"hash": _DIGEST})]),
+            f"{table}Part": _part(kind, source, f"({kept})", _BYTES),
+            f"{table}Table": _manifest(kind, source, [_typed(kind), _object({"hash": _DIGEST})]),
         },
         topics.JOBS: {
             "job": _message(
@@ -145,6 +203,7 @@ def _job_messages(source: str) -> dict[str, Messages]:
                 payload=_object({"type": {"enum": ["retry", "abandon"]}, "id": job}),
                 key=job,
             ),
+            **published,
         },
         topics.TRANSCRIPTS: {
             "round": _message(
@@ -199,11 +258,14 @@ def _releases(study: Study, source: str, signed: bool) -> Messages:
         named = _object({"signer": _SIGNER, "study_hash": _DIGEST, "code_version": _TEXT})
         heads = [_typed(KEY_TYPE), named]
         public["signingKey"] = _manifest(KEY_TYPE, source, heads, signed=True)
+    sizes = [batch for batch in study.batches or () if isinstance(batch, SizesRelease)]
+    tables = [batch for batch in study.batches or () if not isinstance(batch, SizesRelease)]
     kinds = (
         ("panel", RELEASE_TYPE, "PanelCertificate", study.releases, "panel|measurements|estimates"),
-        ("dataSet", BATCH_TYPE, "BatchCertificate", study.batches, "groups|people|measurements"),
+        ("dataSet", BATCH_TYPE, "BatchCertificate", tables, "groups|people|measurements"),
+        ("sizes", SIZES_TYPE, "SizesCertificate", sizes, "regions|sizes|measurements"),
     )
-    for name, kind, certificate, releases, tables in kinds:
+    for name, kind, certificate, releases, parts in kinds:
         if not releases:
             continue
         stated = _object(
@@ -217,7 +279,7 @@ def _releases(study: Study, source: str, signed: bool) -> Messages:
         )
         dated = study.periods.release_time(1) is not None
         heads = [_typed(kind), _shared(certificate), stated]
-        public[f"{name}Part"] = _part(kind, source, f"({tables})", _ARROW, dated=dated)
+        public[f"{name}Part"] = _part(kind, source, f"({parts})", _ARROW, dated=dated)
         public[f"{name}Release"] = _manifest(kind, source, heads, dated=dated, signed=signed)
     return public
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from stream_dp.population.reports import LARGEST_REPORT, LONGEST_ID
-from stream_dp.study import Study
+from stream_dp.study import Attribute, Study
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _LARGEST = (1 << 63) - 1  # of a whole number in a report
+_OF_PLACE = "The key of a place in the table of places, or 'absent' for nowhere."
 
 
 def report_schema(study: Study) -> dict[str, Any]:
@@ -16,8 +17,9 @@ def report_schema(study: Study) -> dict[str, Any]:
     open.
 
     It cannot state what depends on more than the report: that a period is closed, that the
-    population is full or a fixed value another, the record's size, and what the study's rule of
-    ids makes of an id. It takes 1.0 for the number 1, as JSON Schema does; the decoder does not.
+    population is full or a fixed value another, the record's size, what the study's rule of ids
+    makes of an id, and whether a number written as text is on its scale. It takes 1.0 for the
+    number 1, as JSON Schema does; the decoder does not.
     """
     ids: dict[str, Any] = {"type": "string", "minLength": 1, "maxLength": LONGEST_ID}
     numbers = {"type": "integer", "minimum": -_LARGEST, "maximum": _LARGEST}
@@ -40,8 +42,7 @@ def report_schema(study: Study) -> dict[str, Any]:
                 "minProperties": 1,
                 "additionalProperties": False,
                 "properties": {
-                    name: {"enum": [*_written(attribute.codes), None]}
-                    for name, attribute in study.attributes.items()
+                    name: _answer(attribute) for name, attribute in study.attributes.items()
                 },
             },
         },
@@ -74,6 +75,25 @@ def _periods(study: Study) -> list[str | int]:
     """How a report may name each period: by its label, and where that is a number, by it."""
     labels = list(study.periods.labels)
     return [*labels, *dict.fromkeys(int(label) for label in labels if label.isdigit())]
+
+
+def _answer(attribute: Attribute) -> dict[str, Any]:
+    """The schema of one answer."""
+    if attribute.place:
+        return {"type": ["string", "integer", "null"], "description": _OF_PLACE}
+    listed = {"enum": [*_written(attribute.codes), None]}
+    scale = attribute.number
+    if scale is None:
+        return listed
+    number = {
+        "type": "integer",
+        "minimum": scale.least,
+        "maximum": scale.most,
+        "multipleOf": scale.step,
+    }
+    text = {"type": "string", "pattern": "^(0|-?[1-9][0-9]{0,15})$"}
+    words = f"{scale.words[:1].upper()}{scale.words[1:]}, or its digits as text."
+    return {"description": words, "anyOf": [number, text, listed]}
 
 
 def _written(codes: dict[int | str, int]) -> list[int | str]:

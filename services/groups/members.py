@@ -24,7 +24,7 @@ class Members:
     group_of: NDArray[np.int64]
     roles: NDArray[np.uint16] | None = None
 
-    def people(self, symbols: Sequence[NDArray[np.uint8]]) -> NDArray[np.integer]:
+    def people(self, symbols: Sequence[NDArray[np.unsignedinteger]]) -> NDArray[np.integer]:
         """The members' codes, (N, columns): the role, where there is one, then the attributes.
 
         symbols: by attribute, a code for every slot of the population.

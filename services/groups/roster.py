@@ -7,7 +7,6 @@ last table that is sent before the study begins is used; the journal's first ent
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -20,22 +19,14 @@ from numpy.typing import NDArray
 from stream_dp.batch.base import roles_domain
 from stream_dp.batch.data.domain import Column, role_faults
 from stream_dp.errors import Inconsistent, UserError
-from stream_dp.log.base import Log, Missing, Writer
-from stream_dp.log.message import (
-    START,
-    Message,
-    build_message,
-    message_records,
-    read_messages,
-    split_part,
-)
+from stream_dp.log.base import Log
+from stream_dp.log.message import split_part
 from stream_dp.release.arrow import ipc_stream
 from stream_dp.study import Study
 from stream_dp.study.groups import Groups
-from stream_dp.topics import GROUPS
 
-from .. import journal
 from ..deployment import Deployment
+from .topic import commit_table, last_table
 
 _TYPE = "stream-dp.groups"
 
@@ -132,59 +123,7 @@ def commit_roster(log: Log, study: Study, roster: Roster) -> bool:
 
     Raises UserError once the study has begun with another.
     """
-    log.create({GROUPS: 1})
-    # Only the owner may write, so the chain does not change between reading and writing.
-    with log.own("groups") as writer:
-        sent = list(read_messages(log, GROUPS, "groups"))
-        if sent and sent[-1].head["hash"] == roster.hash:
-            return False
-        bound = _bound(log)
-        if bound in {None, roster.hash}:
-            head = {"type": _TYPE, "hash": roster.hash}
-            _append(writer, study.name, sent, head=head, parts=_parts(roster))
-            bound = _bound(log)
-            if bound not in {None, roster.hash}:
-                # The study began meanwhile, with a table from before: that one stays the last.
-                for earlier in [message for message in sent if message.head["hash"] == bound][:1]:
-                    _append(writer, study.name, sent, head=earlier.head, parts=earlier.parts)
-    if bound not in {None, roster.hash}:
-        raise UserError(
-            "groups: the study has begun with another table; groups and who belongs to them"
-            " stay as they are over the whole history"
-        )
-    return True
-
-
-def _bound(log: Log) -> str | None:
-    """The hash of the table that the study began with; None before it began."""
-    try:
-        entries = journal.read_heads(log)
-    except Missing:
-        return None
-    return str(entries[0].genesis.groups) if entries else None
-
-
-def _append(
-    writer: Writer,
-    study: str,
-    chain: list[Message],
-    *,
-    head: dict[str, Any],
-    parts: Sequence[tuple[str, bytes]],
-) -> None:
-    """Commits a message at the end of the chain; appends it to `chain`."""
-    index, before = (chain[-1].index + 1, chain[-1].hash) if chain else (0, START)
-    chain.append(build_message(index, before, head, parts))
-    writer.commit(
-        message_records(
-            chain[-1],
-            GROUPS,
-            kind=_TYPE,
-            source=f"stream-dp/{study}",
-            content="application/octet-stream",
-            time=None,
-        )
-    )
+    return commit_table(log, study, kind=_TYPE, digest=roster.hash, parts=_parts(roster))
 
 
 def _parts(roster: Roster) -> list[tuple[str, bytes]]:
@@ -201,13 +140,8 @@ def _parts(roster: Roster) -> list[tuple[str, bytes]]:
 
 def read_roster(log: Log) -> Roster | None:
     """The last table that was sent, or None. Raises Inconsistent where it lacks its hash."""
-    last = None
-    try:
-        for last in read_messages(log, GROUPS, "groups"):  # noqa: B007
-            pass
-    except Missing:
-        return None
-    if last is None:
+    last = last_table(log)
+    if last is None or last.head["type"] != _TYPE:
         return None
     attributes, members = (
         pa.ipc.open_stream(last.part(n)).read_all() for n in ("groups", "members")
@@ -221,12 +155,3 @@ def read_roster(log: Log) -> Roster | None:
     if roster.hash != last.head["hash"]:
         raise Inconsistent("groups: the table does not have its hash; send it again")
     return roster
-
-
-def has_table(deployment: Deployment) -> bool:
-    """Whether a table was sent."""
-    try:
-        with closing(deployment.log(readonly=True)) as log:
-            return read_roster(log) is not None
-    except Missing:
-        return False

@@ -14,6 +14,7 @@ from stream_dp.topics import JOBS, RESULTS, TRANSCRIPTS
 
 from ..following import following
 from .progress import Progress, ReportedProgress
+from .published import PUBLISHED, PublishedAnswers
 from .records import (
     FAILURE,
     MANIFEST,
@@ -57,6 +58,7 @@ class JobBoard:
     _failures: dict[tuple[str, int], str] = field(default_factory=dict)  # by job and attempt
     # Names and bytes of the parts of incomplete results, by job and writer.
     _parts: dict[tuple[str, str], list[tuple[str, bytes]]] = field(default_factory=dict)
+    published: PublishedAnswers = field(default_factory=PublishedAnswers)
     _round_keys: set[bytes] = field(default_factory=set)
     _positions: dict[str, Positions] = field(default_factory=dict)  # by topic
 
@@ -83,6 +85,9 @@ class JobBoard:
             self.rounds[record.key.decode("utf-8", "replace").rpartition("/")[0]] += 1
 
     def _read_job(self, record: Stored) -> None:
+        if record.header(PUBLISHED):
+            self.published.fold(record)
+            return
         try:
             fields = json_object(record.value)
             kind, job = fields["type"], str(fields["id"])

@@ -50,12 +50,14 @@ class Job:
     period: int
     rho: str  # an exact fraction
     groups: SnapshotFile | None  # the table of groups at the close; none of people alone
-    people: SnapshotFile  # the table of people, or of groups' members, at the close
+    people: SnapshotFile | None  # the table of people, or of groups' members, at the close
+    sizes: SnapshotFile | None = None  # of a release of sizes: how many places have each
 
     @property
     def files(self) -> dict[str, SnapshotFile]:
         """The tables at the close, by name."""
-        return {**({} if self.groups is None else {"groups": self.groups}), "people": self.people}
+        files = {"groups": self.groups, "people": self.people, "sizes": self.sizes}
+        return {name: file for name, file in files.items() if file is not None}
 
     @property
     def charge(self) -> Charge:
@@ -87,6 +89,8 @@ def job_id(genesis: str, release: str, label: str) -> str:
 
 def job_record(job: Job, study: Study, simulated: bool) -> Record:
     fields = {"type": "job", **asdict(job), **asdict(JobStudy.of(study, simulated))}
+    if job.sizes is None:
+        del fields["sizes"]  # as in the records of earlier versions
     return Record(JOBS, canonical(fields), job.id.encode(), partition=0)
 
 

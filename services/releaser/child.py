@@ -1,4 +1,4 @@
-"""The worker that a releaser starts beside itself, as a child process.
+"""The worker or aggregator that a releaser starts beside itself, as a child process.
 
 The child reads its standard input, a pipe from the parent, and ends when the parent does. The end
 of its standard error is kept for the reason of a failure; a terminal shows all of it.
@@ -24,11 +24,12 @@ class Child:
     """A child process that can be started again after its end.
 
     command: the arguments of the Python interpreter.
+    name: what it is, in words.
     reason: why the last process ended, on one line.
     """
 
-    def __init__(self, command: list[str]) -> None:
-        self._command = command
+    def __init__(self, command: list[str], name: str = "the worker") -> None:
+        self._command, self._name = command, name
         self._process: subprocess.Popen[bytes] | None = None
         self._stderr = b""
         self._reader: Thread | None = None
@@ -76,7 +77,7 @@ class Child:
             self._reader.join(_PATIENCE)
         ending = f"signal {-code}" if code < 0 else f"exit code {code}"
         line = last_line(self._stderr)
-        self.reason = f"the worker ended with {ending}" + (f": {line}" if line else "")
+        self.reason = f"{self._name} ended with {ending}" + (f": {line}" if line else "")
         self._process = None
         return code
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from stream_dp.continual import AnyMechanism, mechanism
 from stream_dp.log.base import Positions, Record
@@ -13,7 +16,7 @@ from stream_dp.log.message import Message, build_message, message_records
 from stream_dp.log.signing import SigningKey
 from stream_dp.panel import Columns
 from stream_dp.plan import Plan
-from stream_dp.population import CellCounts, ClosedPeriod
+from stream_dp.population import CellCounts
 from stream_dp.population.reports import ReadAs
 from stream_dp.privacy.ledger import Ledger
 from stream_dp.privacy.noise import Draw, NoiseSource
@@ -39,13 +42,21 @@ class ReleaseState:
     state: Any
 
 
+class Counted(Protocol):
+    """The counts of a closed period, which are not looked at before the noise is drawn."""
+
+    @property
+    def counts(self) -> dict[str, NDArray[np.int64]]:
+        """By release, the counts that its mechanism measures."""
+
+
 @dataclass(frozen=True)
 class ClosedInput:
     """The input of a closed period, as its journal entry states it.
 
     cut: by partition, the position where the period's input ends.
     marks: by partition, the last period that a marker below the cut closes.
-    closed: the population's counts and symbols.
+    closed: the counts.
     accounting: the outcome of all cells since the study began.
     snapshot: name and SHA-256 of the population's snapshot.
     jobs: the batch jobs that the close begins; their snapshots are written.
@@ -55,7 +66,7 @@ class ClosedInput:
 
     cut: Positions
     marks: dict[int, int]
-    closed: ClosedPeriod
+    closed: Counted
     accounting: CellCounts
     snapshot: tuple[str, str]
     jobs: tuple[Job, ...] = ()

@@ -7,21 +7,17 @@ releaser that starts again reads it from the log and decides the same.
 
 from __future__ import annotations
 
-import gc
 import math
 import time as clock_module
-from collections import Counter as Tally
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
 
 from stream_dp.errors import Inconsistent
 from stream_dp.log.base import (
     MAX_BATCH,
+    NEVER,
     Batch,
     Log,
-    OutOfRange,
     Positions,
-    Record,
     Stored,
     memory_bytes,
 )
@@ -31,28 +27,14 @@ from stream_dp.population.rejected import Reason
 from stream_dp.population.reports import Decoder, ReadAs
 from stream_dp.topics import REPORTS
 
-from ..dead_letters import dead_letter
-from ..following import READ_AT_ONCE
-from ..markers import NEVER, closed_by
+from ..following import READ_AT_ONCE, collector_paused
+from ..markers import closed_by
+from ..refusing import refuse_cells, refuse_records
 from .facts import SILENCE, Facts, IntakeFacts
 
 _ASK = SILENCE / 3  # seconds without an answer after which the log is asked
 _MEASURE = 1.0  # seconds at least between two measurements of what is unread
 _SHARE = 20  # at most one part in so many of the time goes into measuring
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """While a batch is read: the cyclic garbage collector, which finds no cycle in records, would
-    go through all of them several times.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 class Inputs:
@@ -100,7 +82,7 @@ class Inputs:
         Raises Inconsistent where the topic ends before the cut.
         """
         while behind := {p: o for p, o in self.positions.items() if o < cut[p]}:
-            with _collector_paused():
+            with collector_paused():
                 batch = self._read(behind, timeout)
                 self._take(batch, {p: min(cut[p], end) for p, end in batch.next.items()}, replay)
             stuck = any(self.positions[p] < cut[p] for p in behind)
@@ -118,7 +100,7 @@ class Inputs:
         ends = self._log.cut(REPORTS, NEVER)
         return any(ends[p] < position for p, position in cut.items())
 
-    @_collector_paused()
+    @collector_paused()
     def fold_to_marker(self, number: int, timeout: float) -> bool:
         """Reads one batch on the way to markers for period `number` or later.
 
@@ -147,7 +129,7 @@ class Inputs:
         )
         return batch.at_end
 
-    @_collector_paused()
+    @collector_paused()
     def fold_before(self, time: float, timeout: float) -> bool:
         """Reads a batch of records appended before `time`; True where there are no more now."""
         reached = {p for p, rest in self._rests.items() if _from(rest.records[:1], time)}
@@ -206,7 +188,7 @@ class Inputs:
         cells, rejected = self._decoder.decode(reports, self.population.period)
         self._at("read")
         if rejected and not replay:
-            self._refuse((reports[r.place], r.cells) for r in rejected)
+            refuse_records(self._log, ((reports[r.place], r.cells) for r in rejected))
             self._at("dead-letters")
         self.population.fold(cells, rejected)
         self.positions.update(ends)
@@ -217,44 +199,13 @@ class Inputs:
             self._read_until = max(self._read_until or 0.0, reports[-1].time / 1000)
         self._measure()
 
-    def _refuse(self, records: Iterable[tuple[Stored, dict[Reason, int]]]) -> None:
-        """Appends dead letters for records and their rejected cells, in writes of bounded size."""
-        topic, letters, room = self._log.name(REPORTS), list[Record](), MAX_BATCH
-        for record, cells in records:
-            letters.append(dead_letter(record, cells, topic))
-            room -= memory_bytes(letters[-1].key, letters[-1].value, letters[-1].headers)
-            if room <= 0:
-                self._log.append(letters)
-                letters, room = [], MAX_BATCH
-        self._log.append(letters)
-
     def close_period(self) -> ReadAs | None:
         """How the records of the period that closes now were read; None for plain reports."""
         return self._decoder.close_period()
 
     def refuse(self, refused: Cells, reason: Reason) -> None:
         """Appends dead letters for cells that a close could not use, with their records."""
-        counted = Tally(zip(refused.partition.tolist(), refused.offset.tolist(), strict=True))
-        places = sorted(counted)
-        while places:
-            part, first = places[0]
-            try:
-                batch = self._log.read(REPORTS, {part: first}, READ_AT_ONCE, 0)
-            except OutOfRange:
-                # The report itself has expired; its position and the reason are still known.
-                batch = Batch(
-                    [
-                        Stored(
-                            partition=part, offset=first, time=0, key=None, value=None, headers=()
-                        )
-                    ],
-                    {part: first + 1},
-                    False,
-                )
-            records = {(part, record.offset): record for record in batch.records}
-            readable = [place for place in places if place in records]
-            self._refuse((records[p], {reason: counted[p]}) for p in readable)
-            places = [p for p in places if p[0] != part or p[1] >= max(batch.next[part], first + 1)]
+        refuse_cells(self._log, refused, reason)
 
 
 def _from(records: Sequence[Stored], time: float) -> list[Stored]:

@@ -19,11 +19,21 @@ from stream_dp.errors import UserError
 from stream_dp.log.base import Log
 from stream_dp.population import ClosedPeriod
 from stream_dp.release.data_sets import Tables, coded_people, coded_tables, column_values
-from stream_dp.study import DataSetRelease, PeopleRelease, Study
+from stream_dp.study import (
+    BatchRelease,
+    DataSetRelease,
+    PeopleRelease,
+    SizesRelease,
+    Study,
+    TableRelease,
+)
 
+from .. import journal
 from ..events import Event, Tell
 from ..groups.members import Members
+from ..groups.places import PlacesTable
 from ..jobs.board import JobBoard
+from ..jobs.published import panels_of, published_records
 from ..jobs.records import Job, Result, SnapshotFile, failure_record, job_id, job_record
 from ..journal import Entry
 from ..output import AGAIN
@@ -44,7 +54,7 @@ class Jobs:
     study: the declared study.
     log: the confidential log.
     snapshots: the folder of snapshots.
-    members: the members of groups; None where the study declares none.
+    members: the members of groups, or the places; None where the study declares neither.
     genesis: the hash of the journal's first entry.
     simulated: whether the journal's noise is seeded.
     file: the name of the study file, for messages to the operator.
@@ -56,7 +66,7 @@ class Jobs:
     study: Study
     log: Log
     snapshots: Snapshots
-    members: Members | None
+    members: Members | PlacesTable | None
     genesis: str
     simulated: bool
     file: str
@@ -106,7 +116,8 @@ class Jobs:
                     period=number,
                     rho=str(release.rho),
                     groups=files.get("groups"),
-                    people=files["people"],
+                    people=files.get("people"),
+                    sizes=files.get("sizes"),
                 )
             )
             self.at("job-snapshot")
@@ -114,15 +125,22 @@ class Jobs:
 
     def _tables(self, release: DataSetRelease, closed: ClosedPeriod) -> Tables:
         """What a release looks at, at the close, as codes."""
+        if isinstance(release, SizesRelease):
+            assert isinstance(self.members, PlacesTable)  # the study declares places
+            codes = None if release.attribute is None else closed.symbols[release.attribute]
+            return {"sizes": self.members.sizes(codes, release.largest)}
+        assert isinstance(release, TableRelease)
         names = column_values(self.study, release)
         if isinstance(release, PeopleRelease):
             rows = present_rows(self.study, release, closed.symbols)
-            return {"people": coded_people(names["people"], rows)}
-        assert self.members is not None  # the study declares groups
+            own = {name: names["people"][name] for name in release.names}
+            return {"people": coded_people(own, rows)}
+        assert isinstance(release, BatchRelease)
+        assert isinstance(self.members, Members)  # the study declares groups
         return coded_tables(
             names,
             self.members.groups,
-            self.members.people([closed.symbols[a] for a in release.attributes]),
+            self.members.people([closed.symbols[a] for a in release.names]),
             self.members.group_of,
         )
 
@@ -133,6 +151,11 @@ class Jobs:
 
     def _send(self, jobs: Sequence[Job]) -> None:
         if jobs:
+            closes = list[Entry]()
+            if any(panels_of(self.study, self.study.batch(job.release)) for job in jobs):
+                closes = journal.closes(journal.read_heads(self.log))
+            for job in jobs:
+                self.log.append(published_records(self.study, job, closes))
             self.log.append(job_record(job, self.study, self.simulated) for job in jobs)
             self.at("job-sent")
             for job in jobs:

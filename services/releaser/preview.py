@@ -16,6 +16,7 @@ from tqdm import tqdm
 
 from stream_dp.errors import Inconsistent
 from stream_dp.log.base import (
+    NEVER,
     Batch,
     Log,
     Missing,
@@ -32,12 +33,11 @@ from .. import journal
 from ..dead_letters import cells_of
 from ..deployment import Deployment
 from ..journal import Entry
-from ..markers import NEVER
 from ..rejections import Placing, Rejections, no_rejections, totals
 from ..schema_source import decoder_maker, shape_reader
 from .facts import Facts
 from .inputs import Inputs
-from .recovery import bound_roster, recovered_inputs
+from .recovery import bound_table, recovered_inputs
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def preview(deployment: Deployment, number: int) -> Preview:
 
 def _unbegun(study: Study, log: Log) -> Entry:
     """The first entry of a journal that is not begun; the key counts people and protects nobody."""
-    groups = bound_roster(study=study, log=log, bound=None)
+    groups = bound_table(study=study, log=log, bound=None)
     return Entry(
         journal.genesis(
             study,
@@ -120,7 +120,7 @@ def _at_last_cut(
 ) -> tuple[Inputs, PeriodPreview | None]:
     """The input at the last cut, and what the period that was closed there holds."""
     study = deployment.study
-    groups = bound_roster(copy, study, closes[0].genesis.groups)
+    groups = bound_table(copy, study, closes[0].genesis.groups)
     snapshots = deployment.snapshots.of(closes[0].message.hash[:12])
 
     decoder = decoder_maker(deployment)(study, closes[0].key)
@@ -194,6 +194,9 @@ class _Copy:
 
     def cut(self, topic: str, time: float) -> Positions:
         return self._log.cut(topic, time) if topic != REPORTS else dict(self.ends)
+
+    def stable(self, topic: str) -> Positions:
+        raise NotImplementedError
 
     def read(self, topic: str, positions: Positions, limit: int, timeout: float) -> Batch:
         batch = self._log.read(topic, positions, limit, timeout)

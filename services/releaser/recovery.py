@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from stream_dp.errors import Inconsistent, UserError
-from stream_dp.log.base import Log, OutOfRange, Writer
+from stream_dp.log.base import Log, OutOfRange, Positions, Writer
 from stream_dp.log.message import Message
 from stream_dp.log.signing import SigningKey
-from stream_dp.population import Population
+from stream_dp.population import CellCounts, Population
 from stream_dp.population.reports import Decoder, DecoderMaker
 from stream_dp.privacy.noise import system_entropy
 from stream_dp.study import Study
@@ -16,9 +16,11 @@ from stream_dp.topics import REPORTS
 
 from .. import journal
 from ..groups.members import Members
+from ..groups.places import PlacesTable, bound_places
 from ..groups.roster import Roster, read_roster
 from ..journal import Entry
 from ..journal_checks import check_public, check_unpublished
+from ..parts.manifests import newest_files, read_population
 from ..place import log_places
 from ..snapshots import Snapshots
 from .facts import Facts
@@ -34,8 +36,8 @@ def begun_journal(
     simulated: bool,
     signer: SigningKey | None,
     at: Callable[[str], None],
-) -> tuple[list[Entry], Roster | None]:
-    """The entries of the journal, which is begun where it is empty, and the table of groups.
+) -> tuple[list[Entry], Roster | PlacesTable | None]:
+    """The entries of the journal, which is begun where it is empty, and the operator's table.
 
     writer: the one writer of the journal.
     simulated: whether the noise is seeded.
@@ -43,10 +45,10 @@ def begun_journal(
     at: called with `begun` after a new genesis.
 
     Raises Inconsistent where the journal is empty but something is published, or where it was
-    begun with the other kind of noise, and what `bound_roster` raises.
+    begun with the other kind of noise, and what `bound_table` raises.
     """
     entries = journal.read_heads(log)
-    groups = bound_roster(log, study, entries[0].genesis.groups if entries else None)
+    groups = bound_table(log, study, entries[0].genesis.groups if entries else None)
     if not entries:
         check_unpublished(public)
         genesis = journal.genesis(
@@ -84,6 +86,16 @@ def split_published(
             raise Inconsistent("public log: it ends in the middle of a period's releases")
         left -= len(entry.published)
     return list(entries), []
+
+
+def bound_table(log: Log, study: Study, bound: str | None) -> Roster | PlacesTable | None:
+    """The table of groups or of places; None for a study with neither.
+
+    bound: the hash of the table that the journal was begun with; None before it is begun.
+
+    Raises UserError, Inconsistent; see `bound_roster` and `bound_places`.
+    """
+    return bound_roster(log, study, bound) or bound_places(log, study, bound)
 
 
 def bound_roster(log: Log, study: Study, bound: str | None) -> Roster | None:
@@ -128,24 +140,28 @@ def recovered_inputs(
     snapshots: Snapshots,
     closes: Sequence[Entry],
     *,
-    groups: Roster | None,
+    groups: Roster | PlacesTable | None,
     facts: Facts,
     at: Callable[[str], None],
     decoder_of: DecoderMaker = Decoder,
-) -> tuple[Inputs, Members | None]:
-    """The input with the population at the last cut, and the members of groups.
+) -> tuple[Inputs, Members | PlacesTable | None]:
+    """The input with the population at the last cut, and the members of groups or the places.
 
     The population is read from the newest snapshot that exists, and the reports after it are
     replayed.
 
     closes: genesis and the entries that close a period.
-    groups: the table of groups; None without batch releases.
+    groups: the table of groups or of places; None where the study declares neither.
     decoder_of: makes the decoder from the study and the key of the hash of ids.
 
     Raises Inconsistent where reports or snapshots are not those of the journal.
     """
+    places = groups if isinstance(groups, PlacesTable) else None
+    if places is not None:
+        study = places.of_study(study)
     last, decoder = closes[-1], decoder_of(study, closes[0].key)
-    hashes = None if groups is None else decoder.hashes(decoder.ids(groups.persons))
+    roster = groups if isinstance(groups, Roster) else None
+    hashes = None if roster is None else decoder.hashes(decoder.ids(roster.persons))
     start, population = _latest_snapshot(study, closes, snapshots)
     if start.number == 0 and hashes is not None:
         population.enrol(hashes[:, 0], hashes[:, 1])
@@ -159,24 +175,13 @@ def recovered_inputs(
         facts=facts,
         at=at,
     )
-    first = log.describe(REPORTS).first
-    if any(first[p] > position for p, position in start.cut.items()):
-        raise Inconsistent(
-            f"reports: no snapshot is left and the topic no longer reaches back to period"
-            f" {start.number + 1}; restore a snapshot named in the journal"
-        )
+    check_reach(log, start)
     for entry in closes[start.number + 1 :]:
         decoder.repeat(entry.read_as)
         inputs.fold_to(entry.cut, replay=True)
         population.close()
     decoder.go_on([entry.read_as for entry in closes])
-    try:
-        log.read(REPORTS, inputs.positions, 1, 0)
-    except OutOfRange:
-        raise Inconsistent(
-            "reports: the topic ends before the last cut of the journal: an older confidential"
-            " log was restored; bring back the newer one"
-        ) from None
+    check_end(log, inputs.positions)
     facts.answer()
     accounting = population.accounting.counts
     if last.accounting is not None and not accounting.agrees(last.accounting):
@@ -184,23 +189,50 @@ def recovered_inputs(
             "reports: what is below the last cut is not what the journal counted; the topic"
             " was changed"
         )
-    facts.count(0, accounting)
-    if last.number:
-        before = closes[-2].accounting
-        facts.closed_accepted = accounting.accepted - (0 if before is None else before.accepted)
-    if groups is None or hashes is None:
-        return inputs, None
+    count_closed(facts, closes, accounting)
+    if roster is None or hashes is None:
+        return inputs, places
     slots = population.slots(hashes[:, 0], hashes[:, 1])
     if (slots < 0).any():
         raise Inconsistent("snapshot: a member of a group has no place; remove it to replay")
-    return inputs, Members(groups.codes(study), slots, groups.group_of, groups.role_codes(study))
+    return inputs, Members(roster.codes(study), slots, roster.group_of, roster.role_codes(study))
+
+
+def count_closed(facts: Facts, closes: Sequence[Entry], accounting: CellCounts) -> None:
+    """Tells the facts what the closed periods have counted."""
+    facts.count(0, accounting)
+    if closes[-1].number:
+        before = closes[-2].accounting
+        facts.closed_accepted = accounting.accepted - (0 if before is None else before.accepted)
+
+
+def check_reach(log: Log, start: Entry) -> None:
+    """Raises Inconsistent where the reports after a close are gone."""
+    first = log.describe(REPORTS).first
+    if any(first[p] > position for p, position in start.cut.items()):
+        raise Inconsistent(
+            f"reports: no snapshot is left and the topic no longer reaches back to period"
+            f" {start.number + 1}; restore a snapshot named in the journal"
+        )
+
+
+def check_end(log: Log, cut: Positions) -> None:
+    """Raises Inconsistent where the topic ends before the last cut."""
+    try:
+        log.read(REPORTS, cut, 1, 0)
+    except OutOfRange:
+        raise Inconsistent(
+            "reports: the topic ends before the last cut of the journal: an older confidential"
+            " log was restored; bring back the newer one"
+        ) from None
 
 
 def _latest_snapshot(
     study: Study, closes: Sequence[Entry], snapshots: Snapshots
 ) -> tuple[Entry, Population]:
-    for entry in reversed(closes[1:]):
-        with snapshots.opened(*entry.snapshot) as file:
-            if file is not None:
-                return entry, Population.load(study, file)
+    entry = newest_files(closes, snapshots)
+    if entry.number:
+        population = read_population(study, snapshots, *entry.snapshot)
+        assert population is not None
+        return entry, population
     return closes[0], Population(study)

@@ -22,31 +22,35 @@ import time as time_module
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import partial
 
 from stream_dp.errors import UserError
-from stream_dp.log.base import Log, Positions, Writer
+from stream_dp.log.base import Log, Writer
 from stream_dp.log.chain import read_chain
 from stream_dp.log.message import Message
 from stream_dp.log.signing import SigningKey
 from stream_dp.plan import Plan
 from stream_dp.population.reports import Decoder, DecoderMaker
 from stream_dp.privacy.noise import NoiseSource, SystemNoise
-from stream_dp.topics import CLOCK, JOURNAL, RELEASES, REPORTS, topics_of
+from stream_dp.topics import JOURNAL, RELEASES, REPORTS, topics_of
 
 from .. import events, journal, journal_checks, place
 from ..events import Event, Tell, ignore, outstanding
 from ..groups.members import Members
+from ..groups.places import PlacesTable
+from ..groups.roster import Roster
 from ..jobs.records import Job, Result
 from ..journal import Entry
+from ..parts.manifests import newest_files
 from ..snapshots import Snapshots
 from . import decision, recovery, results, signing
 from .child import Child
 from .clocks import Clocks, steady
 from .decision import ChainEnd
 from .facts import Facts
+from .intake import Ending, Here, Intake
 from .jobs import Jobs
 from .ownership import OwnedJournal, StaleRole
+from .parts import Aggregation, InParts
 from .publishing import Publisher
 from .recovered import Recovered
 from .released import released_panels
@@ -74,6 +78,7 @@ class Releaser:
     signer: signs what is published; None for a study without signatures.
     signer_before: the key that `signer` takes over from, if it does.
     decoder: makes the decoder of reports from the study and the key of the hash of ids.
+    aggregation: how periods are closed in parts; None where they are closed in this process.
     """
 
     plan: Plan
@@ -93,6 +98,7 @@ class Releaser:
     decoder: DecoderMaker = Decoder
     signer: SigningKey | None = None
     signer_before: SigningKey | None = None
+    aggregation: Aggregation | None = None
     facts: Facts = field(init=False)
     _clocks: Clocks = field(init=False)
 
@@ -126,14 +132,13 @@ class Releaser:
             for number in range(run.number, periods.count + 1):
                 self.facts.open_period = number
                 # 1. Read the input up to the period's cut.
-                cut = self._read_to_cut(number, run, until_idle)
-                if cut is None:
+                if not self._read_to_cut(number, run, until_idle):
                     return False
-                self.facts.marked = dict(run.inputs.marked)
+                self.facts.marked = dict(run.intake.marked)
                 self.at("cut")
                 run.journal.require_fresh()
                 # 2 and 3. Close the population; write the snapshots.
-                closed_input = run.close_input(cut, facts=self.facts, at=self.at)
+                closed_input = run.intake.close(number, run.jobs)
                 # 4. Charge the ledger.
                 run.ledger = run.ledger.charge(*plan.charges(number))
                 # 5. Draw the noise.
@@ -161,7 +166,7 @@ class Releaser:
                 # 8. Publish a copy.
                 if not run.publisher.publish(end.entry, until_idle):
                     return False
-                run.keep_snapshots(end.entry.snapshot[0])
+                run.keep_snapshots(number, end.entry.snapshot[0])
                 self.at("cleaned")
                 run.journal.renew()
             if not self._wait_for_jobs(run, until_idle):
@@ -206,16 +211,7 @@ class Releaser:
         closes = journal.closes(entries)
         snapshots = self.snapshots.of(entries[0].message.hash[:12])
         snapshots.prepare()
-        inputs, members = recovery.recovered_inputs(
-            study,
-            self.log,
-            snapshots,
-            closes,
-            groups=groups,
-            facts=self.facts,
-            at=self.at,
-            decoder_of=self.decoder,
-        )
+        intake, members = self._intake(closes, groups, snapshots, stack)
         run = Recovered(
             number=closes[-1].number + 1,
             journal=OwnedJournal(study, writer, ChainEnd.of(self.plan, entries)),
@@ -224,12 +220,14 @@ class Releaser:
             states=decision.release_states(
                 study, closes, released_panels(study, self.public, chain, waiting)
             ),
-            inputs=inputs,
+            intake=intake,
             snapshots=snapshots,
             population_files=[],
             jobs=None,
         )
-        run.keep_snapshots(*(e.snapshot[0] for e in closes[-2:] if e.number))
+        run.population_files = [e.snapshot[0] for e in closes[-2:] if e.number]
+        if newest_files(closes, snapshots) is closes[-1]:
+            run.keep_snapshots(closes[-1].number)
         if study.batches:
             run.jobs = self._begin_jobs(entries, snapshots, members, stack)
         publisher.meanwhile = run.keep_working
@@ -243,7 +241,11 @@ class Releaser:
             self.plan, self.facts.study = plan, plan.study
 
     def _begin_jobs(
-        self, entries: list[Entry], snapshots: Snapshots, members: Members | None, stack: ExitStack
+        self,
+        entries: list[Entry],
+        snapshots: Snapshots,
+        members: Members | PlacesTable | None,
+        stack: ExitStack,
     ) -> Jobs:
         """The batch jobs; the worker beside this process is stopped when `stack` is closed."""
         child = None if self.worker is None else Child(self.worker)
@@ -324,9 +326,31 @@ class Releaser:
             certified=self.plan.ledger(),
         )
 
+    def _intake(
+        self,
+        closes: list[Entry],
+        groups: Roster | PlacesTable | None,
+        snapshots: Snapshots,
+        stack: ExitStack,
+    ) -> tuple[Intake, Members | PlacesTable | None]:
+        """The input at the last cut, and the members of groups or the places."""
+        study = self.plan.study
+        ending = Ending(study.periods, self.log, self._clocks, self.file)
+        if self.aggregation is None:
+            inputs, members = recovery.recovered_inputs(
+                *(study, self.log, snapshots, closes),
+                groups=groups,
+                facts=self.facts,
+                at=self.at,
+                decoder_of=self.decoder,
+            )
+            return Here(inputs, ending, snapshots, self.facts, self.at), members
+        parts, intake = self.aggregation, InParts.recovered
+        return intake(study, closes, snapshots, ending, self.facts, self.at, parts, stack), None
+
     def _topics(self) -> None:
         """Creates the topics that are missing. Raises UserError for wrong ones."""
-        private, public = topics_of(self.plan.study, self.partitions)
+        private, public = topics_of(self.plan.study, self.partitions, self.aggregation is not None)
         self.log.create(private)
         self.public.create(public)
         problems = self.log.faults(private) + self.public.faults(public)
@@ -352,45 +376,23 @@ class Releaser:
         entries.append(Entry(entry))
         self.at(step)
 
-    def _read_to_cut(self, number: int, run: Recovered, until_idle: bool) -> Positions | None:
-        """Reads until period `number` can close. Its cut; None if asked to stop before that."""
-        periods, inputs = self.plan.study.periods, run.inputs
-        label, time = periods.labels[number - 1], periods.close_time(number)
-        reported, cut, log_time = None, None, partial(self.log.now, CLOCK)
+    def _read_to_cut(self, number: int, run: Recovered, until_idle: bool) -> bool:
+        """Reads until period `number` can close; False if asked to stop before that."""
+        reported: Event | None = None
         while not self.stop.is_set():
             self._publish_results(run)
-            wait = 0 if until_idle or not reported else _POLL
-            if time is None:
-                if min(inputs.marks.values()) >= number:
-                    return dict(inputs.positions)
-                idle = inputs.fold_to_marker(number, wait)
-                words = f"{label} waits for: stream-dp close {self.file} {label}"
-                waits = Event("close-awaited", words, label)
-                if inputs.obstructed:
-                    words = f"{label} waits for a sender's open transaction: what was sent after it"
-                    words += " began, a stream-dp close among it, is read when it ends"
-                    waits = Event("sender-awaited", words, label)
-                ready = min(inputs.marks.values()) >= number
-            else:
-                if cut is None and not (when := self._clocks.before(time, log_time)):
-                    cut = self.log.cut(REPORTS, time)
-                if cut is None:
-                    waits = Event("time-awaited", f"{label} closes {when}", label)
-                    idle = inputs.fold_before(time, wait)
-                elif inputs.fold_to(cut, wait):
-                    return cut
-                else:
-                    words = f"{label} waits for transactions that senders hold open"
-                    idle, waits = True, Event("sender-awaited", words, label)
-                ready = False
-            if idle and not ready:
+            wait = 0 if until_idle or reported is None else _POLL
+            waits = run.intake.advance(number, wait)
+            if waits is True:
+                return True
+            if isinstance(waits, Event):
                 if reported != waits:
                     self.tell(waits)
                     reported = waits
-                if until_idle and run.jobs is not None and run.jobs.busy:
+                if until_idle and (run.intake.busy or (run.jobs is not None and run.jobs.busy)):
                     self.stop.wait(_SOON)
                 elif until_idle:
                     if run.jobs is not None and (left := run.jobs.left()):
                         self.tell(outstanding(f"batch jobs that are outstanding: {left}"))
-                    return None
-        return None
+                    return False
+        return False

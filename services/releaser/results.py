@@ -8,18 +8,23 @@ from fractions import Fraction
 from stream_dp.errors import UserError
 from stream_dp.log.message import MAX_PART, build_message, message_records
 from stream_dp.log.signing import SigningKey
+from stream_dp.release.arrow import NamedParts
 from stream_dp.release.data_sets import (
-    BATCH_TYPE,
+    BatchCertificate,
+    Provenance,
     batch_certificate,
     column_values,
     has_declared_roles,
     read_tables,
 )
-from stream_dp.study import Study
+from stream_dp.release.sizes import read_sizes, sizes_certificate
+from stream_dp.release.sizes_certificate import SizesCertificate
+from stream_dp.study import SizesRelease, Study, TableRelease
 from stream_dp.topics import RELEASES
 
 from .. import journal
 from ..jobs.records import Job, Result
+from ..jobs.sizes import stated_levels
 from ..journal import Entry
 from .decision import ChainEnd
 
@@ -42,9 +47,6 @@ def result_entry(
     """
     declared = study.batch(job.release)
     assert declared is not None
-    tables, measured = read_tables(column_values(study, declared), result.parts)
-    if not has_declared_roles(study, tables):
-        raise UserError("a result has groups whose roles are not as the study declares")
     if any(len(data) > MAX_PART - _ROOM // 2 for _, data in result.parts):
         raise UserError("a part of a result is too large for a record")
     provenance = result.provenance
@@ -54,16 +56,7 @@ def result_entry(
         raise UserError("a result with seeded noise in a study without, or the other way round")
     ledger = end.certified.charge(job.charge)
     try:
-        certificate = batch_certificate(
-            study,
-            declared,
-            number=job.period,
-            tables=tables,
-            measured=measured.num_rows,
-            provenance=provenance,
-            rho=Fraction(job.rho),
-            spent=ledger.spent,
-        )
+        certificate = _certificate(study, job, result.parts, provenance, spent=ledger.spent)
         message = build_message(
             end.index + 1, end.hash, certificate.model_dump(mode="json"), result.parts
         )
@@ -74,7 +67,7 @@ def result_entry(
         for r in message_records(
             message,
             RELEASES,
-            kind=BATCH_TYPE,
+            kind=certificate.type,
             source=f"stream-dp/{study.name}",
             content="application/vnd.apache.arrow.stream",
             time=study.periods.release_time(job.period),
@@ -85,3 +78,37 @@ def result_entry(
         end.entry.message, job, digest=result.hash, public=public, hashes=[message.hash]
     )
     return ChainEnd(Entry(entry), message.index, message.hash, ledger)
+
+
+def _certificate(
+    study: Study, job: Job, parts: NamedParts, provenance: Provenance, *, spent: Fraction
+) -> BatchCertificate | SizesCertificate:
+    """The certificate of a result. Raises UserError where the parts are not of this job."""
+    declared = study.batch(job.release)
+    if isinstance(declared, SizesRelease):
+        sizes = read_sizes(study.places.regions if study.places else (), parts)
+        return sizes_certificate(
+            study,
+            declared,
+            number=job.period,
+            tables=sizes,
+            levels=stated_levels(study, declared, sizes, provenance),
+            mechanism=provenance.mechanism,
+            rho=Fraction(job.rho),
+            spent=spent,
+            simulated=provenance.simulated,
+        )
+    assert isinstance(declared, TableRelease)
+    tables, measured = read_tables(column_values(study, declared), parts)
+    if not has_declared_roles(study, tables):
+        raise UserError("a result has groups whose roles are not as the study declares")
+    return batch_certificate(
+        study,
+        declared,
+        number=job.period,
+        tables=tables,
+        measured=measured.num_rows,
+        provenance=provenance,
+        rho=Fraction(job.rho),
+        spent=spent,
+    )

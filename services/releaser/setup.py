@@ -1,14 +1,19 @@
-"""The releaser of a deployment, and the worker that it starts beside itself."""
+"""The releaser of a deployment, and the processes that it starts beside itself."""
 
 from __future__ import annotations
 
 import threading
 
+from stream_dp.errors import UserError
+
 from ..deployment import Deployment
 from ..events import Tell, ignore
 from ..schema_source import decoder_maker
 from .jobs import check_kinds
+from .parts import Aggregation
 from .releaser import Releaser
+
+_COMMAND = ["-m", "stream_dp.services.cli"]
 
 
 def releaser_of(
@@ -30,6 +35,7 @@ def releaser_of(
         decoder=decoder_maker(deployment),
         signer=deployment.signing_key("signing"),
         signer_before=deployment.signing_key("signing_before"),
+        aggregation=aggregation_of(deployment),
     )
 
 
@@ -38,17 +44,36 @@ def worker_command(deployment: Deployment) -> list[str] | None:
 
     Raises UserError where this installation cannot fit what the study declares.
     """
-    starts_worker = deployment.run.worker
-    if starts_worker is None:
-        starts_worker = not deployment.run.log.startswith("kafka:")
-    if not deployment.study.batches or not starts_worker:
+    if not deployment.study.batches or not _starts_others(deployment):
         return None
     check_kinds(deployment.study)
-    return [
-        "-m",
-        "stream_dp.services.cli",
-        "worker",
-        str(deployment.path),
-        "--until-idle",
-        "--attached",
-    ]
+    return [*_COMMAND, "worker", str(deployment.path), "--until-idle", "--attached"]
+
+
+def aggregation_of(deployment: Deployment) -> Aggregation | None:
+    """How periods are closed in parts; None where they are closed in the releaser.
+
+    Raises UserError for what cannot be closed in parts.
+    """
+    run, study = deployment.run, deployment.study
+    if run.engine == "here":
+        return None
+    lines = []
+    if study.batches or study.groups is not None or study.places is not None:
+        lines.append(
+            f"run.engine: '{run.engine}' makes no data sets and knows no groups or places; write"
+            " 'here'"
+        )
+    if not run.input.plain:
+        lines.append(f"run.engine: '{run.engine}' reads plain reports alone; write 'here'")
+    if lines:
+        raise UserError(f"{deployment.path}: {line}" for line in lines)
+    command = [*_COMMAND, "aggregate", str(deployment.path), "--attached"]
+    return Aggregation(run.parts, command if _starts_others(deployment) else None)
+
+
+def _starts_others(deployment: Deployment) -> bool:
+    """Whether the releaser starts workers and an aggregator of its own."""
+    if deployment.run.worker is not None:
+        return deployment.run.worker
+    return not deployment.run.log.startswith("kafka:")

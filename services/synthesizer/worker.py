@@ -13,22 +13,21 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from hashlib import sha256
 
 import pyarrow.parquet
 
 from stream_dp.batch import kinds
 from stream_dp.batch.base import FitContext
+from stream_dp.batch.people.known import Known
 from stream_dp.errors import UserError
 from stream_dp.log.base import Log, LogError, Missing
 from stream_dp.privacy.noise import NoiseSource, SystemNoise, system_entropy
-from stream_dp.release.arrow import measurement_table
-from stream_dp.release.data_sets import Provenance, data_set_parts
-from stream_dp.study import Study
+from stream_dp.study import PeopleRelease, Study
 
 from ..events import Event, Tell, ignore
 from ..jobs.board import JobBoard
 from ..jobs.progress import Progress
+from ..jobs.published import known_interactions
 from ..jobs.records import (
     Job,
     SnapshotFile,
@@ -37,7 +36,7 @@ from ..jobs.records import (
     result_records,
 )
 from ..snapshots import Snapshots
-from .tables import looked_at, sample_tables
+from .tables import fitted_parts
 from .transcript import LogTranscript
 
 _POLL = 1.0
@@ -133,20 +132,20 @@ class Worker:
             raise UserError("the worker's study file is not the one that the job is of")
         if origin.simulated != self.source.simulated:
             raise UserError("a study with seeded noise and one without do not mix")
-        synthesizer = kinds.load_synthesizer(release.kind)
-        data = looked_at(self.study, release, {n: self._table(f) for n, f in job.files.items()})
+        tables = {n: self._table(f) for n, f in job.files.items()}
         transcript = LogTranscript(self.log, job.id, self.at)
-        context = FitContext(self.source, transcript, self._progress(board, job))
-        model = synthesizer(data, release, context)
+        known: tuple[Known, ...] = ()
+        if isinstance(release, PeopleRelease):
+            answers = board.published.complete.get(job.id, {})
+            known = known_interactions(self.study, release, job.period, answers)
+        context = FitContext(self.source, transcript, self._progress(board, job), known)
+        provenance, parts = fitted_parts(self.study, release, tables, context)
         self.at("fitted")
-        sample = model.sample(seed_of(transcript.rounds()))
-        measurements = measurement_table(model.measurements)
-        parts = data_set_parts(sample_tables(self.study, release, sample), measurements)
         records = result_records(
             job=job.id,
             attempt=attempt,
             writer=system_entropy(8).hex(),
-            provenance=Provenance(model.title, dict(model.notes), self.source.simulated),
+            provenance=provenance,
             parts=parts,
         )
         self.at("result")
@@ -187,8 +186,3 @@ class Worker:
                     raise _Dropped
 
         return progress
-
-
-def seed_of(rounds: list[bytes]) -> int:
-    """The seed of the sample: derived from the seed in round 0, and different from it."""
-    return int.from_bytes(sha256(b"sample" + rounds[0]).digest(), "big")

@@ -1,0 +1,33 @@
+"""`stream-dp places`: checks and sends the table of places and their regions."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from stream_dp.errors import UserError
+
+from ..deployment import Deployment
+from ..groups.place_files import places_from_file
+from ..groups.places import send_places
+from ..options import study_file
+from ..output import Output
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    study_file(parser)
+    parser.add_argument("places", type=Path, metavar="PLACES")
+    parser.add_argument("--place", default="place", metavar="COL", help="column of places' keys")
+
+
+def run(options: argparse.Namespace) -> Output:
+    deployment = Deployment.load(options.study)
+    if deployment.study.places is None:
+        raise UserError(f"{options.study}: declares no [places], so there is nothing to send")
+    table = places_from_file(deployment.study, options.places, options.place)
+    new = send_places(deployment, table)
+    places, regions = int(table.places.sum()), len(table.regions)
+    data = {"confidential": True, "places": places, "regions": regions, "sent": new}
+    words = "" if new else "; the same table is there already, and nothing was sent"
+    text = f"CONFIDENTIAL\n{places} places in {regions} regions of '{table.columns[-1]}'{words}"
+    return Output(data, text)

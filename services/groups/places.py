@@ -1,0 +1,200 @@
+"""The table of places and their regions, which the operator sends. Its sizes are confidential.
+
+It is a message in the topic `groups`: the places of each smallest region, by their keys or only how
+many there are; of a study with a table of counts, also how many places have each size. The last
+table that is sent before the study begins is used; the journal's first entry has its hash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import closing
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stream_dp.errors import Inconsistent, UserError
+from stream_dp.log.base import Log, LogError, Missing
+from stream_dp.log.message import split_part
+from stream_dp.release.arrow import ipc_stream
+from stream_dp.study import Study
+
+from ..deployment import Deployment
+from .topic import commit_table, last_table
+
+_TYPE = "stream-dp.places"
+NONE_SENT = (
+    "places: the study declares places, and no table of places was sent: stream-dp places"
+    " STUDY.toml PLACES.csv"
+)
+
+
+@dataclass(frozen=True)
+class PlacesTable:
+    """P places in R smallest regions.
+
+    columns: the names of the levels of regions, from the top down.
+    regions: the path of each smallest region, in increasing order.
+    places: how many places each of them has, int64 (R,).
+    keys: of the places, in increasing order, (P,); None with a table of counts.
+    region_of: the region of each place, int64 (P,), beside `keys`.
+    counts: of a table of counts (region, size, places), int64 (n, 3); None of others. Confidential.
+    """
+
+    columns: tuple[str, ...]
+    regions: tuple[tuple[str, ...], ...]
+    places: NDArray[np.int64]
+    keys: tuple[str, ...] | None = None
+    region_of: NDArray[np.int64] | None = None
+    counts: NDArray[np.int64] | None = None
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of all fields, in hexadecimal."""
+        arrays = (self.places, self.region_of, self.counts)
+        packed = [None if a is None else a.astype("<i8").tobytes() for a in arrays]
+        fields = [self.columns, self.regions, self.keys, *packed]
+        return hashlib.sha256(msgspec.msgpack.encode(fields)).hexdigest()
+
+    def of_study(self, study: Study) -> Study:
+        """The study whose place attributes have the keys of the places. Raises UserError."""
+        self.check(study)
+        return study if self.keys is None else study.of_places(self.keys)
+
+    def check(self, study: Study) -> None:
+        """Raises UserError unless the table is as the study declares it."""
+        declared = study.places
+        if (
+            declared is None
+            or declared.regions != self.columns
+            or bool(declared.counted) != (self.counts is not None)
+        ):
+            raise UserError("places: the table is not as the study declares it; send it again")
+
+    def sizes(self, codes: NDArray[np.unsignedinteger] | None, largest: int) -> pa.Table:
+        """How many places of each smallest region have each size. Confidential.
+
+        codes: of the place of every person, where `P` is nowhere; None with a table of counts.
+        largest: the cap of sizes.
+
+        Columns of the regions, `size` and `groups`, in increasing order, with a row of no groups
+        for a region without places. No more than is needed is kept: no ids and no keys.
+        """
+        if codes is None:
+            assert self.counts is not None
+            region, size, groups = self.counts.T
+        else:
+            assert self.keys is not None
+            assert self.region_of is not None
+            size = np.bincount(codes, minlength=len(self.keys) + 1)[: len(self.keys)]
+            region, groups = self.region_of, np.ones(len(self.keys), np.int64)
+        region = np.concatenate([region, np.arange(len(self.regions))])
+        size = np.concatenate([np.minimum(size, largest), np.zeros(len(self.regions), np.int64)])
+        groups = np.concatenate([groups, np.zeros(len(self.regions), np.int64)])
+        runs, place = np.unique(region * (largest + 1) + size, return_inverse=True)
+        total = np.zeros(len(runs), np.int64)
+        np.add.at(total, place, groups)
+        region, size = np.divmod(runs, largest + 1)
+        kept = (total > 0) | ((self.places[region] == 0) & (size == 0))
+        paths = np.array(self.regions, object).reshape(len(self.regions), len(self.columns))
+        columns = {
+            name: pa.array(paths[region[kept], i], pa.string())
+            for i, name in enumerate(self.columns)
+        }
+        return pa.table({**columns, "size": size[kept], "groups": total[kept]})
+
+
+def send_places(deployment: Deployment, table: PlacesTable) -> bool:
+    """Sends the table to a deployment's log; see `commit_places`."""
+    with closing(deployment.log()) as log:
+        return commit_places(log, deployment.study, table)
+
+
+def commit_places(log: Log, study: Study, table: PlacesTable) -> bool:
+    """Writes the table unless it is the last one in the topic; returns whether it was written.
+
+    Raises UserError once the study has begun with another.
+    """
+    return commit_table(log, study, kind=_TYPE, digest=table.hash, parts=_parts(table))
+
+
+def _parts(table: PlacesTable) -> list[tuple[str, bytes]]:
+    paths = zip(*table.regions, strict=True)
+    regions = dict(zip(table.columns, map(list, paths), strict=True))
+    tables = {"regions": pa.table({**regions, "places": table.places})}
+    if table.keys is not None:
+        tables["places"] = pa.table({"place": list(table.keys), "region": table.region_of})
+    if table.counts is not None:
+        names = ("region", "size", "groups")
+        tables["counts"] = pa.table(dict(zip(names, table.counts.T, strict=True)))
+    return list(chain(*(split_part(name, ipc_stream(part)) for name, part in tables.items())))
+
+
+def read_places(log: Log) -> PlacesTable | None:
+    """The last table that was sent, or None. Raises Inconsistent where it lacks its hash."""
+    last = last_table(log)
+    if last is None or last.head["type"] != _TYPE:
+        return None
+    names = {name.rpartition("/")[0] or name for name, _ in last.parts}
+    parts = {n: pa.ipc.open_stream(last.part(n)).read_all() for n in names}
+    regions, places, counts = parts["regions"], parts.get("places"), parts.get("counts")
+    columns = tuple(regions.column_names[:-1])
+    table = PlacesTable(
+        columns,
+        tuple(zip(*(regions[name].to_pylist() for name in columns), strict=True)),
+        regions["places"].to_numpy(),
+        None if places is None else tuple(places["place"].to_pylist()),
+        None if places is None else places["region"].to_numpy(),
+        None if counts is None else np.stack([c.to_numpy() for c in counts.columns], axis=1),
+    )
+    if table.hash != last.head["hash"]:
+        raise Inconsistent("places: the table does not have its hash; send it again")
+    return table
+
+
+def bound_places(log: Log, study: Study, bound: str | None) -> PlacesTable | None:
+    """The table of places; None for a study without places.
+
+    bound: the hash of the table that the journal was begun with; None before it is begun.
+
+    Raises UserError where no table was sent or it does not fit the study, Inconsistent where it
+    is not the one of the journal.
+    """
+    if study.places is None:
+        return None
+    table = read_places(log)
+    if table is None and bound is None:
+        raise UserError(NONE_SENT)
+    if table is None or (bound is not None and table.hash != bound):
+        raise Inconsistent(
+            "places: this is not the table that the journal was begun with; places and their"
+            " regions stay as they are over the whole history: restore the confidential log"
+        )
+    table.check(study)
+    return table
+
+
+def study_with_places(deployment: Deployment) -> Study:
+    """The study with the keys of its places, to judge reports.
+
+    It is the declared one where nobody names places in reports, or where the log cannot be read
+    from here. Raises UserError where no table was sent.
+    """
+    study = deployment.study
+    if study.places is None or study.places.counted:
+        return study
+    try:
+        with closing(deployment.log(readonly=True)) as log:
+            table = read_places(log)
+    except Missing:
+        table = None
+    except LogError:
+        return study
+    if table is None:
+        raise UserError(NONE_SENT)
+    return table.of_study(study)

@@ -1,0 +1,104 @@
+"""The topic of the operator's tables, of groups or of places: the last one before a study begins.
+
+A table is a message; the journal's first entry has the hash of the one that a study began with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from typing import Any
+
+from stream_dp.errors import UserError
+from stream_dp.log.base import Log, Missing, Writer
+from stream_dp.log.message import START, Message, build_message, message_records, read_messages
+from stream_dp.study import Study
+from stream_dp.topics import GROUPS
+
+from .. import journal
+from ..deployment import Deployment
+
+
+def commit_table(
+    log: Log, study: Study, *, kind: str, digest: str, parts: Sequence[tuple[str, bytes]]
+) -> bool:
+    """Writes a table unless it is the last one in the topic; returns whether it was written.
+
+    kind: its type, which ends in what it is of.
+    digest: its hash.
+
+    Raises UserError once the study has begun with another.
+    """
+    log.create({GROUPS: 1})
+    # Only the owner may write, so the chain does not change between reading and writing.
+    with log.own("groups") as writer:
+        sent = list(read_messages(log, GROUPS, "groups"))
+        if sent and sent[-1].head["hash"] == digest:
+            return False
+        bound = _bound(log)
+        if bound in {None, digest}:
+            head = {"type": kind, "hash": digest}
+            _append(writer, study.name, sent, head=head, parts=parts)
+            bound = _bound(log)
+            if bound not in {None, digest}:
+                # The study began meanwhile, with a table from before: that one stays the last.
+                for earlier in [message for message in sent if message.head["hash"] == bound][:1]:
+                    _append(writer, study.name, sent, head=earlier.head, parts=earlier.parts)
+    if bound not in {None, digest}:
+        raise UserError(
+            "places: the study has begun with another table; places and their regions stay as"
+            " they are over the whole history"
+            if kind.endswith("places")
+            else "groups: the study has begun with another table; groups and who belongs to them"
+            " stay as they are over the whole history"
+        )
+    return True
+
+
+def _bound(log: Log) -> str | None:
+    """The hash of the table that the study began with; None before it began."""
+    with suppress(Missing):
+        entries = journal.read_heads(log)
+        return str(entries[0].genesis.groups) if entries else None
+    return None
+
+
+def _append(
+    writer: Writer,
+    study: str,
+    chain: list[Message],
+    *,
+    head: dict[str, Any],
+    parts: Sequence[tuple[str, bytes]],
+) -> None:
+    """Commits a message at the end of the chain; appends it to `chain`."""
+    index, before = (chain[-1].index + 1, chain[-1].hash) if chain else (0, START)
+    chain.append(build_message(index, before, head, parts))
+    writer.commit(
+        message_records(
+            chain[-1],
+            GROUPS,
+            kind=str(head["type"]),
+            source=f"stream-dp/{study}",
+            content="application/octet-stream",
+            time=None,
+        )
+    )
+
+
+def last_table(log: Log) -> Message | None:
+    """The last table that was sent, or None."""
+    last = None
+    with suppress(Missing):
+        for last in read_messages(log, GROUPS, "groups"):  # noqa: B007
+            pass
+    return last
+
+
+def has_table(deployment: Deployment) -> bool:
+    """Whether a table was sent."""
+    try:
+        with closing(deployment.log(readonly=True)) as log:
+            return last_table(log) is not None
+    except Missing:
+        return False
