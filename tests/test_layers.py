@@ -103,15 +103,22 @@ FOLDERS = {
     "panel_counts": (["panel"], False),
     "study": (["study", "errors", "privacy.ledger"], False),
     "studyfile": (["studyfile", "study", "errors", "batch"], False),
-    "plan": (["study", "errors", "privacy", "continual", "batch.kinds", "release"], False),
+    "plan": (
+        ["study", "errors", "privacy", "continual", "batch.kinds", "release"],
+        False,
+    ),
+    "size_answers": (["errors"], False),
     "log": (["log", "errors", "privacy.noise"], True),
     "population": (["population", "study", "errors", "celltext", "log.base"], True),
     "continual": (["continual", "privacy", "study", "panel", "errors"], True),
-    "batch": (["batch", "privacy", "celltext", "study", "panel", "errors"], True),
+    "batch": (
+        ["batch", "privacy", "celltext", "study", "panel", "errors", "size_answers"],
+        True,
+    ),
     "release": (
         [
             *("release", "study", "continual", "panel", "privacy"),
-            *("log.message", "log.signing", "errors"),
+            *("log.message", "log.signing", "errors", "size_answers"),
         ],
         False,
     ),
@@ -122,10 +129,14 @@ FOLDERS = {
     "estimate.unknowns": (["panel"], False),
     "estimate.query": (["errors", "panel", "study.alphabet"], False),
     "planning": (
-        ["planning", "plan", "estimate", "study", "continual", "privacy", "errors"],
+        [
+            *("planning", "plan", "release", "estimate", "study", "continual", "privacy"),
+            *("batch.kinds", "batch.planned", "errors"),
+        ],
         False,
     ),
     "topics": (["study"], False),
+    "published_answers": (["published_answers", "estimate", "release", "study"], False),
     "client": (
         [
             "release",
@@ -137,6 +148,7 @@ FOLDERS = {
             "topics",
             "errors",
             "privacy",
+            "published_answers",
         ],
         False,
     ),
@@ -278,7 +290,11 @@ EXTRAS = {
     "jax": ("stream_dp.batch", "stream_dp.services"),
     "optax": ("stream_dp.batch", "stream_dp.services"),
     "openpyxl": ("stream_dp.population.tables.spreadsheets",),
-    "cryptography": ("stream_dp.log.signing",),
+    "cryptography": (
+        "stream_dp.log.signing",
+        "stream_dp.log.sealing",
+        "stream_dp.services.sealed_files",
+    ),
     "fastavro": ("stream_dp.population.shapes.avro",),
     "fastapi": ("stream_dp.services.monitor",),
     "starlette": ("stream_dp.services.monitor",),

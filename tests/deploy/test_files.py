@@ -189,7 +189,7 @@ def test_metrics_that_are_named_exist(tmp_path: Path) -> None:
 
 def test_access_lists_name_every_topic_and_role() -> None:
     text = (DEPLOY / "kafka" / "acls.sh").read_text()
-    private, public = topics(1, batches=True)
+    private, public = topics(1, batches=True, parts=True)
     assert set(re.findall(r"\$private\.([\w-]+)", text)) == {*private, "releaser", "reader"}
     assert set(re.findall(r"\$public\.([\w-]+)", text)) == {*public, "publisher", "reader"}
     assert set(public) == {RELEASES}

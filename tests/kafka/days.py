@@ -18,22 +18,30 @@ from kit.studies import attribute, cumulative, study_toml, window
 
 from stream_dp.log.base import Log, Record, Stored
 from stream_dp.services import journal
+from stream_dp.services.aggregator.aggregator import Aggregator
 from stream_dp.services.dead_letters import reasons_of
 from stream_dp.services.deployment import Deployment
 from stream_dp.services.following import following
 from stream_dp.services.journal import Entry
-from stream_dp.services.markers import close_marker
+from stream_dp.services.markers import MARKER as MARK
+from stream_dp.services.markers import announce_markers, close_marker
+from stream_dp.services.parts.orders import OrderBoard
 from stream_dp.services.releaser.setup import releaser_of
-from stream_dp.topics import DEAD_LETTERS, REPORTS
+from stream_dp.topics import CLOSES, DEAD_LETTERS, REPORTS
 
 PEOPLE = [f"person-{i:02d}" for i in range(30)]
 MARKER = {"close": "marker"}
+IN_PARTS = {"engine": "processes", "parts": 4, "worker": False}
 SCHEDULE = {"close": "schedule", "zone": "UTC", "at": time(6), "grace": "3d", "delay": "1h"}
 
 
 @dataclass
 class Days:
-    """A study in a folder. close: the keys of `[study.periods]` for how periods close."""
+    """A study in a folder.
+
+    close: the keys of `[study.periods]` for how periods close.
+    engine: where they are closed; `run` has an aggregator in this process.
+    """
 
     folder: Path
     log: str
@@ -42,6 +50,7 @@ class Days:
     partitions: int = 3
     close: Mapping[str, Any] = field(default_factory=lambda: MARKER)
     replication: int = 1
+    engine: str = "here"
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -70,6 +79,7 @@ class Days:
                 "partitions": self.partitions,
                 "replication": self.replication,
                 "insecure": True,
+                **({} if self.engine == "here" else IN_PARTS),
             },
         )
 
@@ -104,10 +114,32 @@ class Days:
     def send(self, records: Sequence[Record]) -> None:
         with self.opened() as log:
             log.create({REPORTS: self.partitions})
+            if self.engine != "here":
+                log.create({CLOSES: 1})
+                for number in sorted({int(v) for r in records for n, v in r.headers if n == MARK}):
+                    announce_markers(log, number)
             log.append(records)
 
     def run(self, **how: Any) -> bool:
         """Run in this process until nothing is left to do, without noise."""
+        while True:
+            done = self.release(**how)
+            with self.opened() as log:
+                board = OrderBoard(log)
+                if self.engine != "here":
+                    board.refresh()
+                if done or board.last is None or board.answer(board.last) is not None:
+                    return done
+            self.aggregate()
+
+    def aggregate(self, **how: Any) -> None:
+        """Answer every order that is open."""
+        with self.opened() as log:
+            study, snapshots = self.setting.study, self.setting.snapshots
+            Aggregator(self.file, study, log, snapshots, **how).run(until_idle=True)
+
+    def release(self, **how: Any) -> bool:
+        """Run the releaser until nothing is left to do."""
         with pytest.MonkeyPatch.context() as patch:
             fix_secrets(patch)
             process = releaser_of(self.setting)

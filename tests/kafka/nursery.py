@@ -25,6 +25,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -118,8 +119,7 @@ def _publish_first(process: Releaser) -> None:
                     commit(records)
                     publisher._producer.abort_transaction(10)
 
-            writer.commit = early
-            yield writer
+            yield SimpleNamespace(commit=early)
 
     process.log.own = both
 

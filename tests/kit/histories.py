@@ -217,7 +217,7 @@ class Case:
                 at = end
         stream = self.declared.stream
         system = StreamMeasurements(tuple(releases_of_stream(self.study, messages, stream))).system
-        return np.concatenate([block.data for block in system.blocks]), system.gap
+        return np.concatenate([block.data for block in system.blocks]), system.factor.gap
 
     def weights(self, answer):
         """Of an answer on all measurements, in the study's order, and what is added to them."""

@@ -29,8 +29,7 @@ from stream_dp.batch.base import FitContext
 from stream_dp.batch.independent import Independent
 from stream_dp.batch.workload.candidates import one_way_marginals
 from stream_dp.client import PublicLog
-from stream_dp.log.base import Record
-from stream_dp.log.sqlite import SqliteLog
+from stream_dp.log.base import Log, Record
 from stream_dp.plan import plan_study
 from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import Draw, SystemNoise, system_entropy
@@ -184,8 +183,8 @@ class HouseholdFolder:
             self.send([*reports(number), close_marker(number, 0)])
         return self
 
-    def log(self) -> closing[SqliteLog]:
-        return closing(SqliteLog(self.folder / "homes.db"))
+    def log(self) -> closing[Log]:
+        return closing(self.setting.log())
 
     def send(self, records: Sequence[Record]) -> None:
         with self.log() as log:

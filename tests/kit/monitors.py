@@ -58,10 +58,21 @@ class Monitor:
 
 
 @contextmanager
-def monitor(*arguments: str, before: Sequence[str] = ()) -> Iterator[Monitor]:
-    """`stream-dp monitor` with these arguments, once it is ready. before: words of its command."""
+def monitor(
+    *arguments: str,
+    before: Sequence[str] = (),
+    variables: Mapping[str, str] | None = None,
+    ready: int = 200,
+) -> Iterator[Monitor]:
+    """`stream-dp monitor` with these arguments, once it answers.
+
+    before: words of its command.
+    variables: of its environment.
+    ready: the status of /healthz that is waited for.
+    """
     command = [sys.executable, "-m", "stream_dp.services.cli", "monitor", *arguments]
     env = {k: v for k, v in os.environ.items() if "STREAM_DP" not in k}
+    env |= variables or {}
     process = subprocess.Popen(
         [*before, *command, "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True, env=env
     )
@@ -70,7 +81,7 @@ def monitor(*arguments: str, before: Sequence[str] = ()) -> Iterator[Monitor]:
         line = process.stdout.readline()
         assert "http://127.0.0.1:" in line, line
         one = Monitor(int(line.rpartition(":")[2]), process)
-        wait_until(lambda: one.get("/healthz")[0] == 200)
+        wait_until(lambda: one.get("/healthz")[0] == ready)
         yield one
     finally:
         process.terminate()

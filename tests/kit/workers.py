@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 from kit.households import NotedNoise, dying
@@ -27,3 +31,31 @@ def fit(file: Path, call: int) -> None:
     worker.run(until_idle=True)
     assert not worker.failed
     log.close()
+
+
+_WORKER = """
+import sys
+sys.path.insert(0, {tests!r})
+from pathlib import Path
+from kit.workers import fit
+fit(Path({file!r}), {call})
+"""
+
+
+def killed_and_again(file: Path, rounds: int, before: int = 3) -> None:
+    """A worker is killed when `before` rounds are recorded; the next draws only what is left."""
+    tests = str(Path(__file__).parents[1])
+    steps = []
+    for call in (before - 1, 10**9):
+        command = _WORKER.format(tests=tests, file=str(file), call=call)
+        done = subprocess.run(
+            [sys.executable, "-c", command],
+            env={**os.environ, "PYTHONPATH": tests},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert done.returncode == (-signal.SIGKILL if call == before - 1 else 0), done.stderr
+        steps.append(done.stdout.split())
+    assert [s.count("recorded") for s in steps] == [before, rounds - before]
+    assert steps[1].count("draw") == rounds - before

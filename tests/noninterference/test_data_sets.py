@@ -11,6 +11,7 @@ from kit.events import lines_to
 from kit.households import LABELS, PERIODS, TEXT, HouseholdFolder, report, reports, roster
 from kit.panels import fix_secrets
 
+from stream_dp.batch.workload.plan import EDITION
 from stream_dp.log.base import Record
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.services.cli import main
@@ -49,7 +50,7 @@ def run(path: Path, more: list[Record]) -> dict[str, bytes | str]:
         with homes.log() as log:
             jobs = [job for entry in homes.entries() for job in entry.jobs]
             for job in jobs:
-                write(log, job.id, [b"seed" * 8, msgspec.msgpack.encode(answers)])
+                write(log, job.id, [b"seed" * 8 + EDITION, msgspec.msgpack.encode(answers)])
         homes.work(tell=lines_to(messages))
         assert homes.run(tell=lines_to(messages))
         seen: dict[str, bytes | str] = {"messages": "\n".join(messages)}

@@ -100,10 +100,10 @@ def treated(declared: Study, seed: int, own: Sequence[Sent]) -> tuple[list[Any],
 def state(population: Population, decoder: Decoder, person: str) -> Any:
     """A person's recent symbols and running totals, None where there is no place for them."""
     ((hi, lo),) = decoder.hashes([person])
-    (slot,) = population._find(np.array([hi]), np.array([lo]))
+    (slot,) = population.slots(np.array([hi]), np.array([lo]))
     if slot < 0:
         return None
-    columns = {**population._recent, **population._totals}
+    columns = population.columns
     return {name: int(column[slot]) for name, column in columns.items()}
 
 

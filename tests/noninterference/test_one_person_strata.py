@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -87,24 +87,14 @@ def treated(study: Study, seed: int, own: Sequence[Sent]) -> tuple[list[Any], An
 
 def _states(population: Population, decoder: Decoder) -> dict[str, Any]:
     """By id, the state of a person; None where there is no place."""
-    columns_by_kind: Mapping[str, Mapping[Any, Any]] = {
-        "last": population._last,
-        "recent": population._recent,
-        "present": population._present,
-        "totals": population._totals,
-        "entered": population._entered,
-    }
     states: dict[str, Any] = {}
     hashes = decoder.hashes([X, *OTHERS])
     slots = population.slots(hashes[:, 0], hashes[:, 1]).tolist()
     for person, slot in zip([X, *OTHERS], slots, strict=True):
         states[person] = None
         if slot >= 0:
-            states[person] = {
-                f"{kind} {name}": int(column[slot])
-                for kind, columns in columns_by_kind.items()
-                for name, column in columns.items()
-            }
+            columns = population.columns
+            states[person] = {name: int(column[slot]) for name, column in columns.items()}
     return states
 
 

@@ -225,7 +225,7 @@ def test_shares_that_are_none(study, command, share):
         (["--map", "poverty"], "--map: write A:TEXT=VALUE"),
         (["--map", "poverty:Yes"], "--map: write A:TEXT=VALUE"),
         (["--map", "age:Yes=1"], "--map: attribute 'age' is not declared"),
-        (["--map", "poverty:Yes=yes"], "--map: 'yes' is no value of poverty; there are 0, 1"),
+        (["--map", "poverty:Yes=yes"], "--map: 'yes' is no value of poverty; it is one of 0, 1"),
         (["--dates", "x"], "--dates: write a format"),
         (["--id-width", "0"], "--id-width: write a number"),
         (["--separator", ";;"], "--separator: write one character"),

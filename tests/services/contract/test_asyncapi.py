@@ -16,10 +16,14 @@ from kit.arrivals import KEY, OPEN, has_integral_float, reports, stored
 from kit.commands import json_output
 from kit.households import HouseholdFolder, roster, use_fit_in_rounds
 from kit.panels import StudyFolder, script
+from kit.parts import PartsFolder
 from kit.studies import PAIRS, SCHEDULE, small_study, study_toml
 
 from stream_dp.log.base import Record
+from stream_dp.log.memory import MemoryLog
 from stream_dp.log.message import SIGNATURE
+from stream_dp.log.sealed import SealedLog
+from stream_dp.log.sealing import Keyring
 from stream_dp.log.signing import SigningKey
 from stream_dp.population.reports import Decoder
 from stream_dp.services.contract.asyncapi import asyncapi
@@ -30,7 +34,17 @@ from stream_dp.services.markers import close_marker
 from stream_dp.services.releaser.signing import key_entry
 from stream_dp.study import Run
 from stream_dp.studyfile import load_study
-from stream_dp.topics import CLOCK, JOURNAL, RELEASES, REPORTS, topics_of
+from stream_dp.topics import (
+    CLOCK,
+    CLOSES,
+    JOURNAL,
+    MANIFESTS,
+    ORDERS,
+    RELEASES,
+    REPORTS,
+    UNSEALED,
+    topics_of,
+)
 
 SCHEMA = Path(__file__).parents[3] / ".tools" / "asyncapi" / "3.0.0.json"
 KAFKA = Run(log="kafka://h1:9092,h2:9092/p", public="kafka://h3:9092/q", partitions=3)
@@ -270,3 +284,28 @@ def test_a_signed_study_has_signatures_and_a_message_of_keys(tmp_path):
             assert (plain.fits(topic, record) == []) == (name == "signingKey")
     assert names["keyEntry"] == names["signingKey"] == names["studyDeclaration"] == 1
     assert names["panelRelease"] > 1
+
+
+def test_a_study_that_is_encrypted_has_sealed_messages(tmp_path):
+    study, run = load_study(StudyFolder(tmp_path / "sealed").file)
+    sealed = Contract(asyncapi(study, run.model_copy(update={"encryption": {"file": "k"}})))
+    plain = Contract(asyncapi(study, run))
+    keys = Keyring.of_text("1" * 64)
+    with closing(MemoryLog()) as inner, closing(SealedLog(inner, keys, UNSEALED)) as log:
+        inner.create({JOURNAL: 1, REPORTS: 1})
+        log.append([Record(JOURNAL, b"{}"), *script()[0][:1]])
+        (entry,) = inner.read(JOURNAL, {0: 0}, 1, 0).records
+        (report,) = inner.read(REPORTS, {0: 0}, 1, 0).records
+    assert (sealed.fits(JOURNAL, entry), plain.fits(JOURNAL, entry)) == (["sealed"], [])
+    assert sealed.fits(REPORTS, report) == plain.fits(REPORTS, report) == ["report"]
+
+
+def test_what_goes_to_and_from_an_aggregator_is_in_the_contract(tmp_path):
+    place = PartsFolder(tmp_path / "parts", parts=2)
+    place.send(script()[0])
+    place.run()
+    contract = Contract(asyncapi(*load_study(place.file)))
+    with place.log() as log:
+        for topic, name in ((CLOSES, "announcement"), (ORDERS, "order"), (MANIFESTS, "answer")):
+            read = log.read(topic, {0: 0}, 10, 0).records
+            assert [contract.fits(topic, record) for record in read] == [[name]]

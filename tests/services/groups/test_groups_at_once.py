@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from kit.households import HouseholdFolder, reports, roster
 
-import stream_dp.services.groups.roster as module
+import stream_dp.services.groups.topic as module
 from stream_dp.errors import UserError
 from stream_dp.log.base import Busy
 from stream_dp.services.groups.roster import read_roster, send_roster

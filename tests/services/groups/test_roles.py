@@ -21,10 +21,12 @@ from stream_dp.log.sqlite import SqliteLog
 from stream_dp.privacy.measurements import Measurements
 from stream_dp.release import data_sets as dataset
 from stream_dp.release.arrow import measurement_table
+from stream_dp.release.certificate import base_certificate
 from stream_dp.services.cli import main
 from stream_dp.services.groups.roster import Roster, _parts, send_roster
 from stream_dp.services.jobs.records import result_records
 from stream_dp.services.markers import close_marker
+from stream_dp.study.groups import BatchRelease
 from stream_dp.studyfile import load_study
 
 STUDY = """
@@ -221,6 +223,44 @@ def test_roles_that_cannot_be_are_refused(tmp_path: Path, old: str, new: str, fa
     assert fault in line
 
 
+def test_relatives_have_a_part_of_rho_where_there_are_roles(tmp_path: Path) -> None:
+    """A certificate states it, declared or not; without roles it is refused."""
+    file = tmp_path / "families.toml"
+    declared = STUDY.replace("rho = 5\n[run]", "rho = 5\nrelations = 0.3\n[run]")
+    hashes = set()
+    for text, part in ((STUDY, "1/2"), (declared, "3/10")):
+        file.write_text(text)
+        study, _ = load_study(file)
+        (release,) = study.batches or ()
+        assert isinstance(release, BatchRelease)
+        stated = {"rounds": 1, "per_round": 40, "ways": 2, "candidates": "marginals"}
+        assert release.settings(True) == {**stated, "rows": 20, "relations": part}
+        assert release.settings(False) == {**stated, "rows": 20}
+        certificate = base_certificate(
+            study, release, 3, mechanism="m", rho=study.rho, spent=study.rho, simulated=True
+        )
+        assert certificate.parameters == release.settings(True)
+        hashes.add(study.hash)
+    assert len(hashes) == 2
+    start, end = declared.index("[groups.roles]"), declared.index("[[releases]]")
+    file.write_text(declared[:start] + declared[end:])
+    with pytest.raises(UserError, match=r"relations: no \[groups.roles\] say who is related"):
+        load_study(file)
+
+
+@pytest.mark.parametrize(
+    ("kind", "used"),
+    [
+        ("independent", set()),
+        ("mwem", {"rounds", "per_round", "ways", "candidates"}),
+        ("hpd-gen", {"rounds", "per_round", "ways", "candidates", "rows"}),
+    ],
+)
+def test_a_certificate_states_what_its_kind_uses(kind: str, used: set[str]) -> None:
+    release = BatchRelease(name="r", kind=kind, attributes=("a",), rho=1, every=1)
+    assert release.settings(False).keys() == used
+
+
 def test_a_table_without_roles_keeps_its_hash_and_never_serves_a_study_with_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -279,7 +319,8 @@ def test_a_snapshot_has_the_tables_roles_whatever_people_say(
 def result(homes: HouseholdFolder, roles: list[int]) -> None:
     """A worker's result of one home with two members."""
     job = next(job for entry in homes.entries() for job in entry.jobs)
-    names = {"groups": ["region", "size"], "people": ["place", "work"]}
+    groups = {"region": ("north", "south"), "size": range(1, 6)}
+    names = {"groups": groups, "people": {"place": PLACES, "work": (0, 1)}}
     people = np.array([[role, 0] for role in roles])
     tables = dataset.coded_tables(names, np.array([[0, 1]]), people, np.zeros(2, np.int64))
     answers = measurement_table(Measurements(("q",), np.array([1]), (Fraction(1),)))

@@ -142,11 +142,12 @@ def test_three_periods_and_a_data_set(folder: Path, capsys: pytest.CaptureFixtur
     assert len(queries) == len(set(queries)) == about.measured
     assert {f"groups: size={n}" for n in range(1, 5)} <= set(queries)
     assert {f"people: income={x}" for x in ("low", "high", "absent")} <= set(queries)
-    # rho from what is public alone: 4 marginals of squared sensitivity 2, then 4 more; the rest of
-    # it, a tenth of every later round, went into picking.
+    # rho from what is public alone: 2 marginals of people of squared sensitivity 2, then 4 more;
+    # the rest of it, a tenth of every later round, went into picking. What is about groups alone is
+    # free, and has the noise of the first two.
     variances = [Fraction(v) for v in measured["variance"].to_pylist()]
-    assert variances == [Fraction(200)] * 11 + [Fraction(500, 9)] * (about.measured - 11)
-    measuring = 4 * Fraction(2, 2 * 200) + ROUNDS * Fraction(2 * 9, 2 * 500)
+    assert variances == [Fraction(100)] * 11 + [Fraction(500, 9)] * (about.measured - 11)
+    measuring = 2 * Fraction(2, 2 * 100) + ROUNDS * Fraction(2 * 9, 2 * 500)
     assert measuring + ROUNDS * Fraction(2, 1000) == about.rho
     errors = np.array(measured["standard_error"].to_pylist())
     np.testing.assert_allclose(errors**2, [float(v) for v in variances])

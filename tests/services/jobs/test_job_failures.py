@@ -83,7 +83,10 @@ def test_a_result_that_is_none_is_not_accepted(homes: HouseholdFolder, wrong: st
     job = next(job for entry in homes.entries() for job in entry.jobs)
     provenance = Provenance("m", {}, simulated=wrong == "simulated")
     with homes.worker() as worker:
-        names = {"groups": ["region", "size"], "people": ["income", "work"]}
+        names = {
+            "groups": {"region": ["north", "south"], "size": [1, 2, 3, 4]},
+            "people": {"income": ["low", "high", "absent"], "work": [0, 1]},
+        }
         codes = np.zeros((1, 2), np.int64)
         answers = measurement_table(Measurements(("q",), np.array([1]), (Fraction(1),)))
         parts = data_set_parts(coded_tables(names, codes, codes, np.zeros(1, np.int64)), answers)

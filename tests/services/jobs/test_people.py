@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 import tomllib
 import uuid
 from decimal import Decimal
@@ -17,6 +13,7 @@ import pyarrow.parquet
 import pytest
 from kit.commands import json_output, refusal
 from kit.studies import MARKER, attribute, study_toml, window
+from kit.workers import killed_and_again
 
 from stream_dp.batch.people.table import present_rows, study_people
 from stream_dp.study import PeopleRelease
@@ -61,34 +58,6 @@ def write_reports(folder: Path) -> None:
     (folder / "reports.csv").write_text("\n".join(rows))
 
 
-WORKER = """
-import sys
-sys.path.insert(0, {tests!r})
-from pathlib import Path
-from kit.workers import fit
-fit(Path({file!r}), {call})
-"""
-
-
-def killed_and_again(file: Path) -> None:
-    """A worker is killed when three rounds are recorded; the next draws only what is left."""
-    tests = str(Path(__file__).parents[2])
-    steps = []
-    for call in (2, 10**9):
-        command = WORKER.format(tests=tests, file=str(file), call=call)
-        done = subprocess.run(
-            [sys.executable, "-c", command],
-            env={**os.environ, "PYTHONPATH": tests},
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-        assert done.returncode == (-signal.SIGKILL if call == 2 else 0), done.stderr
-        steps.append(done.stdout.split())
-    assert [s.count("recorded") for s in steps] == [3, ROUNDS - 3]
-    assert steps[1].count("draw") == ROUNDS - 3
-
-
 @pytest.mark.parametrize("log", ["sqlite", "kafka"])
 def test_from_reports_to_a_table_of_people(
     log: str,
@@ -117,7 +86,7 @@ def test_from_reports_to_a_table_of_people(
     json_output(capsys, "send", file, tmp_path / "reports.csv")
     json_output(capsys, "close", file, LABELS[1], "--yes")
     assert json_output(capsys, "run", file, "--until-idle") == {"horizon_reached": False}
-    killed_and_again(file)
+    killed_and_again(file, ROUNDS)
     assert json_output(capsys, "run", file, "--until-idle") == {"horizon_reached": True}
 
     exported = json_output(capsys, "export", file, "people", out)
@@ -131,6 +100,11 @@ def test_from_reports_to_a_table_of_people(
     pairs = list(zip(*(table[name].to_pylist() for name in ("sex", "work")), strict=True))
     shares = [pairs.count(pair) / len(pairs) for pair in (("f", "some"), ("m", "full"))]
     assert shares == pytest.approx([0.75, 0.25], abs=0.05)
+    answer = json_output(capsys, "estimate", file, "people", "sex=f & work=some", "--count")
+    assert abs(answer["value"] - 255) < 6 * answer["standard_error"] < 60
+    (example, *_) = json_output(capsys, "estimate", file, "people")["people"]
+    assert json_output(capsys, "estimate", file, "people", example)["standard_error"] > 0
+    assert "did you mean 'work'?" in refusal(capsys, 2, "estimate", file, "people", "wrk=some")
     json_output(capsys, "verify", file)
     rows = json_output(capsys, "releases", file)
     assert "people" in str(rows)

@@ -9,6 +9,7 @@ import time
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet
 import pyarrow.parquet as pq
@@ -126,6 +127,26 @@ def test_a_change_between_periods(source, stream_dp, as_json):
         *words, "--minus", "2021-02", "--count"
     )
     assert "none at period 'x'" in stream_dp(*words, "--minus", "x", code=2)
+
+
+def test_answers_together(source, stream_dp, as_json):
+    words = ("estimate", source, "pairs", "pattern 1 1")
+    change = as_json(*words, "--minus", "2021-02")
+    also = ("--also", "pairs", "pattern 1 1", "2021-02")
+    two = as_json(*words, *also)
+    assert two["difference"]["value"] == pytest.approx(change["value"])
+    assert two["difference"]["standard_error"] == pytest.approx(change["standard_error"])
+    errors = [answer["standard_error"] for answer in two["answers"]]
+    assert np.sqrt(np.diag(two["covariance"])) == pytest.approx(errors)
+    for answer in two["answers"]:
+        low, high = answer["band"]
+        assert high - low > 2 * 1.96 * answer["standard_error"]
+    each = as_json(*words, "--each-period", "--count")
+    assert [answer["period"] for answer in each["answers"]] == ["2021-02", "2021-03"]
+    assert "the first over the second" in stream_dp(*words, *also)
+    assert "no such release" in stream_dp(*words, "--also", "x", "y", "2021-02", code=2)
+    refused = stream_dp(*words, "--each-period", "--period", "2021-02", code=2)
+    assert "--period: goes with one answer alone" in refused
 
 
 def test_estimate(source, stream_dp, as_json):

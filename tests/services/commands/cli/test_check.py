@@ -13,7 +13,7 @@ from stream_dp.services import cli
 def test_new_writes_a_study_that_can_be_checked(tmp_path, stream_dp, as_json):
     path = tmp_path / "mine.toml"
     assert f"stream-dp check {path}" in stream_dp("new", path)
-    assert "total rho: " in stream_dp("check", path)
+    assert "who is protected: one household" in stream_dp("check", path)
     output = as_json("check", path)
     assert Fraction(output["rho_planned"]) == Fraction(output["rho_total"])
     assert as_json("new", tmp_path / "other.toml") == {"written": str(tmp_path / "other.toml")}
@@ -29,8 +29,11 @@ def test_new_overwrites_nothing(tmp_path, stream_dp):
 
 def test_check_prints_the_plan_and_writes_nothing(study, stream_dp, as_json):
     text = stream_dp("check", study)
-    for word in ("study poverty: 3 periods, 2021-01 to 2021-03", "release pairs", "eps = "):
+    words = ("study poverty: 3 periods, 2021-01 to 2021-03", "one household", "eps = ", "60")
+    for word in (*words, "of households, +-", "pairs (window): rho = 0.5"):
         assert word in text
+    assert "total rho: 3/4 = 0.75" in stream_dp("check", study, "--exact")
+    assert "3/4" not in text
     output = as_json("check", study)
     assert output["study"] == "poverty"
     assert [r["name"] for r in output["releases"]] == ["pairs", "months"]

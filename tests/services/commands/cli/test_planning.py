@@ -1,6 +1,7 @@
 """`plan`: expected errors, the budget that an error needs, and one line for a mistake."""
 
 from fractions import Fraction
+from xml.etree import ElementTree
 
 import pytest
 from trial import STUDY, write
@@ -36,6 +37,23 @@ def test_the_needed_budget_can_be_declared_and_gives_the_error(tmp_path, study, 
     assert "rho for the error" in text
 
 
+def test_other_horizons_and_waves_have_a_row_and_a_picture(tmp_path, study, stream_dp, as_json):
+    asked = ("--query", "pattern 1 ?", "--alternatives")
+    output = as_json("plan", study, *asked, "--picture", tmp_path / "plan.svg")
+    rows = {(row["waves"], row["periods"]): row for row in output["alternatives"]}
+    assert {(1, 3), (1, 6)} <= rows.keys()
+    assert rows[1, 6]["half_width"] > rows[1, 3]["half_width"]
+    assert "waves  half-width" in stream_dp("plan", study, *asked)
+    svg = ElementTree.parse(tmp_path / "plan.svg")
+    words = " ".join(text.strip() for text in svg.getroot().itertext())
+    assert "pairs: pattern 1 ?: declared otherwise" in words
+    for row in output["alternatives"]:
+        assert f"{row['half_width']:.2%}" in words
+    assert "var(" not in (tmp_path / "plan.svg").read_text()
+    longer = as_json("plan", study, "--query", "pattern 1 ?", "--periods", "6")
+    assert [row["period"] for row in longer["errors"]][-1] == "2021-06"
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -46,6 +64,10 @@ def test_the_needed_budget_can_be_declared_and_gives_the_error(tmp_path, study, 
         (("--people", "0"), "--people: write a number of at least 1"),
         (("--query", "pattern 7"), "'7' is no value"),
         (("--release", "none"), "no such release"),
+        (("--periods", "0"), "--periods: write a number from 1 to"),
+        (("--periods", "1"), "--periods 1: releases[1].width: 2 periods is over the horizon of 1"),
+        (("--picture", "plan.png"), "write it as .svg"),
+        (("--picture", "no/plan.svg"), "plan.svg"),
         (("--release", "pairs", "--query", "total at-least 1"), "ask a window release"),
     ],
 )
