@@ -1,9 +1,11 @@
 """Errors of batch releases on real households, by method and epsilon.
 
     python tests/benchmarks/households.py [full|reduced|relations|all] [REPETITIONS]
+    python tests/benchmarks/households.py generated [REPETITIONS]
+    python tests/benchmarks/households.py families [REPETITIONS]
     python tests/benchmarks/households.py HOUSEHOLDS.csv PERSONS.csv [REPETITIONS]
 
-The second form is for those who have the census bureau's public microdata (ACS PUMS), with
+The last form is for those who have the census bureau's public microdata (ACS PUMS), with
 relatives as the files state them.
 
 The travel survey in ../shared/data/households: 27,980 households, 59,762 people; the households of
@@ -14,6 +16,10 @@ households and people, a household's size among them.
     reduced    few enough kinds of households for an explicit histogram, that of MWEM
     relations  heads, spouses and children, as far as order, age and nothing else tell (the survey
                states no relation), and queries about relatives
+    generated  HPD-Gen beside HPD-Fixed on the full survey at eps .25 and 1: errors among groups,
+               their ratio, and CPU seconds of a fit
+    families   simulated families (`families.py`), 8 rounds at eps 1: errors by class and couples
+               of one sex, beside members shuffled within their roles
 
 delta is 1 / N^2 and rho the largest with that epsilon. Errors are of shares, of households or of
 people. Privacy noise here is simulated.
@@ -27,11 +33,20 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+from families import families
 
+from stream_dp.batch import kinds
+from stream_dp.batch.base import FitContext
 from stream_dp.batch.data.domain import Bins, Column, Domain, Hierarchy, Roles
 from stream_dp.batch.data.readers import read_hierarchy, read_pums
+from stream_dp.batch.workload.candidates import default_marginals
+from stream_dp.batch.workload.counts import marginal_counts
+from stream_dp.batch.workload.queries import SPOUSE, Marginal, Queries
 from stream_dp.evaluation.data_sets.households import evaluate_data_sets
+from stream_dp.evaluation.data_sets.judge import DataSetJudge
+from stream_dp.evaluation.data_sets.report import CLASSES
 from stream_dp.evaluation.data_sets.text import quality_text
+from stream_dp.privacy.noise import SeededNoise
 from stream_dp.privacy.zcdp import rho_within
 from stream_dp.study.groups import BatchRelease
 
@@ -116,10 +131,11 @@ FORMS = {
 }
 
 
-def batch(hierarchy: Hierarchy, kind: str, epsilon: str) -> BatchRelease:
+def batch(hierarchy: Hierarchy, kind: str, epsilon: str, rounds: int = 20) -> BatchRelease:
     rho = rho_within(Fraction(epsilon), Fraction(1, hierarchy.N**2))
-    names = tuple(c.name for c in hierarchy.domain.person)
-    return BatchRelease(name="homes", kind=kind, attributes=names, rho=rho, every=1)
+    roles = hierarchy.domain.roles
+    names = tuple(c.name for c in hierarchy.domain.person if not roles or c.name != roles.column)
+    return BatchRelease(name="homes", kind=kind, attributes=names, rho=rho, every=1, rounds=rounds)
 
 
 def show_progress(subject: str, done: int, rounds: int) -> None:
@@ -127,8 +143,8 @@ def show_progress(subject: str, done: int, rounds: int) -> None:
         print(f"\r{subject}: {done}/{rounds}   ", end="", file=sys.stderr, flush=True)
 
 
-def compare(name: str, truth: Hierarchy, kinds: tuple[str, ...], repetitions: int) -> None:
-    asked = [(f"eps {e}", batch(truth, k, e)) for e in EPSILONS for k in kinds]
+def compare(name: str, truth: Hierarchy, methods: tuple[str, ...], repetitions: int) -> None:
+    asked = [(f"eps {e}", batch(truth, k, e)) for e in EPSILONS for k in methods]
     began = time.perf_counter()
     qualities = evaluate_data_sets(truth, asked, repetitions, seed=1, progress=show_progress)
     took = (time.perf_counter() - began) / 60
@@ -136,18 +152,83 @@ def compare(name: str, truth: Hierarchy, kinds: tuple[str, ...], repetitions: in
     print(f"{quality_text(qualities)}\nin {took:.1f} min", flush=True)
 
 
+def fitted(truth: Hierarchy, release: BatchRelease, seed: int) -> tuple[Hierarchy, float]:
+    """A data set of a release, and the CPU seconds of its fit with all compilation."""
+    began = time.process_time()
+    fit = kinds.load_synthesizer(release.kind)(truth, release, FitContext(SeededNoise(seed)))
+    took = time.process_time() - began
+    return fit.sample(seed), took
+
+
+def errors(truth: Hierarchy, synthetic: Hierarchy) -> dict[str, tuple[float, float]]:
+    """By class of queries the largest and the mean error, in percentage points."""
+    queries = Queries.joined(m.queries() for m in default_marginals(truth.domain, 3))
+    qualities = DataSetJudge.of(truth, queries).data_set(synthetic, "", "")
+    return {q.queries: (100 * q.greatest, 100 * q.mean) for q in qualities}
+
+
+def generated(repetitions: int) -> None:
+    truth = full()
+    print(f"groups, largest / mean error in points; CPU s. {repetitions} repetitions")
+    for epsilon in ("0.25", "1"):
+        means = {}
+        for kind in HPD:
+            runs = [fitted(truth, batch(truth, kind, epsilon), s) for s in range(repetitions)]
+            each = np.array([errors(truth, synthetic)["groups"] for synthetic, _ in runs])
+            means[kind] = each.mean(axis=0)
+            every = ", ".join(f"{a:.2f} / {b:.4f}" for a, b in each)
+            cpu = np.mean([took for _, took in runs])
+            line = f"{means[kind][0]:.2f} / {means[kind][1]:.4f}  {cpu:.0f} s"
+            print(f"eps {epsilon:>4}  {kind:<9}  {line}   ({every})", flush=True)
+        ratio = means["hpd-gen"] / means["hpd-fixed"]
+        print(f"eps {epsilon:>4}  ratio      {ratio[0]:.2f} / {ratio[1]:.2f}", flush=True)
+
+
+def of_one_sex(hierarchy: Hierarchy) -> float:
+    """The share of couples."""
+    sex = [c.name for c in hierarchy.domain.person].index("sex")
+    counts = marginal_counts(hierarchy, Marginal(hierarchy.domain, SPOUSE, (), (sex,), (sex,)))
+    return float((counts[0] + counts[3]) / counts.sum())
+
+
+def simulated(repetitions: int) -> None:
+    truth = families(14_731, 1)
+    people, rng = truth.people.copy(), np.random.default_rng(0)
+    for role in range(4):
+        members = np.flatnonzero(people[:, 0] == role)
+        people[members] = people[rng.permutation(members)]
+    shuffled = Hierarchy(truth.domain, truth.groups, people, truth.group_of)
+    rows = [("truth", truth, 0.0), ("shuffled in roles", shuffled, 0.0)]
+    for kind in HPD:
+        release = batch(truth, kind, "1", rounds=8)
+        for seed in range(1, repetitions + 1):
+            rows.append((f"{kind}, seed {seed}", *fitted(truth, release, seed)))
+    print(f"{truth.G:,} families, {truth.N:,} people, eps 1; largest / mean error in points")
+    for name, synthetic, took in rows:
+        by_class = errors(truth, synthetic)
+        texts = [f"{k} {by_class[k][0]:.2f} / {by_class[k][1]:.3f}" for k in CLASSES[:3]]
+        print(
+            f"{name:<20} {'; '.join(texts)}; couples of one sex {of_one_sex(synthetic):.1%};"
+            f" {took:.0f} s"
+        )
+
+
 def main(arguments: list[str]) -> None:
     repetitions = int(arguments.pop()) if arguments and arguments[-1].isdigit() else 1
+    if arguments in (["generated"], ["families"]):
+        (generated if arguments == ["generated"] else simulated)(repetitions)
+        return
     if len(arguments) == 2:
         compare("census", census(Path(arguments[0]), Path(arguments[1])), HPD, repetitions)
         return
     if len(arguments) > 1 or not {*arguments} <= {*FORMS, "all"}:
-        sys.exit(f"households: give one of {', '.join(FORMS)}, all, or two files")
+        names = ", ".join([*FORMS, "generated", "families"])
+        sys.exit(f"households: give one of {names}, all, or two files")
     if not DATA.is_dir():
         sys.exit(f"households: {DATA} is not there")
     for name in FORMS if arguments in ([], ["all"]) else arguments:
-        load, kinds = FORMS[name]
-        compare(name, load(), kinds, repetitions)
+        load, methods = FORMS[name]
+        compare(name, load(), methods, repetitions)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ paper's panel, with the limit that is aimed at. The paper's form is unbiased, so
 error is known: padded histograms of equal noise. Its totals (binary trees with parts of rho in
 proportion to the cubes of their levels, all of rho) are repeated with simulated noise. Errors of
 estimates are known, too, and those that the same noise gives are a control: what chance adds to
-them is subtracted from the panel's mean squares of patterns.
+them is subtracted from the panel's mean squares of patterns; beside it is the standard error.
 
 `--constants` repeats the windows with other constants of the panel step (`fitted_targets.py`).
 """
@@ -19,6 +19,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple
@@ -33,9 +34,12 @@ from stream_dp.panel import Symbols, window_codes
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.study import Neighbours
 
+JUMP = 7
+simulated = partial(simulate.poverty, 1)
 Floats = NDArray[np.float64]
+Measured = tuple[str, float, float]  # a quantity, its ratio, the standard error of that
 PANELS = Path(__file__).parents[3] / "shared" / "data" / "panels"
-CONSTANTS = [(0.0, 0.0), (0.25, 2.0), (0.25, 4.0), (0.5, 1.0), (0.5, 2.0), (0.5, 4.0), (0.75, 4.0)]
+CONSTANTS = [(0, 0), (0.2, 0), (0.5, 0), (0.2, 0.05), (0.2, 0.1), (0.5, 0.1), (0.2, 0.2)]
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,7 @@ class Case:
     limits: by quantity
     bound: of the rows under add_remove, or where people come and go
     absent: the symbol of those who are not there
+    blank: the symbol before people enter, if they may enter late; their number is then measured
     jump: the period at which many change at once
     share: of the repetitions asked for, where one takes long
     """
@@ -58,14 +63,19 @@ class Case:
     neighbours: Neighbours = "replace_one"
     bound: int | None = None
     absent: int | None = None
+    blank: int | None = None
     jump: int | None = None
     share: float = 1.0
+
+    def rows(self, truth: Symbols) -> int:
+        return len(truth) if self.bound is None else self.bound
 
 
 class Line(NamedTuple):
     quantity: str
     ratio: float
     limit: float
+    error: float
 
     @property
     def met(self) -> bool:
@@ -74,7 +84,8 @@ class Line(NamedTuple):
     def __str__(self) -> str:
         word = "met" if self.met else "MISSED"
         aim = "" if np.isinf(self.limit) else f"  at most {self.limit:.2f}  {word}"
-        return f"  {self.quantity:<34}{self.ratio:>8.3f}{aim}"
+        chance = f"{self.error:>8.4f}" if self.error else " " * 8
+        return f"  {self.quantity:<34}{self.ratio:>8.4f}{chance}{aim}"
 
 
 def neighbouring(seed: int, n: int, periods: int, states: int, stay: float) -> Symbols:
@@ -87,11 +98,21 @@ def neighbouring(seed: int, n: int, periods: int, states: int, stay: float) -> S
     return np.stack(columns, axis=1).astype(np.uint8)
 
 
-def jumping(period: int) -> Symbols:
-    """The poverty panel, where a tenth of the people become poor at this period, and stay so."""
-    truth = simulate.poverty(1).copy()
+def alternating() -> Symbols:
+    """A poverty panel whose rates of becoming poor and of staying so differ from month to month."""
+    rng, rates = np.random.default_rng(9), [(0.05, 0.97), (0.002, 0.6), (0.007, 0.95)]
+    columns = [rng.random(23_374) < 0.12]
+    for month in range(1, 12):
+        fresh, (enter, stay) = rng.random(23_374), rates[month % 3]
+        columns.append(np.where(columns[-1], fresh < stay, fresh < enter))
+    return np.stack(columns, axis=1).astype(np.uint8)
+
+
+def jumping() -> Symbols:
+    """The poverty panel, where a tenth of the people become poor at one period, and stay so."""
+    truth = simulated().copy()
     chosen = np.random.default_rng(1).random(len(truth)) < 0.1
-    truth[chosen, period - 1 :] = 1
+    truth[chosen, JUMP - 1 :] = 1
     return truth
 
 
@@ -114,35 +135,23 @@ def leaving(seed: int, n: int, periods: int, categories: int) -> Symbols:
 
 
 JOINT = {"joint: totals": 1.0, "joint: worst total": 1.1}
+poverty = partial(Case, q=2, width=3, rho="1/200")
 CASES = {
-    "poverty-replaced": Case(
-        lambda: simulate.poverty(1),
-        q=2,
-        width=3,
-        rho="1/200",
-        limits={
-            "patterns": 0.65,
-            "at least 1": 0.27,
-            "joint: patterns": 0.92,
-            **JOINT,
-            "joint: totals": 0.89,
-        },
+    "poverty-replaced": poverty(
+        simulated,
+        limits=JOINT
+        | {"patterns": 0.65, "at least 1": 0.27, "joint: patterns": 0.92, "joint: totals": 0.89},
     ),
-    "poverty-added": Case(
-        lambda: simulate.poverty(1),
-        q=2,
-        width=3,
-        rho="1/200",
-        limits={
-            "patterns": 0.65,
-            "at least 1": 0.45,
-            "joint: patterns": 0.90,
-            **JOINT,
-            "joint: totals": 0.99,
-        },
+    "poverty-added": poverty(
+        simulated,
+        limits=JOINT
+        | {"patterns": 0.65, "at least 1": 0.45, "joint: patterns": 0.90, "joint: totals": 0.99},
         neighbours="add_remove",
         bound=25_000,
     ),
+    "poverty-late": poverty(simulated, limits=JOINT, neighbours="add_remove", blank=0),
+    "alternating": poverty(alternating, limits={"patterns": 0.7331}),
+    "jump": poverty(jumping, limits={"patterns, 3 periods later": 0.65}, jump=JUMP),
     "submissions": Case(
         submissions,
         q=3,
@@ -172,14 +181,6 @@ CASES = {
         limits={"patterns": 0.45, "worst pattern": 1.3},
         share=0.25,
     ),
-    "jump": Case(
-        lambda: jumping(7),
-        q=2,
-        width=3,
-        rho="1/200",
-        limits={"patterns, 3 periods later": 0.7331},
-        jump=7,
-    ),
     "leaving": Case(
         lambda: leaving(4, n=3000, periods=10, categories=7),
         q=8,
@@ -200,8 +201,10 @@ def window_of(case: Case, truth: Symbols, share: Fraction = Fraction(1)) -> Fixe
         horizon=truth.shape[1],
         rho=Fraction(case.rho) * share,
         neighbours=case.neighbours,
-        rows=len(truth) if case.bound is None else case.bound,
+        rows=case.rows(truth) if case.blank is None else None,
         absent=case.absent,
+        blank=case.blank,
+        padded=False,
     )
 
 
@@ -210,7 +213,7 @@ def totals_of(case: Case, truth: Symbols, share: Fraction = Fraction(1)) -> Cumu
         horizon=truth.shape[1],
         rho=Fraction(case.rho) * share,
         neighbours=case.neighbours,
-        rows=len(truth) if case.bound is None else case.bound,
+        rows=case.rows(truth) if case.blank is None or share == 1 else None,
         counter="tree" if share == 1 else None,
     )
 
@@ -271,16 +274,19 @@ def repeated_window(form: FixedWindow, truth: Symbols, repetitions: int) -> Wind
 
 def ratio(
     form: FixedWindow, errors: Windows, weights: Floats, periods: slice = slice(None)
-) -> float:
-    """Root mean square error of some answers over the paper's, with the estimates as control.
+) -> tuple[float, float]:
+    """Root mean square error of some answers over the paper's, with the estimates as control, and
+    its standard error.
 
     weights: (answers, q^k)
     """
     own, control = errors.panel @ weights.T, errors.estimates @ weights[:, form.measured].T
     when = range(form.width, form.horizon + 1)[periods]
     theory = [form.functional(t, row)[1] for t in when for row in weights]
-    squares = (own[:, periods] ** 2).mean() - (control[:, periods] ** 2).mean() + np.mean(theory)
-    return float(np.sqrt(squares / (paper_variance(form) * (weights**2).sum(axis=1).mean())))
+    more = (own[:, periods] ** 2 - control[:, periods] ** 2).mean(axis=(1, 2))
+    paper = paper_variance(form) * (weights**2).sum(axis=1).mean()
+    value = float(np.sqrt((more.mean() + np.mean(theory)) / paper))
+    return value, float(more.std() / len(more) ** 0.5 / paper / (2 * value))
 
 
 def worst(errors: Floats) -> float:
@@ -299,23 +305,23 @@ def paper_variance(form: FixedWindow) -> float:
     return form.design.releases / float(form.rho) / (1 + (form.neighbours == "add_remove"))
 
 
-def window_lines(case: Case, truth: Symbols, repetitions: int) -> Iterator[tuple[str, float]]:
+def window_lines(case: Case, truth: Symbols, repetitions: int) -> Iterator[Measured]:
     form = window_of(case, truth)
     errors = repeated_window(form, truth, repetitions)
     if case.absent is not None:
         here = np.arange(form.bins) % form.q != case.absent
         there = (truth != case.absent).sum(axis=0)[form.width - 1 :]
         off = errors.panel[:, :, here].sum(axis=2).mean(axis=0) / there
-        yield "present, furthest from 1", float(np.abs(off).max())
+        yield "present, furthest from 1", float(np.abs(off).max()), 0.0
         return
     patterns = np.eye(form.bins)
     digits = np.arange(form.bins)[:, None] // form.q ** np.arange(form.width) % form.q
-    yield "patterns", ratio(form, errors, patterns)
-    yield "worst pattern", worst(errors.panel) / float(np.sqrt(paper_variance(form)))
-    yield "at least 1", ratio(form, errors, (digits == 1).any(axis=1)[None].astype(float))
+    yield "patterns", *ratio(form, errors, patterns)
+    yield "worst pattern", worst(errors.panel) / float(np.sqrt(paper_variance(form))), 0.0
+    yield "at least 1", *ratio(form, errors, (digits == 1).any(axis=1)[None].astype(float))
     if case.jump is not None:
         later = slice(case.jump - form.width + 3, None)
-        yield "patterns, 3 periods later", ratio(form, errors, patterns, later)
+        yield "patterns, 3 periods later", *ratio(form, errors, patterns, later)
 
 
 def repeated_totals(form: Cumulative, truth: Symbols, repetitions: int, first: int) -> Floats:
@@ -335,7 +341,7 @@ def cells_of(squares: Floats, first: int) -> Floats:
     return squares[(b >= 1) & (b <= t + 1) & (t + 1 >= first)]
 
 
-def joint_lines(case: Case, truth: Symbols, repetitions: int) -> Iterator[tuple[str, float]]:
+def joint_lines(case: Case, truth: Symbols, repetitions: int) -> Iterator[Measured]:
     share = joint.WINDOW_SHARE
     form = Joint(window_of(case, truth, share), totals_of(case, truth, 1 - share), (1,))
     window, paper = form.window, window_of(case, truth)
@@ -350,15 +356,16 @@ def joint_lines(case: Case, truth: Symbols, repetitions: int) -> Iterator[tuple[
             if step is None:
                 continue
             codes = codes_after(step.columns, codes, window)
-            patterns += ((histogram(codes, window.bins) - windows[t - 1]) ** 2).mean()
+            own = windows[t - 1][: window.bins]
+            patterns += ((histogram(codes, window.bins) - own) ** 2).mean()
             totals[t - 1] += (state.totals.sums - sums[t - 1]) ** 2
     mean = patterns / repetitions / window.design.releases
-    yield "joint: patterns", float(np.sqrt(mean / paper_variance(paper)))
+    yield "joint: patterns", float(np.sqrt(mean / paper_variance(paper))), 0.0
     own = cells_of(totals / repetitions, case.width)
     trees = Trees.like(totals_of(case, truth), 3)
     others = repeated_totals(trees, truth, repetitions, case.width)
-    yield "joint: totals", float(np.sqrt(own.mean() / others.mean()))
-    yield "joint: worst total", float(np.sqrt(own.max() / others.max()))
+    yield "joint: totals", float(np.sqrt(own.mean() / others.mean())), 0.0
+    yield "joint: worst total", float(np.sqrt(own.max() / others.max())), 0.0
 
 
 def lines(case: Case, repetitions: int, *, windows_only: bool = False) -> Iterator[Line]:
@@ -367,8 +374,8 @@ def lines(case: Case, repetitions: int, *, windows_only: bool = False) -> Iterat
     measured = list(window_lines(case, truth, some))
     if not windows_only and "joint: totals" in case.limits:
         measured += joint_lines(case, truth, some)
-    for quantity, value in measured:
-        yield Line(quantity, value, case.limits.get(quantity, np.inf))
+    for quantity, value, error in measured:
+        yield Line(quantity, value, case.limits.get(quantity, np.inf), error)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -380,10 +387,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if unknown := [name for name in options.names if name not in CASES]:
         sys.exit(f"{unknown[0]}: there are {', '.join(CASES)}")
     names = options.names or list(CASES)
-    now = (fitted_targets.CARRIED, fitted_targets.REACH)
+    now = (fitted_targets.CARRIED, fitted_targets.LEANING)
     for constants, name in product(CONSTANTS if options.constants else [now], names):
-        fitted_targets.CARRIED, fitted_targets.REACH = constants
-        print(f"{name}: of the carry {constants[0]}, within {constants[1]} standard deviations")
+        fitted_targets.CARRIED, fitted_targets.LEANING = constants
+        print(f"{name}: {constants[0]} of the carry, leaning by {constants[1]}")
         for line in lines(CASES[name], options.repetitions, windows_only=options.constants):
             print(line, flush=True)
 

@@ -1,0 +1,75 @@
+"""The experiment of Liu and Wu (arXiv 2206.05942) on the ACS, with one command:
+
+    python experiment.py psam_h06.csv psam_p06.csv OUT [REPETITIONS]
+
+Makes the tables of tables.py in the folder OUT, then fits HPD-Fixed and HPD-Gen at eps .1, .25, .5
+and 1 (delta = 1 / N^2) with simulated noise, and prints the largest and mean errors of all queries
+about three attributes, among households, people and relatives, beside independent attributes and
+every query measured. Figures, a table and JSON are in OUT/errors. Needs JAX and Matplotlib: pip
+install 'stream-dp[batch,plot]'. CONFIDENTIAL like the files: errors follow from true answers.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from fractions import Fraction
+from pathlib import Path
+
+from stream_dp.privacy.zcdp import rho_within
+from stream_dp.services.cli import main
+
+EPSILONS = ("0.1", "0.25", "0.5", "1")
+RELEASE = """
+[[releases]]
+name = "{kind}"
+kind = "{kind}"
+attributes = ["age", "sex", "work"]
+every = 1
+rho = "{rho}"
+"""
+
+
+def study_text(pums: str) -> tuple[str, list[str]]:
+    """The study of both kinds, each at eps 1, and the scales of rho that give the other eps."""
+    size = re.search(r"(?m)^size = (\d+)", pums)
+    assert size is not None  # tables.py fills it in
+    delta = Fraction(1, int(size[1]) ** 2)
+    rhos = [rho_within(Fraction(e), delta) for e in EPSILONS]
+    releases = "".join(RELEASE.format(kind=k, rho=rhos[-1]) for k in ("hpd-fixed", "hpd-gen"))
+    before, _, after = pums.partition("[[releases]]")
+    text = re.sub(r"(?m)^rho = .*$", f'rho = "{2 * rhos[-1]}"', before, count=1)
+    run = after[after.index("[run]") :].replace("pums", "experiment")
+    return f"{text}{releases}\n{run}", [str(rho / rhos[-1]) for rho in rhos]
+
+
+def experiment(housing: str, people: str, out: str, repetitions: str = "1") -> int:
+    """Makes the tables and judges both kinds on them; the exit code."""
+    folder = Path(out)
+    tables = [sys.executable, str(Path(__file__).with_name("tables.py")), housing, people, out]
+    if subprocess.run(tables, check=False).returncode:
+        return 1
+    text, scales = study_text((folder / "pums.toml").read_text("utf-8"))
+    (folder / "experiment.toml").write_text(text, "utf-8")
+    arguments = ["evaluate", str(folder / "experiment.toml"), str(folder / "reports.csv")]
+    for option, value in {
+        "--groups": str(folder / "groups.csv"),
+        "--members": str(folder / "members.csv"),
+        "--group": "household",
+        "--scales": ",".join(scales),
+        "--repetitions": repetitions,
+        "--out": str(folder / "errors"),
+    }.items():
+        arguments += [option, value]
+    began, cpu = time.monotonic(), time.process_time()
+    code = main(arguments)
+    print(f"in {time.monotonic() - began:.0f} s, {time.process_time() - cpu:.0f} s of CPU")
+    return code
+
+
+if __name__ == "__main__":
+    if len(sys.argv) not in {4, 5}:
+        sys.exit("usage: experiment.py psam_h06.csv psam_p06.csv OUT [REPETITIONS]")
+    sys.exit(experiment(*sys.argv[1:]))
