@@ -1,12 +1,13 @@
 #!/bin/sh
-# Access lists of one study for six kinds of users: acls.sh [confidential|public|both].
+# Access lists of one study for seven kinds of users: acls.sh [confidential|public|both].
 # One cluster: both, the default. Two clusters: run it on each, with its own side.
 #
 #   BOOTSTRAP     host:port                     ADMIN_CONFIG   client settings of an administrator
 #   PREFIX        of the confidential topics    PUBLIC_PREFIX  of the public one; PREFIX if unset
 #   PRODUCERS, RELEASER, ANALYSTS, MONITOR,
-#   OPERATORS, WORKERS                          principals, several with spaces between them
+#   OPERATORS, WORKERS, AGGREGATORS             principals, several with spaces between them
 #   BATCHES       yes: the study has batch releases, with operators and workers of their jobs
+#   PARTS         yes: periods are closed in parts, by aggregators; operators announce markers
 #   KAFKA_ACLS    the tool; kafka-acls.sh
 #
 # What is not granted is refused: topics are made by an administrator (stream-dp topics), and
@@ -23,6 +24,7 @@ analysts=${ANALYSTS:-User:analyst}
 monitor=${MONITOR:-User:monitor}
 operators=${OPERATORS:-User:operator}
 workers=${WORKERS:-User:worker}
+aggregators=${AGGREGATORS:-User:aggregator}
 
 case $side in
     confidential | public | both) ;;
@@ -63,6 +65,17 @@ if [ "$side" != public ] && [ "${BATCHES:-no}" = yes ]; then
         --topic "$private.transcripts" --topic "$private.results"
     grant "$operators" "Write Describe" --transactional-id "$private.groups"
     grant "$workers $operators" "Describe" --group "$private.reader"
+fi
+if [ "$side" != public ] && [ "${PARTS:-no}" = yes ]; then
+    grant "$releaser" "Read Describe DescribeConfigs" \
+        --topic "$private.closes" --topic "$private.manifests"
+    grant "$releaser" "Read Write Describe DescribeConfigs" --topic "$private.orders"
+    grant "$aggregators" "Read Describe" \
+        --topic "$private.reports" --topic "$private.journal" --topic "$private.orders"
+    grant "$aggregators" "Read Write Describe" --topic "$private.manifests"
+    grant "$aggregators" "Write Describe" --topic "$private.dead-letters"
+    grant "$aggregators" "Describe" --group "$private.reader"
+    grant "$operators $producers" "Write Describe" --topic "$private.closes"
 fi
 if [ "$side" != confidential ]; then
     grant "$releaser" "Read Write Describe DescribeConfigs" --topic "$public.releases"

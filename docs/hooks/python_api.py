@@ -14,7 +14,8 @@ NAMES: dict[str, tuple[str, ...]] = {
         "Estimate",
         "JointEstimates",
     ),
-    "Data sets of groups": ("DataSet", "BatchCertificate"),
+    "Data sets of groups": ("DataSet", "DataSetEstimate", "BatchCertificate"),
+    "Published sizes of places": ("PublishedSizes", "SizesCertificate"),
     "A study and its plan": (
         "load_study",
         "parse_study",
@@ -23,6 +24,12 @@ NAMES: dict[str, tuple[str, ...]] = {
         "Plan",
         "expected_errors",
         "ExpectedError",
+        "needed_budget",
+        "Goal",
+        "NeededBudget",
+        "alternatives",
+        "Alternative",
+        "study_over",
     ),
     "A study in a script": ("run_study", "MemoryLog", "open_log"),
     "Continual mechanisms": (

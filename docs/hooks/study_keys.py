@@ -24,12 +24,15 @@ from stream_dp.study import (
     JointRelease,
     PeopleRelease,
     Run,
+    Scale,
     Study,
     StudyKeys,
     WindowRelease,
 )
+from stream_dp.study.data_sets import Derived, History
 from stream_dp.study.groups import BatchRelease, GroupAttribute, Groups, RoleColumn
 from stream_dp.study.periods import Periods, Schedule
+from stream_dp.study.places import Places, SizesRelease
 from stream_dp.studyfile.strata import EXPANDED_KEYS, Waves
 
 # By heading: the model, and words before its keys.
@@ -43,6 +46,7 @@ SECTIONS: dict[str, tuple[type[BaseModel], str]] = {
     ),
     "`[study.population]`": (DeclaredPopulation, "How many units there are, where that is public."),
     "`[attributes.NAME]`": (Attribute, "A question: its possible answers. Declare at least one."),
+    "`number = { ... }`": (Scale, "Which whole numbers are answers, in place of listed `values`."),
     "`missing = { ... }`": (Carry, "Carry forward: a missing answer repeats the person's last."),
     '`[[releases]]` with `kind = "window"`': (WindowRelease, "Every pattern of the last periods."),
     '`[[releases]]` with `kind = "cumulative"`': (
@@ -65,9 +69,25 @@ SECTIONS: dict[str, tuple[type[BaseModel], str]] = {
         PeopleRelease,
         "A synthetic table, a row for each person, made anew at some periods.",
     ),
+    "`[releases.derived.NAME]` of people": (
+        Derived,
+        "A column that is a public function of another.",
+    ),
+    "`{ of = ..., last = ... }`": (
+        History,
+        "Among the `attributes` of a table of people: columns of one attribute's last periods.",
+    ),
     "`[[releases]]` of groups with their members": (
         BatchRelease,
         "A synthetic data set of groups and their members, made anew at some periods.",
+    ),
+    "`[places]`": (
+        Places,
+        "The places that people are in. Which there are comes from a table of its own.",
+    ),
+    '`[[releases]]` with `kind = "sizes"`': (
+        SizesRelease,
+        "How many places have each number of people, in every region.",
     ),
     "`[run]`": (
         Run,
@@ -88,7 +108,7 @@ EXPANDED = {
     "waves": "A table, see below: a release `NAME-VALUE` of each value, with periods of its own.",
 }
 # Keys of a study that are sections of their own.
-_TABLES = {"periods", "population", "attributes", "releases", "groups", "batches"}
+_TABLES = {"periods", "population", "attributes", "releases", "groups", "places", "batches"}
 # What a study file may leave out although the model asks for it.
 _DEFAULTS = {(Run, "log"): "`sqlite:NAME.db`", (Run, "public"): "`sqlite:NAME-public.db`"}
 

@@ -1,14 +1,17 @@
 """The examples of surveys, on small files of the Census Bureau's formats."""
 
 import csv
+import runpy
 import shutil
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 from kit.commands import json_output
 
+from stream_dp.privacy.zcdp import epsilon
 from stream_dp.services.cli import main
 from stream_dp.services.deployment import Deployment
 
@@ -140,3 +143,23 @@ def test_pums_refuses_another_file(tmp_path):
     done = pums_tables(tmp_path)
     assert done.returncode == 1
     assert "h.csv: no column HINCP, NP, SERIALNO, TEN" in done.stderr
+
+
+def test_the_experiment_on_pums_is_one_command(tmp_path, monkeypatch):
+    """A study of both kinds at eps 1 is judged at four budgets; nothing is fitted here."""
+    module = runpy.run_path(str(PUMS / "experiment.py"), run_name="experiment")
+    write_pums(tmp_path, "RELSHIPP")
+    asked = []
+    monkeypatch.setitem(module["experiment"].__globals__, "main", lambda words: asked.extend(words))
+    monkeypatch.chdir(tmp_path)
+    module["experiment"]("h.csv", "p.csv", "out", "2")
+    study = Deployment.load(tmp_path / "out" / "experiment.toml").study
+    assert [(r.name, r.kind) for r in study.batches] == [("hpd-fixed",) * 2, ("hpd-gen",) * 2]
+    (rho,) = {release.rho for release in study.batches}
+    scales = [Fraction(x) for x in asked[asked.index("--scales") + 1].split(",")]
+    most = [0.1, 0.25, 0.5, 1]
+    assert [float(epsilon(rho * s, Fraction(1, 36))) for s in scales] == pytest.approx(
+        most, rel=1e-3
+    )
+    assert asked[:3] == ["evaluate", "out/experiment.toml", "out/reports.csv"]
+    assert asked[asked.index("--repetitions") + 1] == "2"
