@@ -51,11 +51,9 @@ def test_an_idle_releaser_ends_when_asked_and_the_next_one_goes_on(place: Days) 
     try:
         says(child, "2021-01-02 waits for")
         time.sleep(1)  # it is idle, in the middle of a read
-        asked = time.monotonic()
         child.terminate()
-        rest, _ = child.communicate(timeout=10)
+        rest, _ = child.communicate(timeout=30)  # of systemd's 90 seconds
         assert (child.returncode, rest) == (0, "")
-        assert time.monotonic() - asked < 10
         assert [entry.number for entry in place.entries()] == [0, 1]
         place.send([record for number in (2, 3) for record in place.day(number)])
         child = started(place)

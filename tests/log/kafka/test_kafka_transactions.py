@@ -157,7 +157,7 @@ def test_fenced_before_the_last_record_is_handed_over(opened, log, prefix):
             with other.own("role") as second:
                 second.commit(sent("t", b"second"))
             failed = produce(producer, records[:1])
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + 120
             while not failed and time.monotonic() < deadline:
                 failed = produce(producer, records[1:])
                 time.sleep(0.1)

@@ -27,7 +27,7 @@ from stream_dp.services.releaser.listen import listening
 
 def raw(port: int, request: bytes) -> bytes:
     """The bytes of the answer, until the listener closes the connection."""
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as sent:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as sent:
         sent.sendall(request)
         return b"".join(iter(lambda: sent.recv(4096), b""))
 
@@ -72,7 +72,7 @@ def test_broken_requests_are_answered_without_quoting(
     with both(facts) as ports:
         for port in ports:
             try:
-                with socket.create_connection(("127.0.0.1", port), timeout=10) as sent:
+                with socket.create_connection(("127.0.0.1", port), timeout=60) as sent:
                     sent.sendall(request_)
                     sent.shutdown(socket.SHUT_WR)
                     answer = b"".join(iter(lambda: sent.recv(4096), b""))
@@ -102,7 +102,7 @@ def test_a_client_that_leaves_in_the_middle(
 ) -> None:
     facts.cells = CellCounts(rejected={f"reason {i}": i for i in range(200_000)})
     with both(facts) as (inside, _):
-        with socket.create_connection(("127.0.0.1", inside), timeout=10) as sent:
+        with socket.create_connection(("127.0.0.1", inside), timeout=60) as sent:
             sent.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             sent.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
         facts.cells = CellCounts()
@@ -114,7 +114,7 @@ def test_a_client_that_leaves_in_the_middle(
 def test_many_idle_clients_do_not_add_up(facts: Facts) -> None:
     with both(facts) as (_, public), ExitStack() as stack:
         idle = [
-            stack.enter_context(socket.create_connection(("127.0.0.1", public), timeout=10))
+            stack.enter_context(socket.create_connection(("127.0.0.1", public), timeout=60))
             for _ in range(40)
         ]
         closed = 0
@@ -127,7 +127,7 @@ def test_many_idle_clients_do_not_add_up(facts: Facts) -> None:
         assert closed == 40 - 16
         for client in idle:
             client.close()
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
             try:
                 assert ask(public, "/metrics").status == 200
@@ -190,7 +190,7 @@ def test_ipv6(facts: Facts) -> None:
     if not socket.has_ipv6:
         return
     with listening("[::1]:0", facts, public=True) as port:
-        with socket.create_connection(("::1", port), timeout=10) as sent:
+        with socket.create_connection(("::1", port), timeout=60) as sent:
             sent.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
             assert sent.recv(4096).startswith(b"HTTP/1.0 200 OK")
 
@@ -220,7 +220,7 @@ def running(place: StudyFolder, *options: str) -> Iterator[tuple[subprocess.Pope
         text=True,
     ) as child:
         try:
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + 120
             while time.monotonic() < deadline and child.poll() is None:
                 try:
                     if ask(inside, "/readyz").status == 200:
@@ -236,10 +236,10 @@ def running(place: StudyFolder, *options: str) -> Iterator[tuple[subprocess.Pope
 def test_sigterm_ends_cleanly_with_listeners_on(place: StudyFolder) -> None:
     place.send(script()[0])
     with running(place) as (child, inside, public):
-        with socket.create_connection(("127.0.0.1", public), timeout=10):  # idle to the end
+        with socket.create_connection(("127.0.0.1", public), timeout=60):  # idle to the end
             assert names(public) <= ALLOWED < names(inside) | ALLOWED
             child.send_signal(signal.SIGTERM)
-            out, error = child.communicate(timeout=10)
+            out, error = child.communicate(timeout=120)
     assert (child.returncode, error) == (0, "")
     assert "Traceback" not in out
     for port in (inside, public):
@@ -250,16 +250,14 @@ def test_sigterm_ends_cleanly_with_listeners_on(place: StudyFolder) -> None:
 def test_json_says_lines_of_json_without_values(place: StudyFolder) -> None:
     place.send(script()[0])
     with running(place, "--json") as (child, _, public):
-        deadline = time.monotonic() + 30
-        while (
-            metrics(public)[f"stream_dp_release_index{STUDY}"] < 1 and time.monotonic() < deadline
-        ):
-            time.sleep(0.05)
+        assert child.stderr
+        said = [child.stderr.readline() for _ in range(3)]  # then it waits
+        assert metrics(public)[f"stream_dp_release_index{STUDY}"] == 1
         child.send_signal(signal.SIGTERM)
-        out, error = child.communicate(timeout=10)
+        out, rest = child.communicate(timeout=120)
     assert child.returncode == 0
     assert json.loads(out) == {"horizon_reached": False}
-    lines = [json.loads(line) for line in error.splitlines()]
+    lines = [json.loads(line) for line in [*said, *rest.splitlines()]]
     assert [line["message"] for line in lines][:2] == ["closed 2021-01", "published 2021-01"]
     assert lines[2]["message"].startswith("2021-02 waits for: stream-dp close ")
     for line in lines:

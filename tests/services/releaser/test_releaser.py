@@ -171,7 +171,7 @@ def test_a_second_process_is_refused(place: StudyFolder) -> None:
     try:
         assert b"waits for" in line_of(first)
         second = process(place, "run")
-        out, error = second.communicate(timeout=30)
+        out, error = second.communicate(timeout=120)
         assert second.returncode == 2
         assert b"another process is its releaser; stop that one first" in error
         assert out == b""
@@ -208,14 +208,14 @@ def test_a_signal_ends_it_cleanly_and_a_later_run_goes_on(
     while b"2021-02 waits for" not in child.stderr.readline():
         assert child.poll() is None
     child.send_signal(sign)
-    out, _ = child.communicate(timeout=30)
+    out, _ = child.communicate(timeout=120)
     assert child.returncode == 0
     assert json.loads(out) == {"horizon_reached": False}
     before = place.rows(RELEASES)
     for records in script()[1:]:
         place.send(records)
     child = process(place, "run")
-    out, error = child.communicate(timeout=30)
+    out, error = child.communicate(timeout=120)
     assert (child.returncode, error) == (0, b"")
     assert b"the horizon is reached" in out
     assert place.rows(RELEASES)[: len(before)] == before
@@ -254,9 +254,9 @@ def test_a_kill_of_the_command_and_another_run(place: StudyFolder) -> None:
     child.kill()
     child.communicate()
     child = process(place, "run", "--until-idle")
-    child.communicate(timeout=30)
+    child.communicate(timeout=120)
     assert child.returncode == 0
     child = process(place, "verify")
-    out, _ = child.communicate(timeout=30)
+    out, _ = child.communicate(timeout=120)
     assert child.returncode == 0
     assert b"journal and public log agree\n" in out
