@@ -294,7 +294,8 @@ def _files(application: FastAPI, reader: PublicReader, open_log: Callable[[], Lo
         state = reader.state
         if state is None:
             return None
-        return {"head": state.head, "releases": len(state.public.published)}
+        releases = len(state.public.published)
+        return {"head": state.head, "releases": releases, "answers": not reader.fault}
 
     live = Live(current)
 

@@ -19,9 +19,13 @@
     document.body.dataset.head = head;
     say("Something new is here; this page shows it.");
   };
+  let silent = false;
   const events = new EventSource("/events");
   events.addEventListener("head", (event) => {
-    const { head } = JSON.parse(event.data);
+    const { head, answers } = JSON.parse(event.data);
+    if (answers === false) say("The public log does not answer now; this page shows what was read and checked before.");
+    else if (silent) say("The public log answers again.");
+    silent = answers === false;
     if (head !== document.body.dataset.head) refresh(head).catch(() => {});
   });
 })();

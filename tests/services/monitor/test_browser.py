@@ -5,14 +5,21 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from queue import Queue
+from threading import Thread
 from typing import Any
 
 import pytest
-from kit.hostile import sound
-from kit.monitors import Monitor, monitor, publish
+from kit.hostile import drafts, sealed, sound
+from kit.monitors import Monitor, monitor, publish, wait_until
+from kit.public_logs import TopicInMemory
 from kit.studies import study_toml
 
+from stream_dp.log.base import LogError, TopicInfo
 from stream_dp.services import cli
+from stream_dp.services.monitor.public import public_monitor
+from stream_dp.services.monitor.serving import serve
+from stream_dp.services.monitor.state import PublicReader
 
 playwright = pytest.importorskip("playwright.sync_api")
 CHROMIUM = shutil.which("chromium")
@@ -201,6 +208,41 @@ def test_a_release_appears_by_itself(tmp_path: Path, browser: Any) -> None:
         assert "this page shows it" in page.locator("#live").text_content()
         assert page.evaluate("document.body.dataset.head") == messages[-1].hash
         assert seen.said == []
+
+
+class Away(TopicInMemory):
+    """A log that can cease to answer."""
+
+    answers = True
+
+    def describe(self, topic: str) -> TopicInfo:
+        if not self.answers:
+            raise LogError("no answer")
+        return super().describe(topic)  # type: ignore[no-any-return, no-untyped-call]
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_log_that_does_not_answer_is_said_on_open_pages(browser: Any) -> None:
+    log: Any = Away(sealed(drafts(sound())))  # type: ignore[no-untyped-call]
+    reader = PublicReader(lambda: log)
+    reader.start()
+    ports: Queue[int] = Queue()
+    application = public_monitor(reader, lambda: log)
+    Thread(target=serve, args=(application, "127.0.0.1:0", ports.put), daemon=True).start()
+    with Seen(browser) as seen:
+        page, url = seen.page, f"http://127.0.0.1:{ports.get(timeout=60)}"
+        wait_until(lambda: reader.state is not None)
+        page.goto(url)
+        log.answers = False
+        page.wait_for_selector("#live:has-text('does not answer now')")
+        page.goto(url + "/verify")
+        page.wait_for_selector("#live:has-text('does not answer now')")
+        log.answers = True
+        page.wait_for_selector("#live:has-text('answers again')")
+        assert seen.said == []
+    reader.stop()
 
 
 def test_the_offline_page_opens_from_a_file(
