@@ -37,7 +37,8 @@ from ..parts.orders import Order, OrderBoard, answer_record
 from ..refusing import refuse_cells
 from ..snapshots import Snapshots
 from .pool import Pool, Stopped
-from .tasks import Closing, Range, Source, Written, close, decode, first_entry, leave, write_part
+from .reading import read_reports
+from .tasks import Closing, Source, Written, close, first_entry, leave, write_part
 
 _POLL = 0.2
 _RANGE = 1 << 18  # reports of one task at most
@@ -106,7 +107,7 @@ class Aggregator:
         self.at("order")
         self.tell(Event("order-begun", f"closes {label} in {order.parts} parts", label))
         try:
-            manifest = self._close(order, pool)
+            manifest = self._close(order, board, pool)
         except (OSError, Inconsistent):
             # Once another one has answered, files may go that this one has not written yet.
             board.refresh()
@@ -119,12 +120,11 @@ class Aggregator:
         self.at("answered")
         self.tell(Event("order-answered", f"{label} is closed in {order.parts} parts", label))
 
-    def _close(self, order: Order, pool: Pool) -> Manifest:
+    def _close(self, order: Order, board: OrderBoard, pool: Pool) -> Manifest:
         if first_entry(self.log).message.hash != order.genesis:
             raise Inconsistent("orders: the last one is of another journal; run the releaser")
         source = Source(self.file, order.owner, self.at)
-        ranges = _ranges(order, self.most)
-        decoded = pool.map(partial(decode, source), ranges)
+        decoded, read_as = read_reports(order, source, board, pool, self.most)
         rejected: Tally[Reason] = sum((d.rejected for d in decoded), Tally())
         before, people = self._before(order)
         tasks = [
@@ -153,6 +153,7 @@ class Aggregator:
             counts=counts,
             accounting=order.accounting.plus(refused).plus(accounting),
             records=sum(d.records for d in decoded),
+            read_as=read_as,
         )
 
     def _closed(
@@ -202,12 +203,3 @@ class Aggregator:
 
 def _with_room(task: Closing, room: int) -> Closing:
     return Closing(task.part, task.number, task.before, task.blobs, room)
-
-
-def _ranges(order: Order, most: int) -> list[Range]:
-    """The reports of an order, a task for at most so many."""
-    return [
-        Range(partition, start, min(start + most, end), order.number, order.parts, order.letters)
-        for partition, (begin, end) in sorted(order.ranges.items())
-        for start in range(begin, end, most)
-    ]

@@ -17,7 +17,7 @@ from stream_dp.population import Population
 from stream_dp.population.cells import Cells
 from stream_dp.population.parts import ClosedPart, close_part
 from stream_dp.population.rejected import Reason
-from stream_dp.population.reports import Decoder
+from stream_dp.population.reports import Decoder, ReadAs
 from stream_dp.population.split import Part, packed, split, unpacked
 from stream_dp.study import Study
 from stream_dp.topics import JOURNAL, REPORTS
@@ -29,6 +29,7 @@ from ..journal import Entry
 from ..markers import closed_by
 from ..parts.manifests import KIND, PartFile, read_part
 from ..refusing import refuse_records
+from ..schema_source import decoder_maker
 from ..snapshots import Snapshots
 
 
@@ -77,7 +78,7 @@ def _opened(source: Source) -> Workplace:
     genesis = first_entry(log)
     study = journal_checks.first_declared_plan([genesis], deployment.plan).study
     snapshots = deployment.snapshots.of(source.owner)
-    return Workplace(study, log, snapshots, Decoder(study, genesis.key))
+    return Workplace(study, log, snapshots, decoder_maker(deployment)(study, genesis.key))
 
 
 def first_entry(log: Log) -> Entry:
@@ -93,6 +94,8 @@ class Range:
     """Reports of a partition to decode for a period, for so many parts.
 
     letters: whether to append dead letters for what is rejected.
+    read_as: with which schemas to read; None for plain reports.
+    only: whether with no others; else `read_as` has those that closed periods were read with.
     """
 
     partition: int
@@ -101,6 +104,8 @@ class Range:
     number: int
     parts: int
     letters: bool
+    read_as: ReadAs | None = None
+    only: bool = False
 
 
 @dataclass(frozen=True)
@@ -110,17 +115,29 @@ class Decoded:
     blobs: by part, its cells.
     records: how many reports there are.
     rejected: by reason, the cells that cannot be used.
+    read_as: with which schemas something was read; None for plain reports.
+    unknown: ids of schemas that were not known.
     """
 
     blobs: list[bytes]
     records: int
     rejected: Tally[Reason]
+    read_as: ReadAs | None
+    unknown: frozenset[int]
 
 
 @collector_paused()
 def decode(source: Source, task: Range) -> Decoded:
-    """Decodes a range of reports. Raises Inconsistent where records are gone."""
+    """Decodes a range of reports.
+
+    Raises Inconsistent where records are gone or schemas are others, Unavailable where a schema
+    cannot be had now.
+    """
     here, position = workplace(source), task.begin
+    if task.only:
+        here.decoder.repeat(task.read_as)
+    else:
+        here.decoder.go_on([task.read_as])
     cells, rejected, count = list[Cells](), Tally[Reason](), 0
     while position < task.end:
         try:
@@ -147,7 +164,8 @@ def decode(source: Source, task: Range) -> Decoded:
         cells.append(some)
         count, position = count + len(reports), after
     blobs = [packed(part) for part in split(Cells.joined(cells), task.parts)]
-    return Decoded(blobs, count, rejected)
+    unknown = here.decoder.unknown
+    return Decoded(blobs, count, rejected, here.decoder.close_period(), unknown)
 
 
 def _marks(record: Stored) -> bool:

@@ -25,7 +25,7 @@ from ..jobs.published import PUBLISHED, panels_of
 from ..jobs.records import Job, JobStudy
 from ..journal_heads import CloseHead, GenesisHead, KeyHead, PlacedHead, ResultHead
 from ..markers import Announced
-from ..parts.orders import Answer, Order
+from ..parts.orders import Answer, Order, Reading
 from .reports import report_schema
 
 Schema = dict[str, Any]
@@ -43,7 +43,7 @@ _JSON, _BYTES = "application/json", "application/octet-stream"
 def shared_schemas() -> dict[str, Schema]:
     """The schemas that messages of several topics refer to, by name."""
     heads = (GenesisHead, CloseHead, ResultHead, PlacedHead, KeyHead, Job, JobStudy)
-    orders = (Announced, Order, Answer)
+    orders = (Announced, Order, Answer, Reading)
     _, private = msgspec.json.schema_components(
         (*heads, *orders), ref_template=f"{_SHARED}{{name}}"
     )
@@ -152,7 +152,13 @@ def _part_messages() -> dict[str, Messages]:
                 _JSON,
                 payload=_shared("Answer"),
                 key=order,
-            )
+            ),
+            "reading": _message(
+                "The schemas that the reports of an order are read with.",
+                _JSON,
+                payload=_shared("Reading"),
+                key={"type": "string", "pattern": "^[0-9a-f]{64}/reading$"},
+            ),
         },
     }
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from stream_dp.errors import Inconsistent
 from stream_dp.population import CellCounts, Population
 from stream_dp.population.parts import Counts, joined
+from stream_dp.population.reports import ReadAs
 from stream_dp.population.split import Part
 from stream_dp.study import Study
 
@@ -43,6 +44,7 @@ class Manifest(msgspec.Struct, frozen=True, dict=True):
     counted: by release, its true counts as little-endian 64-bit integers.
     accounting: of all cells since the study began.
     records: how many reports were read for the period.
+    read_as: how they were read; None for plain reports.
     """
 
     order: str
@@ -51,6 +53,7 @@ class Manifest(msgspec.Struct, frozen=True, dict=True):
     counted: dict[str, bytes]
     accounting: CellCounts
     records: int
+    read_as: ReadAs | None = None
 
     @classmethod
     def of(
@@ -61,6 +64,7 @@ class Manifest(msgspec.Struct, frozen=True, dict=True):
         counts: Counts,
         accounting: CellCounts,
         records: int,
+        read_as: ReadAs | None = None,
     ) -> Manifest:
         return cls(
             order=order,
@@ -69,6 +73,7 @@ class Manifest(msgspec.Struct, frozen=True, dict=True):
             counted={name: array.astype("<i8").tobytes() for name, array in counts.items()},
             accounting=accounting,
             records=records,
+            read_as=read_as,
         )
 
     @cached_property
@@ -81,7 +86,8 @@ class Manifest(msgspec.Struct, frozen=True, dict=True):
         return sum(part.people for part in self.parts)
 
     def save(self, file: BinaryIO) -> None:
-        file.write(msgspec.json.encode(self, order="sorted"))
+        fields = msgspec.to_builtins(self, str_keys=True)
+        file.write(msgspec.json.encode(fields, order="sorted"))
 
 
 def write_manifest(snapshots: Snapshots, manifest: Manifest) -> SnapshotFile:

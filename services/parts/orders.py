@@ -1,7 +1,8 @@
 """Orders to close a period in parts, and the answers to them, in confidential topics.
 
 `orders`: a record for each, appended by the releaser. `manifests`: the name and the hash of the
-file of a manifest that answers one, appended by an aggregator. Both may be appended more than once.
+file of a manifest that answers one, appended by an aggregator; before it, where reports have
+schemas, those that are used. All may be appended more than once.
 """
 
 from __future__ import annotations
@@ -17,10 +18,13 @@ from stream_dp.errors import Inconsistent
 from stream_dp.log.base import Log, Positions, Record, Stored
 from stream_dp.log.message import canonical
 from stream_dp.population import CellCounts
+from stream_dp.population.reports import ReadAs
 from stream_dp.topics import MANIFESTS, ORDERS
 
 from ..following import following
 from ..jobs.records import SnapshotFile
+
+_READING = b"/reading"  # the end of a key
 
 
 class Order(msgspec.Struct, frozen=True, dict=True):
@@ -34,6 +38,8 @@ class Order(msgspec.Struct, frozen=True, dict=True):
     parts: how many parts are to be written.
     letters: whether to append dead letters; not for records that were read before.
     attempt: how often the order was given before, and its files were removed.
+    read_as: how the records are read: of a period that is closed again, as they were then, else
+        with whatever schemas are known; None for plain reports.
     """
 
     genesis: str
@@ -45,6 +51,7 @@ class Order(msgspec.Struct, frozen=True, dict=True):
     parts: int
     letters: bool = True
     attempt: int = 0
+    read_as: ReadAs | None = None
 
     @cached_property
     def data(self) -> bytes:
@@ -72,6 +79,16 @@ class Answer(msgspec.Struct, frozen=True):
     manifest: SnapshotFile
 
 
+class Reading(msgspec.Struct, frozen=True):
+    """With which schemas the reports of an order are read; the first one that is appended counts.
+
+    So whoever works on the order decodes the same, whatever a registry has learned meanwhile.
+    """
+
+    order: str
+    read_as: ReadAs
+
+
 def order_record(order: Order) -> Record:
     return Record(ORDERS, order.data, order.id.encode(), partition=0)
 
@@ -79,6 +96,11 @@ def order_record(order: Order) -> Record:
 def answer_record(order: Order, manifest: SnapshotFile) -> Record:
     value = canonical(msgspec.to_builtins(Answer(order.id, manifest)))
     return Record(MANIFESTS, value, order.id.encode(), partition=0)
+
+
+def reading_record(order: Order, read_as: ReadAs) -> Record:
+    value = canonical(msgspec.to_builtins(Reading(order.id, read_as), str_keys=True))
+    return Record(MANIFESTS, value, order.id.encode() + _READING, partition=0)
 
 
 @dataclass
@@ -95,6 +117,7 @@ class OrderBoard:
     last: Order | None = None
     known: set[str] = field(default_factory=set)
     _answers: dict[str, set[SnapshotFile]] = field(default_factory=dict)  # by order
+    _readings: dict[str, ReadAs] = field(default_factory=dict)  # by order
     _positions: dict[str, Positions] = field(default_factory=dict)  # by topic
 
     def refresh(self) -> None:
@@ -111,8 +134,16 @@ class OrderBoard:
         self.known.add(self.last.id)
 
     def _read_answer(self, record: Stored) -> None:
+        if (record.key or b"").endswith(_READING):
+            reading = msgspec.json.decode(record.value or b"", type=Reading)
+            self._readings.setdefault(reading.order, reading.read_as)
+            return
         answer = msgspec.json.decode(record.value or b"", type=Answer)
         self._answers.setdefault(answer.order, set()).add(answer.manifest)
+
+    def reading(self, order: Order) -> ReadAs | None:
+        """How the reports of an order are read; None before anybody has said so."""
+        return self._readings.get(order.id)
 
     def answer(self, order: Order) -> SnapshotFile | None:
         """The manifest of an order; None before it is there.

@@ -8,8 +8,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from stream_dp.errors import Inconsistent, UserError
-from stream_dp.log.base import NEVER, Log, Positions
+from stream_dp.log.base import NEVER, Log, Positions, Unavailable
 from stream_dp.population import CellCounts, Population
+from stream_dp.population.reports import CHANGED_INPUT, ReadAs
 from stream_dp.population.split import Part
 from stream_dp.study import Study
 from stream_dp.topics import REPORTS
@@ -18,6 +19,7 @@ from ..events import Event
 from ..jobs.records import SnapshotFile
 from ..journal import Entry
 from ..markers import MarkerSearch
+from ..output import AGAIN
 from ..parts.manifests import Manifest, newest_files, read_manifest
 from ..parts.orders import Order, OrderBoard, order_record
 from ..snapshots import Snapshots
@@ -41,10 +43,17 @@ class Aggregation:
     parts: how many there are.
     command: the Python interpreter's arguments for the aggregator that the releaser starts; None
         where it is started elsewhere.
+    mapping: the hash of how records of other shapes are read; empty for plain reports.
     """
 
     parts: int
     command: list[str] | None = None
+    mapping: str = ""
+
+    @property
+    def read_as(self) -> ReadAs | None:
+        """How records are read, before any schema is known; None for plain reports."""
+        return ReadAs(self.mapping) if self.mapping else None
 
 
 @dataclass
@@ -140,7 +149,9 @@ class InParts:
     def advance(self, number: int, wait: float) -> Event | bool:
         while self._replays:
             entry = self._replays[0]
-            if waits := self._awaited(entry.number, entry.cut, wait, letters=False):
+            if (entry.read_as or ReadAs("")).mapping != self.aggregation.mapping:
+                raise Inconsistent(CHANGED_INPUT)
+            if waits := self._awaited(entry.number, entry.cut, wait, again=entry):
                 return waits
             self._follow(entry.cut)
             if entry.accounting is not None and not self._accounting.agrees(entry.accounting):
@@ -185,9 +196,12 @@ class InParts:
         return True
 
     def _awaited(
-        self, number: int, cut: Positions, wait: float, *, letters: bool = True
+        self, number: int, cut: Positions, wait: float, *, again: Entry | None = None
     ) -> Event | None:
-        """Orders a close; what it waits for, None once its manifest is read."""
+        """Orders a close; what it waits for, None once its manifest is read.
+
+        again: the entry of a period that was closed before.
+        """
         if self._order is None:
             self._order = Order(
                 genesis=self.closes[0].message.hash,
@@ -197,8 +211,9 @@ class InParts:
                 before=self._before,
                 accounting=self._accounting,
                 parts=self.aggregation.parts,
-                letters=letters,
+                letters=again is None,
                 attempt=self._attempt,
+                read_as=self.aggregation.read_as if again is None else again.read_as,
             )
             self._ends, self._next_read = 0, 0.0
             self._board.refresh()
@@ -218,7 +233,7 @@ class InParts:
                 return None
             # Files of an order that a crash left open may be removed: it is given again.
             self._order, self._attempt = None, self._attempt + 1
-            return self._awaited(number, cut, wait, letters=letters)
+            return self._awaited(number, cut, wait, again=again)
         self._run_child()
         label = self.study.periods.labels[number - 1]
         words = f"{label} is being closed in parts"
@@ -241,6 +256,7 @@ class InParts:
             (manifest.order, manifest.number) != (order.id, order.number)
             or len(manifest.parts) != order.parts
             or lengths != self._lengths
+            or not _reads_as(order, manifest)
         ):
             raise Inconsistent(
                 f"snapshot {answer.name}: it does not answer the order of period {order.number};"
@@ -274,6 +290,7 @@ class InParts:
             accounting=manifest.accounting,
             snapshot=(file.name, file.sha256),
             marked=dict(self._search.marked),
+            read_as=manifest.read_as,
         )
 
     def _run_child(self) -> None:
@@ -286,6 +303,8 @@ class InParts:
         code = self.child.ended()
         if code is not None:
             self._ends += 1
+            if code == AGAIN:
+                raise Unavailable(self.child.reason)
             if code > 0 or self._ends >= _MOST_ENDS:
                 raise UserError(f"aggregator: {self.child.reason}")
             self._not_before = time.monotonic() + (_PAUSE if self._ends > 1 else 0)
@@ -299,3 +318,10 @@ class InParts:
 
     def _answered(self) -> None:
         self.facts.answer()
+
+
+def _reads_as(order: Order, manifest: Manifest) -> bool:
+    """Whether the reports were read as ordered: as they were then, if that was before."""
+    if order.read_as is None or manifest.read_as is None or not order.letters:
+        return order.read_as == manifest.read_as
+    return order.read_as.mapping == manifest.read_as.mapping

@@ -64,12 +64,11 @@ def aggregation_of(deployment: Deployment) -> Aggregation | None:
             f"run.engine: '{run.engine}' makes no data sets and knows no groups or places; write"
             " 'here'"
         )
-    if not run.input.plain:
-        lines.append(f"run.engine: '{run.engine}' reads plain reports alone; write 'here'")
     if lines:
         raise UserError(f"{deployment.path}: {line}" for line in lines)
     command = [*_COMMAND, "aggregate", str(deployment.path), "--attached"]
-    return Aggregation(run.parts, command if _starts_others(deployment) else None)
+    own = command if _starts_others(deployment) else None
+    return Aggregation(run.parts, own, run.input.hash)
 
 
 def _starts_others(deployment: Deployment) -> bool:

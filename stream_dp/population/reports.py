@@ -137,6 +137,11 @@ class Decoder:
         """How records were read since the last close; None for plain reports."""
         return None
 
+    @property
+    def unknown(self) -> frozenset[int]:
+        """Ids of schemas that records named since the last close, and that nobody knew."""
+        return frozenset()
+
     def repeat(self, read_as: ReadAs | None) -> None:
         """Decode from now on as a closed period was decoded. Raises Inconsistent."""
         if read_as is not None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kit.panels import PARTITIONS, StudyFolder, declaration
+from kit.panels import PARTITIONS, StudyFolder, decided, declaration
 from kit.studies import toml_lines
 from stream_dp.log.base import Missing, Record
 from stream_dp.services.aggregator.aggregator import Aggregator
@@ -25,6 +25,16 @@ from stream_dp.topics import CLOSES, MANIFESTS, ORDERS, REPORTS
 def in_parts(text: str = "", parts: int = 4) -> str:
     """The text of a study file whose last table is `[run]`, with the engine of parts."""
     return (text or declaration()) + toml_lines({"engine": "processes", "parts": parts}) + "\n"
+
+
+def outcome(place: StudyFolder) -> list[dict[str, Any]]:
+    """What is decided, but for the snapshots, which are other files."""
+    return [{k: v for k, v in d.items() if k != "population"} for d in decided(place.entries())]
+
+
+def letters(place: StudyFolder) -> set[tuple[Any, ...]]:
+    """Keys, values and headers of the dead letters."""
+    return {(row[3], row[4], row[5]) for row in place.rows("dead-letters")}
 
 
 @dataclass
@@ -52,7 +62,9 @@ class PartsFolder(StudyFolder):
         super().send(records)
 
     def releaser(self, **how: Any) -> Any:
-        return super().releaser(**{"aggregation": Aggregation(self.parts), **how})
+        run = load_study(self.file)[1]
+        parts = Aggregation(self.parts, mapping=run.input.hash)
+        return super().releaser(**{"aggregation": parts, **how})
 
     def aggregate(self, **how: Any) -> None:
         """Answers every order that is open, with its tasks in this process by default."""
@@ -65,7 +77,8 @@ class PartsFolder(StudyFolder):
         """Runs the releaser and an aggregator in turn until nothing is left to do."""
         while True:
             done = super().run(**how)
-            if done or len(self.keys(ORDERS)) == len(self.keys(MANIFESTS)):
+            answered = self.keys(ORDERS) <= self.keys(MANIFESTS)
+            if done or answered:
                 return done
             self.aggregate(**(aggregator or {}))
 

@@ -6,12 +6,12 @@ import base64
 import io
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import fastavro
 
-from stream_dp.log.base import Headers
+from stream_dp.log.base import Headers, Record
 from stream_dp.study import Input
 
 Packed = tuple[bytes | None, Headers]
@@ -83,6 +83,18 @@ class Shape:
     @property
     def input(self) -> Input:
         return Input.model_validate(self.declared)
+
+    def shaped(self, record: Record) -> Record:
+        """A plain report in this shape; a marker, and what is no report, in none."""
+        if record.headers or record.value is None or record.value[:1] != b"{":
+            # Behind a change, a record without a value says nothing.
+            silent = self.declared["format"] == "debezium" and record.value is None
+            return replace(record, value=b"x") if silent and not record.headers else record
+        content = json.loads(record.value)
+        if "values" in content:
+            value, headers = self.pack(content)
+            return replace(record, value=value, headers=headers)
+        return replace(record, value=json.dumps(content).encode())
 
 
 _FLAT = {"person": "id", "period": "month", "extra": "refuse"}

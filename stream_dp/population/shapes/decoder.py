@@ -119,6 +119,10 @@ class ShapedDecoder(Decoder):
         used = {} if self._schemas is None else self._schemas.close_period()
         return ReadAs(self._mapping, used)
 
+    @property
+    def unknown(self) -> frozenset[int]:
+        return frozenset() if self._schemas is None else self._schemas.unknown
+
     def repeat(self, read_as: ReadAs | None) -> None:
         if read_as is None or read_as.mapping != self._mapping:
             raise Inconsistent(CHANGED_INPUT)

@@ -85,13 +85,14 @@ class Schemas:
         self._used.add(number)
         return value
 
+    @property
+    def unknown(self) -> frozenset[int]:
+        """The ids that were asked for since the last close, and were not known then."""
+        return frozenset(self._missed)
+
     def close_period(self) -> dict[int, SchemaUse]:
         """The schemas that something was read with since the last close."""
-        if len(self._used) > MOST_SCHEMAS:
-            raise UserError(
-                f"reports: those of one period have more than {MOST_SCHEMAS} schemas; let their"
-                " writers register fewer"
-            )
+        check_number(len(self._used))
         uses = {}
         for number in sorted(self._used):
             schema = self._known[number]
@@ -119,6 +120,15 @@ class Schemas:
     def _begin(self) -> None:
         """Begin a period."""
         self._used, self._missed, self._since = set(), set(), {}
+
+
+def check_number(schemas: int) -> None:
+    """Raises UserError where the reports of a period were read with too many schemas."""
+    if schemas > MOST_SCHEMAS:
+        raise UserError(
+            f"reports: those of one period have more than {MOST_SCHEMAS} schemas; let their"
+            " writers register fewer"
+        )
 
 
 def _gone(number: int) -> str:

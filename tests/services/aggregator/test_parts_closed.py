@@ -13,21 +13,18 @@ from kit.panels import (
     PERIODS,
     Noiseless,
     StudyFolder,
-    decided,
     declaration,
     fix_secrets,
     report,
     script,
 )
-from kit.parts import PartsFolder
+from kit.parts import PartsFolder, letters, outcome
 from kit.studies import toml_lines
 
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.base import Record
-from stream_dp.services.deployment import Deployment
 from stream_dp.services.parts.manifests import Manifest, PartFile, write_manifest
 from stream_dp.services.parts.orders import Order, answer_record
-from stream_dp.services.releaser.setup import aggregation_of
 from stream_dp.services.snapshots import Snapshots
 from stream_dp.studyfile import load_study
 from stream_dp.topics import MANIFESTS, ORDERS
@@ -41,15 +38,6 @@ TEXTS = {
 @pytest.fixture(autouse=True)
 def _fixed(monkeypatch: pytest.MonkeyPatch) -> None:
     fix_secrets(monkeypatch)
-
-
-def outcome(place: StudyFolder) -> list[dict[str, Any]]:
-    """What is decided, but for the snapshots, which are other files."""
-    return [{k: v for k, v in d.items() if k != "population"} for d in decided(place.entries())]
-
-
-def letters(place: StudyFolder) -> set[tuple[Any, ...]]:
-    return {(row[3], row[4], row[5]) for row in place.rows("dead-letters")}
 
 
 @pytest.fixture(params=TEXTS, scope="module")
@@ -231,11 +219,3 @@ def test_wrong_engines_are_refused(change: dict[str, Any], words: str, folder: P
     file.write_text(declaration() + toml_lines({"engine": "processes", **change}))
     with pytest.raises(UserError, match=words):
         load_study(file)
-
-
-def test_other_shapes_of_reports_are_refused_in_words(folder: Path) -> None:
-    file = folder / "study.toml"
-    text = declaration() + toml_lines({"engine": "processes"})
-    file.write_text(text + '\n[run.input]\nformat = "flat"\n')
-    with pytest.raises(UserError, match="reads plain reports alone"):
-        aggregation_of(Deployment.load(file))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack
-from dataclasses import replace
 
 import pytest
 from kit.panels import (
@@ -31,15 +30,7 @@ SHAPES = {k: v for k, v in shapes(["poverty", "work", "wealth"]).items() if k !=
 
 
 def shaped(name: str, record: Record) -> Record:
-    """A record of the script in a shape; a marker, and what is no report, in none."""
-    if record.headers or record.value is None or record.value[:1] != b"{":
-        is_tombstone = name.startswith("debezium") and record.value is None and not record.headers
-        return replace(record, value=b"x") if is_tombstone else record
-    content = json.loads(record.value)
-    if "values" in content:
-        value, headers = SHAPES[name].pack(content)
-        return replace(record, value=value, headers=headers)
-    return replace(record, value=json.dumps(content).encode())
+    return SHAPES[name].shaped(record)
 
 
 def folder_of(folder, name):

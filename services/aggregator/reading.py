@@ -1,0 +1,108 @@
+"""The first half of a close: the reports of an order are decoded, in tasks.
+
+Where reports have schemas, which of them are known is decided once for an order, as a record that
+everybody who works on it keeps to. So a schema that a registry learns meanwhile, or that only some
+tasks knew, makes no difference between two aggregators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from stream_dp.errors import Inconsistent
+from stream_dp.log.base import Log
+from stream_dp.population.reports import ReadAs, SchemaUse
+from stream_dp.population.shapes.schemas import check_number
+
+from .. import journal
+from ..deployment import Deployment
+from ..parts.orders import Order, OrderBoard, reading_record
+from .pool import Pool
+from .tasks import Decoded, Range, Source, decode
+
+
+def read_reports(
+    order: Order, source: Source, board: OrderBoard, pool: Pool, most: int
+) -> tuple[list[Decoded], ReadAs | None]:
+    """What is in the ranges of an order, and how it was read; None for plain reports.
+
+    most: reports of one task at most.
+
+    Raises Inconsistent where records are gone, schemas are others, or `[run.input]` is not the
+    releaser's; Unavailable where a schema cannot be had now; UserError for too many schemas.
+    """
+    mapping = "" if order.read_as is None else order.read_as.mapping
+    if Deployment.load(source.file).run.input.hash != mapping:
+        raise Inconsistent(
+            "run.input: it is not the one of the releaser that ordered the close; give both the"
+            " same study file"
+        )
+    ranges = _ranges(order, most)
+    settled = order.read_as if not order.letters else board.reading(order)
+    if order.read_as is None or settled is not None:
+        decoded = _decoded([replace(r, read_as=settled, only=True) for r in ranges], source, pool)
+        return decoded, settled
+    before = _before(board.log, order)
+    decoded = _decoded([replace(r, read_as=before) for r in ranges], source, pool)
+    read_as = _together(mapping, decoded)
+    if read_as.schemas or any(d.unknown for d in decoded):
+        source.at("schemas")
+        board.log.append([reading_record(order, read_as)])
+        board.refresh()
+        settled = board.reading(order)
+        assert settled is not None
+        read_as = settled
+        again = [i for i, d in enumerate(decoded) if not _agrees(d, read_as)]
+        tasks = [replace(ranges[i], read_as=read_as, only=True) for i in again]
+        for i, one in zip(again, _decoded(tasks, source, pool), strict=True):
+            decoded[i] = one
+    return decoded, read_as
+
+
+def _decoded(ranges: list[Range], source: Source, pool: Pool) -> list[Decoded]:
+    return pool.map(partial(decode, source), ranges)
+
+
+def _ranges(order: Order, most: int) -> list[Range]:
+    """The reports of an order, a task for at most so many."""
+    return [
+        Range(partition, start, min(start + most, end), order.number, order.parts, order.letters)
+        for partition, (begin, end) in sorted(order.ranges.items())
+        for start in range(begin, end, most)
+    ]
+
+
+def _before(log: Log, order: Order) -> ReadAs:
+    """The schemas by their ids that closed periods were read with."""
+    assert order.read_as is not None
+    schemas = dict[int, SchemaUse]()
+    for entry in journal.closes(journal.read_heads(log))[: order.number]:
+        if entry.read_as is not None:
+            schemas.update(entry.read_as.schemas)
+    return ReadAs(order.read_as.mapping, schemas)
+
+
+def _together(mapping: str, decoded: Sequence[Decoded]) -> ReadAs:
+    """All schemas that tasks have read with. Raises Inconsistent for two of the same id."""
+    schemas = dict[int, SchemaUse]()
+    for one in decoded:
+        assert one.read_as is not None
+        for number, use in one.read_as.schemas.items():
+            known = schemas.setdefault(number, SchemaUse(use.sha256))
+            if known.sha256 != use.sha256:
+                raise Inconsistent(
+                    f"schema {number}: it was another one for some of the reports of a period;"
+                    " an id never changes its schema: mend the registry or the folder of schemas"
+                )
+    check_number(len(schemas))
+    return ReadAs(mapping, schemas)
+
+
+def _agrees(decoded: Decoded, settled: ReadAs) -> bool:
+    """Whether a range was read as is settled: with the same schemas, and all of them known."""
+    assert decoded.read_as is not None
+    return not decoded.unknown & settled.schemas.keys() and all(
+        settled.schemas.get(number) == use for number, use in decoded.read_as.schemas.items()
+    )
