@@ -22,6 +22,7 @@ from stream_dp.study import (
     DeclaredPopulation,
     Input,
     JointRelease,
+    MatchRelease,
     PeopleRelease,
     Run,
     Scale,
@@ -31,6 +32,7 @@ from stream_dp.study import (
 )
 from stream_dp.study.data_sets import Derived, History
 from stream_dp.study.groups import BatchRelease, GroupAttribute, Groups, RoleColumn
+from stream_dp.study.match import Marginal
 from stream_dp.study.periods import Periods, Schedule
 from stream_dp.study.places import Places, SizesRelease
 from stream_dp.studyfile.strata import EXPANDED_KEYS, Waves
@@ -68,6 +70,14 @@ SECTIONS: dict[str, tuple[type[BaseModel], str]] = {
     "`[[releases]]` of people": (
         PeopleRelease,
         "A synthetic table, a row for each person, made anew at some periods.",
+    ),
+    '`[[releases]]` with `kind = "match"`': (
+        MatchRelease,
+        "A table of people that is measured in two phases, with the keys of a table of people.",
+    ),
+    "`{ of = [...], weight = ... }`": (
+        Marginal,
+        "Among the `marginals` of a two-phase table of people.",
     ),
     "`[releases.derived.NAME]` of people": (
         Derived,

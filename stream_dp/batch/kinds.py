@@ -74,6 +74,19 @@ KINDS = {
         planned=("people.planned", "planned_people"),
         settings=("labels", "derived"),
     ),
+    "match": SynthesizerKind(
+        "people.match.synthesizer",
+        "fit_match",
+        "single columns, then marginals of the values that stand out; a mixture of products of"
+        " blocks",
+        data="people",
+        relations=_ALL,
+        planned=("people.match.planned", "planned_match"),
+        settings=(
+            *("one_ways", "threshold", "exempt", "composites", "coarser", "marginals"),
+            "derived",
+        ),
+    ),
     "sizes": SynthesizerKind(
         "sizes.declared",
         "fit_release",

@@ -5,6 +5,7 @@ from .attribute import Attribute, Carry
 from .data_sets import DataSetRelease, PeopleRelease, TableRelease
 from .groups import BatchRelease, Groups
 from .intake import Input
+from .match import MatchRelease
 from .model import (
     MOST_PRESENCE_WIDTH,
     CounterName,
@@ -36,6 +37,7 @@ __all__ = [
     "Groups",
     "Input",
     "JointRelease",
+    "MatchRelease",
     "Neighbours",
     "Numbers",
     "PeopleRelease",

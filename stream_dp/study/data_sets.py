@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Annotated, Literal, NamedTuple, get_args
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Discriminator, Field, Tag
 
@@ -92,8 +92,8 @@ class TableRelease(DataSetRelease):
         )
 
 
-PeopleKind = Literal["mixture", "rap"]
-PEOPLE_KINDS: tuple[str, ...] = get_args(PeopleKind)
+PeopleKind = Literal["mixture", "rap", "match"]
+PEOPLE_KINDS = ("mixture", "rap")  # those that need no keys of their own
 
 
 class Derived(Declaration):

@@ -9,6 +9,8 @@ from stream_dp.errors import UserError
 
 from .data_sets import DataSetRelease, PeopleRelease
 from .groups import KEY_COLUMN, SIZE_COLUMN, BatchRelease, Groups, check_relation
+from .match import MatchRelease
+from .match_faults import match_faults
 from .periods import Periods
 from .place_faults import sizes_faults
 from .places import SizesRelease
@@ -36,15 +38,19 @@ def batch_faults(batch: DataSetRelease, sections: Sections) -> Iterator[str]:
             yield f".{key}: no attribute '{name}' is declared"
     if isinstance(batch, PeopleRelease) and periods is not None:
         yield from _history_faults(batch, periods)
-    if batch.kind != "rap":
+    if batch.kind not in {"rap", "match"}:
         for name in batch.questions:
             if name in sections.attributes and sections.attributes[name].number is not None:
-                yield f".attributes: '{name}' is a number, which only kind 'rap' releases"
+                yield (
+                    f".attributes: '{name}' is a number, which only kinds 'rap' and 'match' release"
+                )
     if isinstance(batch, PeopleRelease):
         if len(batch.names) < 2:
             yield ".attributes: must have at least 2 columns"
         yield from _label_faults(batch, sections)
         yield from _derived_faults(batch, sections)
+    if isinstance(batch, MatchRelease):
+        yield from match_faults(batch, sections)
     if isinstance(batch, SizesRelease):
         yield from sizes_faults(batch, sections)
     if isinstance(batch, BatchRelease):

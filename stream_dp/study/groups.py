@@ -9,13 +9,14 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
 from stream_dp.errors import UserError
 
-from .data_sets import PeopleRelease, TableRelease
+from .data_sets import PEOPLE_KINDS, PeopleRelease, TableRelease
+from .match import MATCH_KINDS, MatchRelease
 from .numbers import Declaration, Name, Probability, Symbol
-from .places import SizesRelease
+from .places import SIZES_KINDS, SizesRelease
 
 BatchKind = Literal["independent", "mwem", "hpd-fixed", "hpd-gen"]
 BATCH_KINDS: tuple[str, ...] = get_args(BatchKind)
@@ -110,7 +111,20 @@ class BatchRelease(TableRelease):
         return settings
 
 
-AnyDataSet = Annotated[BatchRelease | PeopleRelease | SizesRelease, Field(discriminator="kind")]
+def _section_of(release: Any) -> str:
+    """The section that reads a data set's kind: keys of `match` are its own."""
+    kind = release.get("kind") if isinstance(release, dict) else release.kind
+    of = {**dict.fromkeys(PEOPLE_KINDS, "people"), **dict.fromkeys(MATCH_KINDS, "match")}
+    return {**of, **dict.fromkeys(SIZES_KINDS, "sizes")}.get(str(kind), "groups")
+
+
+AnyDataSet = Annotated[
+    Annotated[BatchRelease, Tag("groups")]
+    | Annotated[PeopleRelease, Tag("people")]
+    | Annotated[MatchRelease, Tag("match")]
+    | Annotated[SizesRelease, Tag("sizes")],
+    Discriminator(_section_of),
+]
 
 
 def check_relation(neighbours: str) -> None:

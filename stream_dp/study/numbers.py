@@ -34,6 +34,20 @@ def _positive(value: object) -> Fraction:
     return number
 
 
+def _multiple(value: object) -> Fraction:
+    number = _fraction(value)
+    if not 0 <= number <= 100:
+        raise ValueError("must lie between 0 and 100")
+    return number
+
+
+def _weight(value: object) -> Fraction:
+    number = _fraction(value)
+    if not Fraction(1, 100) <= number <= 100:
+        raise ValueError("must lie between 0.01 and 100")
+    return number
+
+
 def _probability(value: object) -> Fraction:
     number = _fraction(value)
     if not 0 < number < 1:
@@ -53,6 +67,8 @@ def _flag(value: object) -> object:
 _exact = PlainSerializer(str, return_type=str)
 Rho = Annotated[Fraction, BeforeValidator(_positive), _exact]
 Probability = Annotated[Fraction, BeforeValidator(_probability), _exact]
+Multiple = Annotated[Fraction, BeforeValidator(_multiple), _exact]
+Weight = Annotated[Fraction, BeforeValidator(_weight), _exact]
 Flag = Annotated[Literal[True] | None, BeforeValidator(_flag)]
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 Name = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$")]

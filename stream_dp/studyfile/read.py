@@ -29,6 +29,7 @@ from stream_dp.study.data_sets import PEOPLE_KINDS, DataSetRelease, PeopleReleas
 from stream_dp.study.faults import section_faults
 from stream_dp.study.groups import BATCH_KINDS, BatchRelease, Groups
 from stream_dp.study.ids import Ids
+from stream_dp.study.match import MATCH_KINDS, MatchRelease
 from stream_dp.study.numbers import NAME_PATTERN
 from stream_dp.study.periods import Periods
 from stream_dp.study.places import SIZES_KINDS, Places, SizesRelease
@@ -42,6 +43,8 @@ _NAMES = "use letters, digits, '.', '_' and '-', at most 64"
 _LIMITS = {
     "greater_than_equal": ("must be at least {}", "ge"),
     "less_than_equal": ("must be at most {}", "le"),
+    "too_short": ("must have at least {} of them", "min_length"),
+    "too_long": ("must have at most {} of them", "max_length"),
 }
 _TYPES = {
     "int_type": "must be a whole number",
@@ -163,8 +166,11 @@ def _lines(error: ValidationError, where: str, model: type[BaseModel]) -> list[s
             continue
         texts[key] = f"{texts[key]}, or {text[:1].lower()}{text[1:]}" if key in texts else text
     # A fault inside a list makes the list too short as well: report only the inner one.
-    inner = {key.rpartition(".")[0] for key in texts}
-    return [f"{place}: {text}" for place, text in texts.items() if place not in inner]
+    return [
+        f"{place}: {text}"
+        for place, text in texts.items()
+        if not any(other.startswith(f"{place}.") for other in texts)
+    ]
 
 
 def _sections(raw: dict[str, Any]) -> tuple[dict[str, Any], Sections, list[str]]:
@@ -304,10 +310,12 @@ def _release(raw: object, number: int, problems: list[str]) -> Release | DataSet
         return _section(BatchRelease, raw, where, problems)
     if isinstance(kind, str) and kind in PEOPLE_KINDS:
         return _section(PeopleRelease, raw, where, problems)
+    if isinstance(kind, str) and kind in MATCH_KINDS:
+        return _section(MatchRelease, raw, where, problems)
     if isinstance(kind, str) and kind in SIZES_KINDS:
         return _section(SizesRelease, raw, where, problems)
     if not isinstance(kind, str) or kind not in _KINDS:
-        kinds = (*_KINDS, *PEOPLE_KINDS, *SIZES_KINDS, *BATCH_KINDS)
+        kinds = (*_KINDS, *PEOPLE_KINDS, *MATCH_KINDS, *SIZES_KINDS, *BATCH_KINDS)
         problems.append(f"{where}.kind: must be one of {', '.join(kinds)}")
         return None
     return _section(_KINDS[kind], raw, where, problems)

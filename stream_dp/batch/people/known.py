@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 class Known:
     """One of them, of the people whom the fit looks at.
 
-    columns: in increasing order.
+    columns: in increasing order; of none the value is the number of people.
     values: one axis for each column, numbers of people, which sum to 0 along every axis.
     variance: of the noise in a cell, before it was centred; independent of all other noise.
     """

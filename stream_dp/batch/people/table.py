@@ -33,6 +33,7 @@ class PeopleDomain:
     replaced: whether one person's row may be replaced by any other.
     size: the number of rows; None where it is private. Where rows come or go, it is.
     numbers: by column that is a number, its numbers; the column's values are their bins.
+    most: cells of the two largest columns together, at most.
     Raises UserError for columns that cannot be fitted.
     """
 
@@ -41,6 +42,7 @@ class PeopleDomain:
     replaced: bool
     size: int | None = None
     numbers: Mapping[int, Numbers] = field(default_factory=dict)
+    most: int = MOST_CELLS
 
     def __post_init__(self) -> None:
         if (self.size is None) != self.moves or not (self.moves or self.replaced):
@@ -51,10 +53,10 @@ class PeopleDomain:
             lines.append("people: declare at least two attributes; one alone needs no synthesizer")
         lines += [f"column '{c.name}': one value alone" for c in self.columns if len(c.values) < 2]
         first, second = sorted(self.sizes)[-2:] if len(names) > 1 else (1, 1)
-        if first * second > MOST_CELLS:
+        if first * second > self.most:
             lines.append(
                 f"people: the two largest columns have {first * second:,} cells together;"
-                f" at most {MOST_CELLS:,}"
+                f" at most {self.most:,}"
             )
         if lines:
             raise UserError(lines)

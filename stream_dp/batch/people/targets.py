@@ -58,6 +58,9 @@ class Targets:
             total, precision = sums.get(columns, (np.zeros(end - first), 0.0))
             sums[columns] = (total + measured / variance, precision + 1 / variance)
         for other in known:
+            if not other.columns:  # the number of people itself
+                people = round(float(other.values))
+                continue
             cells = residuals.domain.cells(other.columns)
             total, precision = sums.get(other.columns, (np.zeros(cells), 0.0))
             # As an entry of the residual, which is so many times a cell of the interaction.

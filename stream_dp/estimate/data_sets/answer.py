@@ -155,7 +155,7 @@ def _measured(
 _OF_GROUPS = Conjunctions(marginal_weights, "sums of measured marginals, by inverse variance")
 KINDS: Mapping[str, DataSetKind] = {
     **dict.fromkeys(
-        ("mixture", "rap"),
+        ("mixture", "rap", "match"),
         Conjunctions(residual_weights, "best linear unbiased, from measured residuals"),
     ),
     **dict.fromkeys(("independent", "mwem", "hpd-fixed", "hpd-gen"), _OF_GROUPS),

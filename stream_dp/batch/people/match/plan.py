@@ -1,0 +1,182 @@
+"""How rho is spent: single columns, then marginals of two and three columns, each with a weight.
+
+Both phases measure interactions (`residuals.py`), each once, whatever number of marginals holds it.
+Within a phase noise variances are in proportion to prod n_i^(3/2) over squared weights, which at
+equal weights minimises the sum of squared errors over the cells of all marginals (`plan.py` of all
+interactions). Of the second phase triples take 3/5 of the cost under `add_remove` before weights.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+
+from stream_dp.study import MatchRelease
+
+from ...phases import Everything, NoisyAnswers
+from ..plan import MOST_TRIPLE, MOST_TRIPLES, NOISIEST
+from ..residuals import Columns, Residuals
+from ..table import PeopleDomain
+from .compression import Compression, MergedColumn, NoisyColumn
+from .encoding import Encoding
+
+NUMBER = Fraction(1, 25)  # of the first phase: counts people, where their number is private
+PAIRS = 300  # that are measured by default, at most
+_OF_TRIPLES = Fraction(3, 2)  # the cost of triples over that of pairs
+
+
+@dataclass(frozen=True, eq=False)
+class MatchPlan:
+    """The phases of a fit.
+
+    encoding: the measured columns.
+    release: its budget and its marginals.
+    """
+
+    encoding: Encoding
+    release: MatchRelease
+
+    @cached_property
+    def singles(self) -> Residuals:
+        """What the first phase measures: the number of people, and every single column."""
+        domain = self.encoding.domain
+        return Residuals(domain, ((), *((c,) for c in range(len(domain.columns)))))
+
+    def first(self) -> list[Everything]:
+        """The first phase: the number of people where it is private, then all single columns."""
+        rho, phases = self.release.one_ways * self.release.rho, list[Everything]()
+        if self.encoding.domain.moves:
+            phases.append(Everything(NUMBER * rho, (0,), (Fraction(1),)))
+            rho -= phases[0].rho
+        sets = self.singles.sets[1:]
+        asked = self._asked()
+        weights = [
+            1 / (_precision(self.encoding.domain.cells(a)) * asked.get(a, Fraction(1)) ** 2)
+            for a in sets
+        ]
+        return [*phases, Everything(rho, tuple(range(1, len(sets) + 1)), tuple(weights))]
+
+    def compression(self, answers: NoisyAnswers) -> Compression:
+        """The compressed domain that the first phase's answers say."""
+        people, people_variance = self.encoding.domain.size or 0, Fraction(0)
+        columns, exempt = list[MergedColumn](), {*(self.release.exempt or ())}
+        starts = (0, *answers.ends[:-1])
+        for number, first, end in zip(answers.candidates, starts, answers.ends, strict=True):
+            values, variance = answers.values[first:end], answers.variances[first]
+            if number == 0:
+                people, people_variance = int(values[0]), variance
+                continue
+            noisy = NoisyColumn(values, variance, people, people_variance)
+            public = self.encoding.public_groups(number - 1)
+            own = self.encoding.names[number - 1] in exempt
+            columns.append(MergedColumn.of(noisy, public, self.release.threshold, own))
+        return Compression(self.encoding.domain, tuple(columns))
+
+    def second(self, domain: PeopleDomain, people: int | None) -> tuple[Residuals, Everything]:
+        """The second phase on a compressed domain.
+
+        people: how many there are, public or noisy; None to measure every triple that may be.
+        """
+        if self.listed:
+            kept = {*smallest(domain, [a for a in self.listed if len(a) == 3])}
+            asked = dict[Columns, Fraction]()
+            for a, weight in self.listed.items():
+                for part in [a] if len(a) == 2 or a in kept else combinations(a, 2):
+                    asked[part] = max(weight, asked.get(part, weight))
+            return self._measuring(domain, asked)
+        alone = self._measuring(domain, dict.fromkeys(self.pairs, Fraction(1)))
+        triples = self.triples(domain)
+        if not triples:
+            return alone
+        every = self._measuring(domain, dict.fromkeys([*self.pairs, *triples], Fraction(1)))
+        if people is None or _noise(*every, people) < NOISIEST:
+            return every
+        return alone
+
+    @cached_property
+    def listed(self) -> dict[Columns, Fraction]:
+        """The marginals of two columns and three that are declared, with their weights."""
+        return {a: weight for a, weight in self._asked().items() if len(a) > 1}
+
+    @cached_property
+    def pairs(self) -> list[Columns]:
+        """The pairs that are measured by default: those of fewest values, before any is merged."""
+        source = self.encoding.domain
+        every = combinations(range(len(source.columns)), 2)
+        return sorted(sorted(every, key=lambda a: (source.cells(a), a))[:PAIRS])
+
+    def triples(self, domain: PeopleDomain) -> list[Columns]:
+        """The triples that may be measured by default, whose pairs are measured as well."""
+        if self.listed:
+            return []
+        known, every = {*self.pairs}, combinations(range(len(domain.columns)), 3)
+        return smallest(domain, [a for a in every if known.issuperset(combinations(a, 2))])
+
+    def dropped(self, domain: PeopleDomain) -> tuple[str, ...]:
+        """The declared triples of which pairs alone are measured, as they are too large."""
+        triples = [a for a in self.listed if len(a) == 3]
+        large = sorted({*triples} - {*smallest(domain, triples)})
+        return tuple(", ".join(self.encoding.names[c] for c in a) for a in large)
+
+    def _asked(self) -> dict[Columns, Fraction]:
+        """The listed marginals with their weights."""
+        places = {name: place for place, name in enumerate(self.encoding.names)}
+        return {tuple(sorted(places[n] for n in m.of)): m.weight for m in self.release.asked}
+
+    def _measuring(
+        self, domain: PeopleDomain, asked: Mapping[Columns, Fraction]
+    ) -> tuple[Residuals, Everything]:
+        """Everything that marginals of these weights need of two columns and three."""
+        weights = dict[Columns, Fraction]()
+        for a, weight in asked.items():
+            for part in (p for ways in (2, 3) for p in combinations(a, ways)):
+                weights[part] = max(weight, weights.get(part, weight))
+        sets = sorted(weights, key=lambda a: (len(a), a))
+        residuals = Residuals(domain, tuple(sets))
+        precisions = {a: _precision(domain.cells(a)) for a in sets}
+        costs = {2: Fraction(0), 3: Fraction(0)}
+        for a in sets:
+            norm = math.prod(n * (n - 1) for n in (domain.sizes[c] for c in a))
+            costs[len(a)] += norm * precisions[a]
+        if costs[2] and costs[3]:
+            # Rounded, so that the variances stay short fractions.
+            times = Fraction(round(_OF_TRIPLES * costs[2] * (1 << 20) / costs[3]) or 1, 1 << 20)
+            precisions |= {a: p * times for a, p in precisions.items() if len(a) == 3}
+        variances = tuple(1 / (precisions[a] * weights[a] ** 2) for a in sets)
+        rho = (1 - self.release.one_ways) * self.release.rho
+        return residuals, Everything(rho, tuple(range(len(sets))), variances)
+
+
+def smallest(domain: PeopleDomain, triples: Sequence[Columns]) -> list[Columns]:
+    """The smallest triples: of at most MOST_TRIPLE cells, and MOST_TRIPLES together."""
+    total, result = 0, list[Columns]()
+    for a in sorted(triples, key=lambda a: (domain.cells(a), a)):
+        total += domain.cells(a)
+        if domain.cells(a) <= MOST_TRIPLE and total <= MOST_TRIPLES:
+            result.append(a)
+    return sorted(result)
+
+
+def _precision(cells: int) -> Fraction:
+    """Of whole numbers' reciprocals, so that the variances stay short fractions."""
+    return Fraction((1 << 70) // math.isqrt(cells**3 << 20))
+
+
+def _noise(residuals: Residuals, phase: Everything, people: int) -> float:
+    """The noise of the median triple as total variation."""
+    variances, sizes = phase.variances(residuals), residuals.domain.sizes
+    triples = [i for i, a in enumerate(residuals.sets) if len(a) == 3]
+    each = [
+        math.sqrt(
+            variances[i] * 2 / math.pi * math.prod(1 - 1 / sizes[c] for c in residuals.sets[i])
+        )
+        / (2 * max(people, 1))
+        for i in triples
+    ]
+    return float(np.median(each))

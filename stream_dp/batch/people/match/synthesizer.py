@@ -1,0 +1,179 @@
+"""The kind `match` on people: two phases, a compressed domain between them, one model at the end.
+
+Source: McKenna, Miklau, Sheldon 2021, "Winning the NIST Contest" (arXiv 2108.04978). This version
+measures interactions instead of marginals, as exact integers, takes no query from data, and fits
+the mixture of blocks of the other kinds of people. Needs JAX, the `batch` extra.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Never
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dp.privacy.measurements import Measurements
+from stream_dp.study import MatchRelease
+
+from ...base import FitContext, FitTranscript
+from ...data.domain import Int64Array
+from ...kinds import kind_title
+from ...loop import AdaptiveFit, AdaptiveMethod, fit_adaptively
+from ...phases import NoisyAnswers, fixed_phases
+from ..known import Known
+from ..residuals import Columns, Residuals
+from ..synthesizer import BlockMixture
+from ..table import People
+from .compression import Compression
+from .encoding import Encoding
+from .plan import MatchPlan
+
+_EDITION = b"match 1"
+
+
+@dataclass(frozen=True)
+class _Answered:
+    """A model of nothing: the first phase is what it measures. See `loop.Model`."""
+
+    def answers(self, rows: Int64Array) -> NDArray[np.float64]:
+        raise NotImplementedError("no phase picks")
+
+    def learn(self, measured: NoisyAnswers) -> tuple[_Answered, float]:
+        return self, float("nan")
+
+    def sample(self, seed: int) -> Never:
+        raise NotImplementedError("single columns alone are no table")
+
+
+@dataclass(frozen=True)
+class _Later:
+    """A transcript without its first rounds but for the seed.
+
+    skipped: how many rounds after the seed.
+    """
+
+    transcript: FitTranscript
+    skipped: int
+
+    def rounds(self) -> list[bytes]:
+        rounds = self.transcript.rounds()
+        return [*rounds[:1], *rounds[1 + self.skipped :]]
+
+    def record(self, number: int, data: bytes) -> bytes:
+        return self.transcript.record(number + self.skipped * (number > 0), data)
+
+
+@dataclass(frozen=True, eq=False)
+class MatchFit:
+    """See `base.FittedModel`.
+
+    encoding, compression: how the table's columns become those of the second phase, and back.
+    first, second: what each phase measured; the second has the model.
+    dropped: listed marginals that were too large, by their columns' names.
+    """
+
+    encoding: Encoding
+    compression: Compression
+    first: AdaptiveFit[Residuals, Never]
+    second: AdaptiveFit[Residuals, People]
+    dropped: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        return self.second.title
+
+    @property
+    def measurements(self) -> Measurements:
+        return Measurements.joined([self.first.measurements, self.second.measurements])
+
+    @property
+    def notes(self) -> Mapping[str, int | float | str]:
+        own, later = self.first.notes, self.second.notes
+        added = {name: int(own[name]) + int(later[name]) for name in _COUNTED}
+        columns = zip(self.encoding.names, self.compression.columns, strict=True)
+        merged = [f"{column.merged} of {name}" for name, column in columns if column.merged]
+        more = {"values_merged": ", ".join(merged) or "none"}
+        if self.dropped:
+            more["triples_too_large"] = "; ".join(self.dropped)
+        return {**added, "error_on_measurements": self.second.error, **more}
+
+    def sample(self, seed: int) -> People:
+        groups = self.second.sample(seed)
+        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1,)))
+        return self.encoding.decoded(self.compression.undone(groups.codes, rng), rng)
+
+
+_COUNTED = ("rounds", "candidates", "measured")
+
+
+def fit_match(people: People, release: MatchRelease, context: FitContext) -> MatchFit:
+    """See `base.Synthesizer`."""
+    encoding = Encoding.of(people.domain, release)
+    plan, title = MatchPlan(encoding, release), kind_title(release.kind)
+    phases = plan.first()
+    every = len(phases) + 1
+    coded = encoding.coded(people)
+    first: AdaptiveFit[Residuals, Never] = fit_adaptively(
+        coded,
+        AdaptiveMethod(
+            title=title,
+            workload=plan.singles,
+            phase=fixed_phases(phases),
+            rounds=every,
+            start=lambda seed: _Answered(),
+            edition=_EDITION,
+        ),
+        context,
+    )
+    compression = plan.compression(first.answers)
+    number = compression.columns[0].noisy.people
+    residuals, phase = plan.second(compression.domain, number)
+    known = (
+        *([Known((), np.array(float(number)), 1.0)] if people.domain.moves else []),
+        *(merged.known(place) for place, merged in enumerate(compression.columns)),
+        *_unmerged(context.known, encoding, compression),
+    )
+    second: AdaptiveFit[Residuals, People] = fit_adaptively(
+        compression.merged(coded),
+        AdaptiveMethod(
+            title=title,
+            workload=residuals,
+            phase=fixed_phases([phase]),
+            rounds=1,
+            start=lambda seed: BlockMixture(residuals, seed % (1 << 31), known),
+            edition=_EDITION,
+        ),
+        replace(
+            context,
+            transcript=_Later(context.transcript, len(phases)),
+            progress=lambda done, rounds, error: context.progress(done + len(phases), every, error),
+        ),
+    )
+    return MatchFit(
+        encoding=encoding,
+        compression=compression,
+        first=first,
+        second=second,
+        dropped=plan.dropped(compression.domain),
+    )
+
+
+def _unmerged(
+    known: tuple[Known, ...], encoding: Encoding, compression: Compression
+) -> list[Known]:
+    """What others have published of columns that are measured as they are."""
+    same = {
+        part[0]: place
+        for place, part in enumerate(encoding.parts)
+        if len(part) == 1 and compression.columns[place].identity
+    }
+    result = []
+    for other in known:
+        if all(c in same for c in other.columns):
+            places = [same[c] for c in other.columns]
+            order = np.argsort(places)
+            columns: Columns = tuple(sorted(places))
+            result.append(Known(columns, np.transpose(other.values, order), other.variance))
+    return result
