@@ -7,6 +7,7 @@ and 1 (delta = 1 / N^2) with simulated noise, and prints the largest and mean er
 about three attributes, among households, people and relatives, beside independent attributes and
 every query measured. Figures, a table and JSON are in OUT/errors. Needs JAX and Matplotlib: pip
 install 'stream-dp[batch,plot]'. CONFIDENTIAL like the files: errors follow from true answers.
+README.md says how long it takes, and how to try it without the files.
 """
 
 from __future__ import annotations

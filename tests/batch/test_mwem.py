@@ -23,6 +23,7 @@ from stream_dp.study.groups import BatchRelease
 
 ROLES = Roles(column="role", head=HEAD, spouse=SPOUSE_ROLE, child=CHILD, children=1)
 KIN = Domain((), (Column("role", (CHILD, HEAD, OTHER, SPOUSE_ROLE)), Column("a", (0, 1))), 3, ROLES)
+CLOSE = Domain((), (Column("role", (HEAD, CHILD, SPOUSE_ROLE)), Column("a", (0, 1))), 3, ROLES)
 
 
 def groups_of(domain):
@@ -43,7 +44,9 @@ def groups_of(domain):
                 yield attributes, members
 
 
-@pytest.mark.parametrize("domain", [small_groups.DOMAIN, KIN], ids=["alike", "kin"])
+@pytest.mark.parametrize(
+    "domain", [small_groups.DOMAIN, KIN, CLOSE], ids=["alike", "kin", "nobody else"]
+)
 def test_types_are_all_groups_up_to_order(domain):
     types, weights = grouptypes.group_types(domain)
     present = [

@@ -1,6 +1,7 @@
 """The examples of surveys, on small files of the Census Bureau's formats."""
 
 import csv
+import re
 import runpy
 import shutil
 import subprocess
@@ -137,12 +138,73 @@ def test_pums_becomes_a_data_set(tmp_path, capsys):
     assert "3 groups" in capsys.readouterr().out
 
 
-def test_pums_refuses_another_file(tmp_path):
-    (tmp_path / "h.csv").write_text("a,b\n1,2\n")
-    (tmp_path / "p.csv").write_text("a,b\n1,2\n")
+HOUSE, PERSON = "RT,SERIALNO,NP,TEN,HINCP\n", "RT,SERIALNO,SPORDER,RELP,AGEP,SEX,ESR\n"
+
+
+@pytest.mark.parametrize(
+    ("homes", "people", "message"),
+    [
+        ("a,b\n1,2\n", "a,b\n1,2\n", "h.csv: no column HINCP, NP, SERIALNO, TEN"),
+        (None, PERSON, "h.csv: there is no such file; give the ACS PUMS file of housing units"),
+        (HOUSE, PERSON.replace("RELP,", ""), "p.csv: no column RELSHIPP or RELP: is it a file"),
+        (HOUSE + "H,1,1,1,9\n", PERSON + "P,1,1,0,old,1,1\n", "p.csv: column AGEP holds something"),
+        (HOUSE + "H,1,1,1,9\n", PERSON + "P,1,1,0\n", "p.csv: no CSV file, or cut off"),
+        (HOUSE + "H,1,1,1,9\n", PERSON + "P,2,1,0,9,1,1\n", "nobody lives in the households of h"),
+        ("", PERSON, "h.csv: no CSV file, or cut off"),
+    ],
+)
+def test_pums_refuses_other_files_in_one_line(tmp_path, homes, people, message):
+    for name, text in (("h.csv", homes), ("p.csv", people)):
+        if text is not None:
+            (tmp_path / name).write_text(text)
     done = pums_tables(tmp_path)
     assert done.returncode == 1
-    assert "h.csv: no column HINCP, NP, SERIALNO, TEN" in done.stderr
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_the_experiment_ends_with_the_tables_fault(tmp_path, capfd, monkeypatch):
+    module = runpy.run_path(str(PUMS / "experiment.py"), run_name="experiment")
+    monkeypatch.chdir(tmp_path)
+    assert module["experiment"]("h.csv", "p.csv", "out") == 1
+    assert len(capfd.readouterr().err.splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def simulated(folder, households):
+    """The files of the script that makes some, as the experiment's arguments."""
+    command = [sys.executable, str(PUMS / "simulate.py"), str(folder), str(households)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+
+def test_simulated_files_of_the_acs_become_a_study(tmp_path, capsys):
+    """Group quarters and vacant units are left out; every household has one head."""
+    homes, people = simulated(tmp_path, 200)
+    command = [sys.executable, str(PUMS / "tables.py"), homes, people, str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("200 households, ")
+    roles = [row["role"] for row in read_rows(tmp_path / "out" / "members.csv")]
+    assert roles.count("head") == 200
+    assert 50 < roles.count("spouse") < 150
+    assert roles.count("child") > 50
+    assert main(["check", str(tmp_path / "out" / "pums.toml")]) == 0
+    assert "households" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_experiment_on_simulated_files_prints_its_table(tmp_path, capsys, monkeypatch):
+    module = runpy.run_path(str(PUMS / "experiment.py"), run_name="experiment")
+    small = module["RELEASE"] + "rows = 5\nrounds = 1\n"
+    monkeypatch.setitem(module["study_text"].__globals__, "RELEASE", small)
+    monkeypatch.setitem(module["study_text"].__globals__, "EPSILONS", ("0.5", "1"))
+    assert module["experiment"](*simulated(tmp_path, 300), str(tmp_path / "out")) == 0
+    printed = capsys.readouterr().out
+    for name in ("groups", "people", "relations: spouse", "relations: child", "relations: parent"):
+        assert re.search(rf"(?m)^{name}, [0-9,]+ queries +rho \S+ +rho \S+$", printed), name
+    for kind in ("hpd-fixed", "hpd-gen"):
+        assert re.search(rf"(?m)^{kind}: measurements +[0-9.]+ / [0-9.]+ \([0-9,]+\)", printed)
+    assert re.search(r"in \d+ s, \d+ s of CPU", printed)
+    assert {f.suffix for f in (tmp_path / "out" / "errors").iterdir()} > {".json"}
 
 
 def test_the_experiment_on_pums_is_one_command(tmp_path, monkeypatch):

@@ -25,7 +25,7 @@ def type_count(domain: Domain) -> int:
     """How many types there are."""
     per_kind = _kinds(domain)
     members = sum(
-        prod(comb(len(kind) + n - 1, n) for kind, n in zip(per_kind, numbers, strict=True))
+        prod(comb(len(kind) + n - 1, n) for kind, n in zip(per_kind, numbers, strict=True) if n)
         for numbers in _compositions(domain)
     )
     return prod(domain.group_values[:-1]) * members
