@@ -9,19 +9,15 @@ nothing.
 from __future__ import annotations
 
 import threading
-from collections import Counter as Tally
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 from stream_dp.errors import Inconsistent
 from stream_dp.log.base import Log, Missing
 from stream_dp.population import CellCounts
 from stream_dp.population.parts import allot, parted, total
-from stream_dp.population.rejected import Reason
-from stream_dp.population.split import Part
 from stream_dp.study import Study
 
 from ..events import Event, Tell, ignore
@@ -36,12 +32,11 @@ from ..parts.manifests import (
 from ..parts.orders import Order, OrderBoard, answer_record
 from ..refusing import refuse_cells
 from ..snapshots import Snapshots
-from .pool import Pool, Stopped
-from .reading import read_reports
-from .tasks import Closing, Source, Written, close, first_entry, leave, write_part
+from .engines import Engine, Input, Processes
+from .pool import Stopped
+from .tasks import Source, Written, first_entry, write_part
 
 _POLL = 0.2
-_RANGE = 1 << 18  # reports of one task at most
 
 
 def _nothing(step: str) -> None:
@@ -56,8 +51,7 @@ class Aggregator:
     study: the study of the file.
     log: the confidential log.
     snapshots: the folder of the parts' files.
-    processes: how many run the tasks.
-    most: reports of one task at most.
+    engine: reads and closes; this process by default.
     tell: called with events for the operator.
     at: called with the name of every step, in this process and, as it can be pickled, in others.
     stop: ends the work when set.
@@ -67,8 +61,7 @@ class Aggregator:
     study: Study
     log: Log
     snapshots: Snapshots
-    processes: int = 1
-    most: int = _RANGE
+    engine: Engine = field(default_factory=Processes)
     tell: Tell = ignore
     at: Callable[[str], None] = _nothing
     stop: threading.Event = field(default_factory=threading.Event)
@@ -79,14 +72,13 @@ class Aggregator:
         Raises Inconsistent, LogError, OSError, UserError.
         """
         board, announced = OrderBoard(self.log), False
-        pool = Pool(self.processes, self.stop)
         try:
             while not self.stop.is_set():
                 with suppress(Missing):  # before the releaser's first start
                     board.refresh()
                 order = board.last
                 if order is not None and board.answer(order) is None:
-                    self._answer(board, order, pool)
+                    self._answer(board, order)
                     announced = False
                     continue
                 if until_idle:
@@ -98,16 +90,15 @@ class Aggregator:
         except Stopped:
             return
         finally:
-            pool.close()
-            leave()
+            self.engine.close()
 
-    def _answer(self, board: OrderBoard, order: Order, pool: Pool) -> None:
+    def _answer(self, board: OrderBoard, order: Order) -> None:
         """Closes the period of an order; gives up where another aggregator was first."""
         label = self.study.periods.labels[order.number - 1]
         self.at("order")
         self.tell(Event("order-begun", f"closes {label} in {order.parts} parts", label))
         try:
-            manifest = self._close(order, board, pool)
+            manifest = self._close(order, board)
         except (OSError, Inconsistent):
             # Once another one has answered, files may go that this one has not written yet.
             board.refresh()
@@ -120,61 +111,45 @@ class Aggregator:
         self.at("answered")
         self.tell(Event("order-answered", f"{label} is closed in {order.parts} parts", label))
 
-    def _close(self, order: Order, board: OrderBoard, pool: Pool) -> Manifest:
+    def _close(self, order: Order, board: OrderBoard) -> Manifest:
         if first_entry(self.log).message.hash != order.genesis:
             raise Inconsistent("orders: the last one is of another journal; run the releaser")
-        source = Source(self.file, order.owner, self.at)
-        decoded, read_as = read_reports(order, source, board, pool, self.most)
-        rejected: Tally[Reason] = sum((d.rejected for d in decoded), Tally())
         before, people = self._before(order)
-        tasks = [
-            Closing(
-                part=Part(index, order.parts),
-                number=order.number,
-                before=None if before is None else before[index],
-                blobs=[d.blobs[index] for d in decoded],
-                room=None,
-            )
-            for index in range(order.parts)
-        ]
-        written = self._closed(tasks, source, pool, people)
+        source = Source(self.file, order.owner, self.at)
+        reports = self.engine.input(source, order, board, before)
+        written = self._closed(reports, order, people)
         if order.letters:
             for part in written:
                 for reason, cells in part.closed.refused.items():
                     refuse_cells(self.log, cells, reason)
             self.at("refused")
         counts, accounting = total(self.study, [part.closed for part in written])
-        by_reason = {str(reason): cells for reason, cells in rejected.items()}
-        refused = CellCounts(received=rejected.total(), rejected=by_reason)
+        by_reason = {str(reason): cells for reason, cells in reports.rejected.items()}
+        refused = CellCounts(received=sum(by_reason.values()), rejected=by_reason)
         return Manifest.of(
             order=order.id,
             number=order.number,
             parts=[part.file for part in written],
             counts=counts,
             accounting=order.accounting.plus(refused).plus(accounting),
-            records=sum(d.records for d in decoded),
-            read_as=read_as,
+            records=reports.records,
+            read_as=reports.read_as,
         )
 
-    def _closed(
-        self, tasks: Sequence[Closing], source: Source, pool: Pool, people: int
-    ) -> list[Written]:
+    def _closed(self, reports: Input, order: Order, people: int) -> list[Written]:
         """The parts, closed and written. people: who had a place before.
 
         All newcomers are admitted at first. Only where they are more than the declared size has
         room for, in one period of a study, the parts that turn somebody away are closed again.
         """
         room = None if self.study.size is None else self.study.size - people
-        if room == 0:
-            tasks = [_with_room(task, 0) for task in tasks]
-        written = pool.map(partial(close, source), tasks)
+        written = reports.closed(dict.fromkeys(range(order.parts), 0 if room == 0 else None))
         newcomers = [part.closed.newcomers for part in written]
         if room is None or sum(newcomers) <= room:
             return written
         rooms = allot(newcomers, room)
-        again = [i for i, count in enumerate(newcomers) if rooms[i] < count]
-        closed = pool.map(partial(close, source), [_with_room(tasks[i], rooms[i]) for i in again])
-        for i, part in zip(again, closed, strict=True):
+        again = {i: rooms[i] for i, count in enumerate(newcomers) if rooms[i] < count}
+        for i, part in zip(sorted(again), reports.closed(again), strict=True):
             written[i] = part
         return written
 
@@ -199,7 +174,3 @@ class Aggregator:
         self.at("dividing")
         files = [write_part(snapshots, part) for part in parted(everybody, order.parts)]
         return files, everybody.people
-
-
-def _with_room(task: Closing, room: int) -> Closing:
-    return Closing(task.part, task.number, task.before, task.blobs, room)

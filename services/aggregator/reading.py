@@ -39,7 +39,7 @@ def read_reports(
             "run.input: it is not the one of the releaser that ordered the close; give both the"
             " same study file"
         )
-    ranges = _ranges(order, most)
+    ranges = ranges_of(order, most)
     settled = order.read_as if not order.letters else board.reading(order)
     if order.read_as is None or settled is not None:
         decoded = _decoded([replace(r, read_as=settled, only=True) for r in ranges], source, pool)
@@ -65,7 +65,7 @@ def _decoded(ranges: list[Range], source: Source, pool: Pool) -> list[Decoded]:
     return pool.map(partial(decode, source), ranges)
 
 
-def _ranges(order: Order, most: int) -> list[Range]:
+def ranges_of(order: Order, most: int) -> list[Range]:
     """The reports of an order, a task for at most so many."""
     return [
         Range(partition, start, min(start + most, end), order.number, order.parts, order.letters)

@@ -6,7 +6,7 @@ A task gets what it works on from the study's file, so that it can run in any pr
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -153,19 +153,30 @@ def decode(source: Source, task: Range) -> Decoded:
                 f"reports: partition {task.partition} ends at position {position}, before the cut"
                 " of a period; restore the confidential log"
             )
-        reports = [r for r in batch.records if r.offset < task.end and not _marks(r)]
-        some, refused = here.decoder.decode(reports, task.number - 1)
-        source.at("decoded")
-        if task.letters and refused:
-            refuse_records(here.log, ((reports[r.place], r.cells) for r in refused))
-            source.at("letters")
-        for record in refused:
-            rejected.update(record.cells)
+        records = [r for r in batch.records if r.offset < task.end]
+        some, reasons, reports = decode_reports(source, records, task.number, task.letters)
         cells.append(some)
-        count, position = count + len(reports), after
+        rejected.update(reasons)
+        count, position = count + reports, after
     blobs = [packed(part) for part in split(Cells.joined(cells), task.parts)]
     unknown = here.decoder.unknown
     return Decoded(blobs, count, rejected, here.decoder.close_period(), unknown)
+
+
+def decode_reports(
+    source: Source, records: Sequence[Stored], number: int, letters: bool
+) -> tuple[Cells, Tally[Reason], int]:
+    """The cells of records that came for a period, how many are rejected, how many are reports."""
+    here, reports = workplace(source), [r for r in records if not _marks(r)]
+    cells, refused = here.decoder.decode(reports, number - 1)
+    source.at("decoded")
+    if letters and refused:
+        refuse_records(here.log, ((reports[r.place], r.cells) for r in refused))
+        source.at("letters")
+    rejected = Tally[Reason]()
+    for record in refused:
+        rejected.update(record.cells)
+    return cells, rejected, len(reports)
 
 
 def _marks(record: Stored) -> bool:

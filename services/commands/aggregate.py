@@ -1,4 +1,4 @@
-"""`stream-dp aggregate`: closes periods in parts, in several processes."""
+"""`stream-dp aggregate`: closes periods in parts, in several processes or with Spark."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ import threading
 from contextlib import ExitStack, closing, suppress
 
 from stream_dp.errors import UserError
-from stream_dp.log.base import Missing
+from stream_dp.log.base import Log, Missing
 
 from .. import journal, journal_checks, place
 from ..aggregator.aggregator import Aggregator
+from ..aggregator.engines import Engine, Processes
+from ..aggregator.spark.engine import Spark
+from ..aggregator.spark.session import check_engine, open_session
 from ..attached import end_with_parent
 from ..deployment import Deployment
 from ..events import Event, tell_json
@@ -31,11 +34,10 @@ def run(options: argparse.Namespace) -> Output:
     if deployment.run.engine == "here":
         raise UserError(
             f"{options.study}: run.engine = 'here' closes periods in the releaser, so there is"
-            " nothing to do; write engine = 'processes' to close them in parts"
+            " nothing to do; write engine = 'processes' or 'spark' to close them in parts"
         )
     stop = threading.Event()
-    for name in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(name, lambda *_: stop.set())
+    _stop_on_signals(stop)
     with ExitStack() as stack:
         if options.attached:
             end_with_parent()
@@ -51,12 +53,29 @@ def run(options: argparse.Namespace) -> Output:
             study,
             log,
             deployment.snapshots,
-            deployment.run.processes or len(os.sched_getaffinity(0)),
+            _engine(deployment, log, stop, stack),
             tell=tell_json(study.name) if options.json else _say,
             stop=stop,
         )
         process.run(until_idle=options.until_idle)
     return Output({"stopped": stop.is_set()}, "")
+
+
+def _engine(deployment: Deployment, log: Log, stop: threading.Event, stack: ExitStack) -> Engine:
+    """The engine that the study file names. Raises UserError."""
+    processes = deployment.run.processes or len(os.sched_getaffinity(0))
+    if deployment.run.engine == "processes":
+        return Processes(processes, stop=stop)
+    check_engine(deployment)
+    session = open_session(processes)
+    stack.callback(session.stop)
+    _stop_on_signals(stop)  # Spark has taken one of them
+    return Spark.of(deployment, session, log, stop)
+
+
+def _stop_on_signals(stop: threading.Event) -> None:
+    for name in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(name, lambda *_: stop.set())
 
 
 def _say(event: Event) -> None:

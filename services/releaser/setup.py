@@ -6,6 +6,7 @@ import threading
 
 from stream_dp.errors import UserError
 
+from ..aggregator.spark.session import check_engine
 from ..deployment import Deployment
 from ..events import Tell, ignore
 from ..schema_source import decoder_maker
@@ -66,6 +67,7 @@ def aggregation_of(deployment: Deployment) -> Aggregation | None:
         )
     if lines:
         raise UserError(f"{deployment.path}: {line}" for line in lines)
+    check_engine(deployment)
     command = [*_COMMAND, "aggregate", str(deployment.path), "--attached"]
     own = command if _starts_others(deployment) else None
     return Aggregation(run.parts, own, run.input.hash)

@@ -47,13 +47,14 @@ class Run(Declaration):
     worker: bool | None = None
     """Whether `run` starts a worker of its own for data sets of groups, and an aggregator for
     parts; by default where the log is a file, and not on Kafka."""
-    engine: Literal["here", "processes"] = "here"
+    engine: Literal["here", "processes", "spark"] = "here"
     """Where periods are closed: in the releaser's own process (`here`), or in parts, by an
-    aggregator with several processes (`processes`)."""
+    aggregator with several processes (`processes`) or an application of Apache Spark (`spark`)."""
     parts: Annotated[int, Field(ge=1, le=4096), AfterValidator(_power_of_two)] = 64
     """Into how many parts people fall where periods are closed in parts: a power of two."""
     processes: Annotated[int, Field(ge=1, le=1024)] | None = None
-    """How many processes an aggregator has; by default as many as there are cores."""
+    """How many processes an aggregator has, or tasks at once without a Spark cluster; by default
+    as many as there are cores."""
     signing: dict[Literal["file", "env", "command"], str] | None = None
     """Where the Ed25519 private key (PEM) is that signs what is published: `{ file = "PATH" }`,
     `{ env = "NAME" }`, or `{ command = "WORDS" }`, which prints it. From the first message on, or

@@ -79,7 +79,7 @@ class Days:
                 "partitions": self.partitions,
                 "replication": self.replication,
                 "insecure": True,
-                **({} if self.engine == "here" else IN_PARTS),
+                **({} if self.engine == "here" else {**IN_PARTS, "engine": self.engine}),
             },
         )
 

@@ -15,6 +15,7 @@ from kit.panels import PARTITIONS, StudyFolder, decided, declaration
 from kit.studies import toml_lines
 from stream_dp.log.base import Missing, Record
 from stream_dp.services.aggregator.aggregator import Aggregator
+from stream_dp.services.aggregator.engines import Processes
 from stream_dp.services.markers import MARKER, announce_markers
 from stream_dp.services.releaser.parts import Aggregation
 from stream_dp.services.snapshots import Snapshots
@@ -66,11 +67,12 @@ class PartsFolder(StudyFolder):
         parts = Aggregation(self.parts, mapping=run.input.hash)
         return super().releaser(**{"aggregation": parts, **how})
 
-    def aggregate(self, **how: Any) -> None:
+    def aggregate(self, *, processes: int = 1, most: int = 1 << 18, **how: Any) -> None:
         """Answers every order that is open, with its tasks in this process by default."""
         study, _ = load_study(self.file)
         with self.log() as log:
             snapshots = Snapshots("small-snapshots", self.folder)
+            how = {"engine": Processes(processes, most), **how}
             Aggregator(self.file, study, log, snapshots, **how).run(until_idle=True)
 
     def run(self, *, aggregator: dict[str, Any] | None = None, **how: Any) -> bool:

@@ -211,7 +211,7 @@ def test_markers_are_found_behind_many_reports_of_other_partitions(
     ("change", "words"),
     [
         ({"parts": 3}, "power of two"),
-        ({"engine": "elsewhere"}, "'here' or 'processes'"),
+        ({"engine": "elsewhere"}, "'here', 'processes' or 'spark'"),
     ],
 )
 def test_wrong_engines_are_refused(change: dict[str, Any], words: str, folder: Path) -> None:

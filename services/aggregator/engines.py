@@ -1,0 +1,116 @@
+"""Engines: what reads the input of an order, and closes its parts."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter as Tally
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol
+
+from stream_dp.population.rejected import Reason
+from stream_dp.population.reports import ReadAs
+from stream_dp.population.split import Part
+
+from ..parts.manifests import PartFile
+from ..parts.orders import Order, OrderBoard
+from .pool import Pool
+from .reading import read_reports
+from .tasks import Closing, Decoded, Source, Written, close, leave
+
+_RANGE = 1 << 18  # reports of one task at most
+
+
+class Input(Protocol):
+    """The input of an order. What was read is known once parts were closed."""
+
+    @property
+    def records(self) -> int:
+        """How many reports there are."""
+
+    @property
+    def rejected(self) -> Tally[Reason]:
+        """By reason, the cells that cannot be used."""
+
+    @property
+    def read_as(self) -> ReadAs | None:
+        """How they were read; None for plain reports."""
+
+    def closed(self, rooms: Mapping[int, int | None]) -> list[Written]:
+        """The parts that have a room, in their order, closed and written.
+
+        rooms: by part, how many newcomers it may admit; None for all of them.
+        """
+
+
+class Engine(Protocol):
+    """Reads and closes, in this process or others. Any of its tasks may run twice."""
+
+    def input(
+        self, source: Source, order: Order, board: OrderBoard, before: Sequence[PartFile] | None
+    ) -> Input:
+        """The input of an order. before: the parts' files at the last close; None without one."""
+
+    def close(self) -> None:
+        """Ends what the engine has begun."""
+
+
+@dataclass
+class Processes:
+    """Several processes on this machine.
+
+    count: how many; with 1 the tasks run in this process.
+    most: reports of one task at most.
+    stop: while tasks run, raises Stopped once it is set.
+    """
+
+    count: int = 1
+    most: int = _RANGE
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self._pool = Pool(self.count, self.stop)
+
+    def input(
+        self, source: Source, order: Order, board: OrderBoard, before: Sequence[PartFile] | None
+    ) -> Input:
+        decoded, read_as = read_reports(order, source, board, self._pool, self.most)
+        return _Decoded(self._pool, source, order, before, decoded, read_as)
+
+    def close(self) -> None:
+        self._pool.close()
+        leave()
+
+
+@dataclass(frozen=True)
+class _Decoded:
+    """Input whose cells are in this process."""
+
+    pool: Pool
+    source: Source
+    order: Order
+    before: Sequence[PartFile] | None
+    decoded: Sequence[Decoded]
+    read_as: ReadAs | None
+
+    @property
+    def records(self) -> int:
+        return sum(some.records for some in self.decoded)
+
+    @property
+    def rejected(self) -> Tally[Reason]:
+        return sum((some.rejected for some in self.decoded), Tally())
+
+    def closed(self, rooms: Mapping[int, int | None]) -> list[Written]:
+        tasks = [
+            Closing(
+                part=Part(index, self.order.parts),
+                number=self.order.number,
+                before=None if self.before is None else self.before[index],
+                blobs=[some.blobs[index] for some in self.decoded],
+                room=rooms[index],
+            )
+            for index in sorted(rooms)
+        ]
+        return self.pool.map(partial(close, self.source), tasks)

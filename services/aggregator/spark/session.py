@@ -1,0 +1,126 @@
+"""The Spark application of an aggregator: how it starts, and when it is refused."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from typing import Any
+
+from stream_dp.errors import UserError
+
+from ...deployment import Deployment
+
+# What is not said to Spark otherwise.
+_DEFAULTS = {
+    "spark.app.name": "stream-dp",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+}
+# Plans are the same in every run, and a task's rows are few and large.
+_FIXED = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.execution.arrow.useLargeVarTypes": "true",
+}
+_LOCAL = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+_CONNECTOR = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
+
+
+def check_engine(deployment: Deployment) -> None:
+    """Raises UserError where the engine is Spark, and cannot close the periods of this study."""
+    run, study = deployment.run, deployment.study
+    if run.engine != "spark":
+        return
+    lines = []
+    if not run.log.startswith("kafka:"):
+        lines.append("reads reports from Kafka, and run.log is a file; write 'processes'")
+    if not run.input.plain:
+        lines.append("reads plain reports alone; write 'processes'")
+    if study.batches or study.groups is not None or study.places is not None:
+        lines.append("makes no data sets and knows no groups or places; write 'processes'")
+    if lines:
+        raise UserError(f"{deployment.path}: run.engine: 'spark' {line}" for line in lines)
+
+
+def check_master(settings: dict[str, str]) -> None:
+    """Raises UserError for a cluster whose machines could be read or joined by others.
+
+    settings: of Spark. A master in this process alone needs none.
+    """
+    master = settings.get("spark.master", "local[*]")
+    if re.fullmatch(r"local(\[[^\]]*\])?", master):
+        return
+
+    def on(name: str) -> bool:
+        return settings.get(name, "false").strip().lower() == "true"
+
+    lines = []
+    if not on("spark.authenticate"):
+        lines.append("set spark.authenticate to true: whoever reaches a port could join")
+    if not (on("spark.network.crypto.enabled") or on("spark.ssl.rpc.enabled")):
+        lines.append("set spark.network.crypto.enabled to true: answers cross the network")
+    if not on("spark.io.encryption.enabled"):
+        lines.append("set spark.io.encryption.enabled to true: answers lie on the machines' disks")
+    if on("spark.eventLog.enabled"):
+        lines.append("set spark.eventLog.enabled to false: the log of events names what is read")
+    if lines:
+        raise UserError(f"aggregator: Spark on '{_scheme(master)}': {line}" for line in lines)
+
+
+def _scheme(master: str) -> str:
+    return re.split(r"[:\[]", master, maxsplit=1)[0]
+
+
+def open_session(processes: int) -> Any:
+    """The session of the application, which is started if none runs in this process.
+
+    processes: how many tasks at once, where no master is named. Spark's own settings come from
+    `spark-submit` or from `spark-defaults.conf` in SPARK_CONF_DIR.
+
+    Raises UserError where Spark is not installed, does not start, or is not to be trusted.
+    """
+    try:
+        from pyspark import SparkConf
+        from pyspark.errors import PySparkException
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise UserError("spark: not installed; pip install 'stream-dp[spark]'") from None
+    # Tasks run in this interpreter, which has this package.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    try:
+        conf = SparkConf()  # starts Java
+    except PySparkException:
+        raise UserError(
+            "spark: Java does not start; install Java 17 or newer, or set JAVA_HOME"
+        ) from None
+    # A task whose process is killed is tried again: Spark's own way, but not on one machine.
+    conf.setIfMissing("spark.master", f"local[{processes},4]")
+    for name, value in _DEFAULTS.items():
+        conf.setIfMissing(name, value)
+    settings = dict(conf.getAll())
+    check_master(settings)
+    if settings["spark.master"].startswith("local"):
+        for name, value in _LOCAL.items():
+            conf.setIfMissing(name, value)
+    session = SparkSession.builder.config(conf=conf).getOrCreate()
+    for name, value in _FIXED.items():
+        session.conf.set(name, value)
+    if not _has_connector(session):
+        session.stop()
+        raise UserError(
+            "spark: its Kafka connector is not there; fetch its jars with deploy/spark/jars.py"
+        )
+    return session
+
+
+def _has_connector(session: Any) -> bool:
+    """Whether Spark has its source for Kafka."""
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        session._jvm.org.apache.spark.util.Utils.classForName(_CONNECTOR, True, False)
+    except Py4JJavaError:
+        return False
+    return True

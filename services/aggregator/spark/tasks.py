@@ -1,0 +1,199 @@
+"""What Spark's tasks do: rows of Kafka to cells by part, and a part's cells to its file.
+
+Rows between them are (part, content). Besides the parts there are rows for what decoding counted,
+and for an error that another attempt would only repeat.
+"""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from stream_dp.errors import Inconsistent, UserError
+from stream_dp.log.base import Headers, Log, Stored
+from stream_dp.population.cells import Cells
+from stream_dp.population.rejected import Reason
+from stream_dp.population.split import Part, packed, split
+from stream_dp.topics import REPORTS
+
+from ...following import collector_paused
+from ...parts.manifests import PartFile
+from ..tasks import Closing, Range, Source, Written, close, decode, decode_reports, workplace
+
+COLUMNS = ["key", "value", "partition", "offset", "headers"]  # of Spark's source, as they are used
+ROWS = "part int, content binary"
+COUNTED, FAILED = -1, -2  # rows that are of no part
+_SCHEMA = pa.schema([("part", pa.int32()), ("content", pa.binary())])
+_UNSURE = ("\ufffd", "\0")  # what Java and C read differently in the name of a header
+
+Batches = Iterator[pa.RecordBatch]
+
+
+class Counted(msgspec.Struct, frozen=True):
+    """What a task has decoded. rejected: by reason, the cells that cannot be used."""
+
+    records: int
+    rejected: dict[Reason, int]
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """An error of this product. inconsistent: whether it is Inconsistent, and not UserError."""
+
+    lines: list[str]
+    inconsistent: bool
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """Decodes rows of Kafka, or of ranges that are read without Spark's source.
+
+    parts: how many parts there are.
+    letters: whether to append dead letters for what is rejected.
+    """
+
+    source: Source
+    number: int
+    parts: int
+    letters: bool
+
+    def rows(self, batches: Batches) -> Batches:
+        """For each part a row with its cells, and one of what was counted."""
+        return _guarded(lambda: self._rows(batches))
+
+    def _rows(self, batches: Batches) -> pa.RecordBatch:
+        here = workplace(self.source)
+        cells, rejected, count = list[Cells](), Tally[Reason](), 0
+        for batch in batches:
+            with collector_paused():
+                records = stored(batch, here.log)
+                some, reasons, read = decode_reports(
+                    self.source, records, self.number, self.letters
+                )
+            cells.append(some)
+            rejected.update(reasons)
+            count += read
+        parts = split(Cells.joined(cells), self.parts)
+        blobs = {part: packed(some) for part, some in enumerate(parts) if len(some)}
+        return _batch({**blobs, COUNTED: _counted(count, rejected)})
+
+    def ranges(self, batches: Batches) -> Batches:
+        """The same for rows (partition, begin, end), which this process reads by itself."""
+        for batch in batches:
+            for row in batch.to_pylist():
+                yield from _guarded(partial(self._range, **row))
+
+    def _range(self, partition: int, begin: int, end: int) -> pa.RecordBatch:
+        task = Range(partition, begin, end, self.number, self.parts, self.letters)
+        done = decode(self.source, task)
+        blobs = dict(enumerate(done.blobs))
+        return _batch({**blobs, COUNTED: _counted(done.records, done.rejected)})
+
+
+@dataclass(frozen=True)
+class Parting:
+    """Closes parts.
+
+    count: how many parts there are.
+    before: their files at the last close; None at the first one.
+    rooms: by part, how many newcomers it may admit; None for all of them.
+    """
+
+    source: Source
+    number: int
+    count: int
+    before: Sequence[PartFile] | None
+    rooms: Mapping[int, int | None]
+
+    def closed(self, key: tuple[Any, ...], rows: pa.Table) -> pa.Table:
+        """What closing a part gave, as a row; rows of no part as they are."""
+        index = int(key[0].as_py())
+        if index < 0:
+            return rows.select(_SCHEMA.names).cast(_SCHEMA)
+        return pa.Table.from_batches(_guarded(lambda: self._closed(index, rows)), _SCHEMA)
+
+    def _closed(self, index: int, rows: pa.Table) -> pa.RecordBatch:
+        task = Closing(
+            part=Part(index, self.count),
+            number=self.number,
+            before=None if self.before is None else self.before[index],
+            blobs=[blob for blob in rows.column("content").to_pylist() if blob],
+            room=self.rooms[index],
+        )
+        return _batch({index: sent(close(self.source, task))})
+
+
+def stored(batch: pa.RecordBatch, log: Log) -> list[Stored]:
+    """The records of a batch of Spark's source."""
+    columns = {name: batch.column(name) for name in COLUMNS}
+    partitions = columns["partition"].to_pylist()
+    offsets = columns["offset"].to_pylist()
+    keys, values = columns["key"].to_pylist(), columns["value"].to_pylist()
+    headers = _headers(columns["headers"])
+    records = [
+        Stored(partition=p, offset=o, time=0, key=key, value=value, headers=several)
+        for p, o, key, value, several in zip(
+            partitions, offsets, keys, values, headers, strict=True
+        )
+    ]
+    for place, several in enumerate(headers):
+        if several and any(mark in name for name, _ in several for mark in _UNSURE):
+            records[place] = _again(records[place], log)
+    return records
+
+
+def _headers(column: pa.Array) -> list[Headers]:
+    if column.null_count == len(column):
+        return [()] * len(column)
+    return [
+        tuple((one["key"], one["value"] or b"") for one in several or ())
+        for several in column.to_pylist()
+    ]
+
+
+def _again(record: Stored, log: Log) -> Stored:
+    """The record as every engine reads it, where the name of a header may not be UTF-8."""
+    batch = log.read(REPORTS, {record.partition: record.offset}, 1, 0)
+    return next(r for r in batch.records if r.offset == record.offset)
+
+
+def _guarded(work: Callable[[], pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows that work gives, or one for an error that every attempt would end with."""
+    try:
+        yield work()
+    except UserError as error:
+        failed = Failed(list(error.lines), isinstance(error, Inconsistent))
+        yield _batch({FAILED: msgspec.msgpack.encode(failed)})
+
+
+def _batch(rows: Mapping[int, bytes]) -> pa.RecordBatch:
+    return pa.record_batch([list(rows), list(rows.values())], schema=_SCHEMA)
+
+
+def _counted(records: int, rejected: Tally[Reason]) -> bytes:
+    return msgspec.msgpack.encode(Counted(records, dict(rejected)))
+
+
+def sent(written: Written) -> bytes:
+    """A closed part as bytes."""
+
+    def plain(value: Any) -> tuple[str, bytes]:
+        assert isinstance(value, np.ndarray)
+        return value.dtype.newbyteorder("<").str, value.tobytes()
+
+    return msgspec.msgpack.encode(written, enc_hook=plain)
+
+
+def received(data: bytes) -> Written:
+    """What `sent` made bytes of."""
+
+    def array(_: type, value: Any) -> Any:
+        return np.frombuffer(value[1], value[0])
+
+    return msgspec.msgpack.decode(data, type=Written, dec_hook=array)
