@@ -123,6 +123,16 @@ class Numbers(Sequence[Symbol]):
         )
         return (*labels, ABSENT) if self.absent else labels
 
+    def coarser(self, edges: Sequence[int]) -> tuple[int, ...]:
+        """The number of the coarser bin that each bin is in, from 0; edges: some of its own.
+
+        >>> Numbers(Scale(least=0, most=99), (18, 40, 65), absent=True).coarser((40,))
+        (0, 0, 1, 1, 2)
+        """
+        firsts = [self.scale.points[start] for start in self.starts[:-1]]
+        own = tuple(bisect_right(edges, first) for first in firsts)
+        return (*own, len(edges) + 1) if self.absent else own
+
     def bin_of(self, code: int) -> int:
         """The bin of a code; that of 'absent' comes last."""
         return bisect_right(self.starts, code) - 1

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit.small_groups import Never, Silent
 from kit.studies import attribute, small_study
 from people_tables import domain
 
@@ -253,13 +254,6 @@ class Counted(SeededNoise):
         return super().draw(demand)
 
 
-class Never:
-    simulated = True
-
-    def draw(self, demand):
-        raise AssertionError("a round was drawn again")
-
-
 def skewed(n, values, columns=3, seed=0):
     rng = np.random.default_rng(seed)
     return np.minimum(rng.geometric(0.2, (n, columns)) - 1, values - 1)
@@ -300,7 +294,7 @@ def test_what_is_drawn_costs_rho_and_is_never_drawn_again(moves):
     assert fit.notes["values_merged"] != "none"
     assert any(f"c0={REST}" in text for text in fit.measurements.queries)
     sample = fit.sample(7)
-    for known in (1, rounds, rounds + 1):
+    for known in (rounds, rounds + 1):
         # Killed after so many rounds; what is left is what a twin has recorded first.
         twin = Twin(transcript.recorded[:known], transcript.recorded)
         noise = SeededNoise(2) if known < rounds + 1 else Never()
@@ -318,6 +312,27 @@ class Twin(MemoryTranscript):
 
     def record(self, number, data):
         return super().record(number, self.theirs[number])
+
+
+def test_shares_that_were_measured_without_noise_are_the_true_ones(monkeypatch):
+    """A composite and coarser bins; a marginal of merged values counts as not measured."""
+    pytest.importorskip("jax")
+    from stream_dp.batch.people.match import synthesizer
+
+    monkeypatch.setattr(
+        synthesizer.BlockMixture, "learn", lambda self, measured: (self, float("nan"))
+    )
+    declared = study("replace_one", size=len(EVERYBODY) + 200)
+    release = declared.batches[0]
+    source = study_people(declared, release)
+    answers = np.array([*EVERYBODY, *[EVERYBODY[0]] * 150, *[EVERYBODY[-1]] * 50])
+    people = People.of_answers(source, answers)
+    fit = synthesizer.fit_match(people, release, FitContext(Silent()))
+    assert fit.notes["values_merged"] == "none"
+    assert fit.measured == {(0,), (1,), (2,), (3,), (1, 2), (1, 3), (2, 3), (1, 2, 3)}
+    for columns in fit.measured:
+        true = marginal_counts(people, columns) / people.N
+        assert fit.shares(columns) == pytest.approx(true, abs=1e-12)
 
 
 def test_the_noise_of_both_phases_is_what_is_stated(monkeypatch):

@@ -3,11 +3,13 @@
 survey: people of a travel survey joined with their households (59,762 x 12). small: 3,000 of them.
 strong: six independent pairs of 30 values, the second a permutation with 2 % errors (30,000 x 12).
 chain: a latent class, a chain of ten columns and three of noise (20,000 x 14); no default was set
-on it. Each is fitted at rho = .014973 under add_remove, beside independent columns at the same rho
-and a fresh sample of independent draws from the truth, which is the floor of any table. Prints the
-mean total variation over all pairs and over 100 triples, the largest over pairs, macro F1 (every
-column in turn learnt from the others on 4,000 synthetic rows by logistic regression, predicted on
-4,000 true ones; of `small` on people who are not in it), and CPU seconds.
+on it. rare: towns, streets and trades, hundreds of values of which most are rare (30,000 x 6); no
+default was set on it either. Each is fitted as `mixture` and as `match` at rho = .014973 under
+add_remove, beside independent columns at the same rho and a fresh sample of independent draws from
+the truth, which is the floor of any table. Prints the mean total variation over all pairs and over
+100 triples, the largest over pairs, macro F1 (every column in turn learnt from the others on 4,000
+synthetic rows by logistic regression, predicted on 4,000 true ones; of `small` on people who are
+not in it), and CPU seconds.
 
 `--peers CLONE --peer-python PYTHON` runs `mst`, and with `--aim` also `aim`, of private-pgm beside
 them (`people_peer.py`). AIM compiles its model anew for every clique, in 16 rounds a column.
@@ -32,12 +34,13 @@ from numpy.typing import NDArray
 from stream_dp.batch.base import FitContext
 from stream_dp.batch.data.domain import Column
 from stream_dp.batch.independent import systematic_draw
+from stream_dp.batch.people.match.synthesizer import fit_match
 from stream_dp.batch.people.residuals import marginal_counts
 from stream_dp.batch.people.synthesizer import fit_people
 from stream_dp.batch.people.table import People, PeopleDomain
 from stream_dp.evaluation.data_sets.table_judge import target_f1
 from stream_dp.privacy.noise import SeededNoise
-from stream_dp.study import PeopleRelease
+from stream_dp.study import MatchRelease, PeopleRelease
 
 RHO = Fraction("0.014973")
 HOUSEHOLDS = Path(__file__).parents[3] / "shared" / "data" / "households"
@@ -98,11 +101,25 @@ def chain() -> Codes:
     return np.stack(columns, axis=1)
 
 
+def rare() -> Codes:
+    rng, n = np.random.default_rng(23), 30_000
+    weights = 1 / np.arange(1, 601) ** 1.6
+    town = rng.choice(600, n, p=weights / weights.sum())
+    region = rng.integers(0, 8, 600)[town]
+    street = np.where(rng.random(n) < 0.8, (town * 7 + rng.integers(0, 3, n)) % 400, 399)
+    trades = rng.dirichlet(1 / np.arange(1, 301) ** 1.2, 8)
+    trade = (trades[region].cumsum(1) < rng.random((n, 1))).sum(1).clip(max=299)
+    sex = (rng.random(n) < (0.3 + 0.4 * (trade % 2))).astype(int)
+    age = np.clip(rng.poisson(4 + 3 * (trade % 3)), 0, 14)
+    return np.stack([town, region, street, trade, sex, age], axis=1)
+
+
 TABLES: dict[str, Callable[[], Codes]] = {
     "survey": survey,
     "small": small,
     "strong": strong,
     "chain": chain,
+    "rare": rare,
 }
 
 
@@ -168,15 +185,21 @@ def compare(name: str, seeds: int, options: argparse.Namespace) -> None:
     sizes = codes.max(0) + 1
     columns = tuple(Column(f"c{i}", tuple(range(n))) for i, n in enumerate(sizes.tolist()))
     true = People(PeopleDomain(columns, moves=True, replaced=False), codes)
-    release = PeopleRelease(
-        name=name, kind="mixture", attributes=tuple(c.name for c in columns), rho=RHO, every=1
-    )
-    rows: dict[str, list[list[float]]] = {"mixture": [], "independent": [], "another sample": []}
+    names = tuple(c.name for c in columns)
+    mixture = PeopleRelease(name=name, kind="mixture", attributes=names, rho=RHO, every=1)
+    match = MatchRelease(name=name, kind="match", attributes=names, rho=RHO, every=1)
+    rows: dict[str, list[list[float]]] = {
+        **{"mixture": [], "match": [], "independent": [], "another sample": []}
+    }
     for seed in range(1, seeds + 1):
         began = time.process_time()
-        sample = fit_people(true, release, FitContext(SeededNoise(seed))).sample(seed)
+        sample = fit_people(true, mixture, FitContext(SeededNoise(seed))).sample(seed)
         spent = time.process_time() - began
         rows["mixture"].append([*scores(true, sample, test), spent])
+        began = time.process_time()
+        sample = fit_match(true, match, FitContext(SeededNoise(seed))).sample(seed)
+        spent = time.process_time() - began
+        rows["match"].append([*scores(true, sample, test), spent])
         rows["independent"].append([*scores(true, independent(true, seed), test), 0])
         again = np.random.default_rng(seed).choice(true.N, true.N)
         floor = People(true.domain, true.codes[again])

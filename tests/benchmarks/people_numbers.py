@@ -3,8 +3,8 @@
 nist: people of Massachusetts in the American Community Survey (7,244 x 20): the year before is the
 public past, from which values and bins follow, and on which predictions are tested. latent: a
 latent class behind six listed columns and four numbers (20,000 x 10), simulated; no default was set
-on it. Each is fitted under add_remove at delta = 1e-6 with several numbers of bins, with labels and
-without, beside independent columns, and judged in 20 bins of its own:
+on it. Each is fitted under add_remove at delta = 1e-6 with several numbers of bins, as `match`, as
+`rap` with labels and without, beside independent columns, and judged in 20 bins of its own:
 
 pairs, triples: mean total variation over all pairs and 100 triples of columns;
 marginals: mean error of 1,000 shares, of two values and a threshold of a number, in points;
@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 
 from stream_dp.batch.base import FitContext
 from stream_dp.batch.data.domain import Column
+from stream_dp.batch.people.match.synthesizer import fit_match
 from stream_dp.batch.people.numbers import spread
 from stream_dp.batch.people.residuals import marginal_counts
 from stream_dp.batch.people.synthesizer import fit_people
@@ -42,7 +43,7 @@ from stream_dp.evaluation.data_sets.baselines import independent_people
 from stream_dp.evaluation.data_sets.table_judge import target_f1
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.privacy.zcdp import rho_within
-from stream_dp.study import Numbers, PeopleRelease, Scale
+from stream_dp.study import MatchRelease, Numbers, PeopleRelease, Scale
 
 FLAT = Path(__file__).parents[3] / "shared" / "data" / "flat"
 DELTA = Fraction(1, 10**6)
@@ -223,6 +224,15 @@ class Judge:
         return [*result, float(np.mean(scores))]
 
 
+def matched(table: Table, bins: int, rho: Fraction, seed: int) -> Codes:
+    """In two phases, with every pair."""
+    people = People.of_answers(table.domain(bins), table.now)
+    names = tuple(table.values)
+    release = MatchRelease(name="people", kind="match", attributes=names, rho=rho, every=1)
+    fit = fit_match(people, release, FitContext(SeededNoise(seed)))
+    return fit.sample(seed).answers.astype(np.int64)
+
+
 def fitted(table: Table, bins: int, labels: bool, rho: Fraction, seed: int) -> Codes:
     domain = table.domain(bins)
     release = PeopleRelease(
@@ -275,6 +285,12 @@ def compare(name: str, epsilons: list[str], seeds: int, bins: list[int]) -> None
     for eps in epsilons:
         rho = rho_within(Fraction(eps), DELTA)
         line(eps, "independent", lambda seed, rho=rho: alone(table, 20, rho, seed))
+        for count in bins:
+            line(
+                eps,
+                f"match, {count} bins",
+                lambda seed, c=count, rho=rho: matched(table, c, rho, seed),
+            )
         for count, labels in itertools.product(bins, (False, True)):
             words = f"rap, {count} bins{', labels' * labels}"
             line(

@@ -20,7 +20,7 @@ from stream_dp.batch.people.targets import Targets
 from stream_dp.batch.phases import Everything, NoisyAnswers
 from stream_dp.evaluation.data_sets.baselines import independent_people
 from stream_dp.evaluation.data_sets.logistic import fitted_classifier, indicators, macro_f1
-from stream_dp.evaluation.data_sets.table_judge import F1, PMSE, TableJudge, pmse, rebuilt
+from stream_dp.evaluation.data_sets.table_judge import F1, PMSE, TableJudge, pmse
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.services import cli
 
@@ -101,7 +101,7 @@ def test_a_measured_marginal_is_rebuilt_from_its_residuals() -> None:
     targets = Targets.of(residuals, answers)
     for columns in ((0,), (0, 2), (0, 1, 2)):
         shares = marginal_counts(true, columns) / true.N
-        assert rebuilt(targets, columns) == pytest.approx(shares, abs=1e-9)
+        assert targets.marginal(columns) == pytest.approx(shares, abs=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,8 @@ def attributes(draw: Any) -> dict[str, Any]:
 @st.composite
 def releases(draw: Any, declared: dict[str, Any], periods: int, relation: str) -> list[Any]:
     chosen = []
-    kinds = ["window", "cumulative", "joint", "mixture", "rap", "window of two", "window by region"]
+    tables = ["mixture", "rap", "match"]
+    kinds = ["window", "cumulative", "joint", *tables, "window of two", "window by region"]
     for number, kind in enumerate(draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=2))):
         name, of = f"r{number}", draw(st.sampled_from(NAMES))
         event = [declared[of]["values"][-1]]
@@ -61,8 +62,13 @@ def releases(draw: Any, declared: dict[str, Any], periods: int, relation: str) -
             more |= draw(st.sampled_from([{}, {"counter": "tree"}, {"ordered": False}]))
             chosen.append(cumulative(name, of, event, **RHO, **more))
         else:
-            columns = [*NAMES, "region", *(["income"] if kind == "rap" else [])]
+            columns = [*NAMES, "region", *(["income"] if kind != "mixture" else [])]
             table = {"name": name, "kind": kind, "attributes": columns, "every": periods}
+            if kind == "match":
+                table |= draw(st.sampled_from([{}, {"composites": {"both": list(NAMES)}}]))
+                table |= draw(st.sampled_from([{}, {"threshold": 0}, {"exempt": ["region"]}]))
+                table |= draw(st.sampled_from([{}, {"coarser": {"income": [5]}}]))
+                table |= draw(st.sampled_from([{}, {"marginals": [["region", "income"]]}]))
             chosen.append({**table, **RHO})
     return chosen
 
@@ -75,7 +81,9 @@ def studies(draw: Any, batches: bool) -> dict[str, Any]:
     declared = draw(attributes())
     chosen = draw(releases(declared, periods, relation))
     if not batches:
-        chosen = [release for release in chosen if release["kind"] not in ("mixture", "rap")]
+        chosen = [
+            release for release in chosen if release["kind"] not in ("mixture", "rap", "match")
+        ]
     return {
         "neighbours": relation,
         "rho": 1,

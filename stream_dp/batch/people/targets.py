@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -116,6 +117,18 @@ class Targets:
         """The shares of a pair of columns that a model is to have."""
         first, second = (self.one_ways[c] for c in columns)
         return np.outer(first, second) + self.dependence[columns].values
+
+    def marginal(self, columns: Columns) -> Table:
+        """A marginal as noisy shares: the sum of the measured interactions of all its subsets."""
+        shape = [self.sizes[c] for c in columns]
+        shares: Table = np.full(shape, 1 / math.prod(shape))
+        for ways in range(1, len(columns) + 1):
+            for part in combinations(columns, ways):
+                own = self.interactions[part].values
+                others = math.prod(self.sizes[c] for c in columns if c not in part)
+                axes = [self.sizes[c] if c in part else 1 for c in columns]
+                shares = shares + own.reshape(axes) / others
+        return shares
 
 
 def on_simplex(shares: Table) -> Table:

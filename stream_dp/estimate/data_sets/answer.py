@@ -26,6 +26,7 @@ from .conjunction import (
     small_conjunctions,
 )
 from .marginal_weights import marginal_weights
+from .match_weights import match_weights
 from .published import PublishedTables, Weights
 from .residual_weights import people_weights, residual_weights
 
@@ -155,9 +156,10 @@ def _measured(
 _OF_GROUPS = Conjunctions(marginal_weights, "sums of measured marginals, by inverse variance")
 KINDS: Mapping[str, DataSetKind] = {
     **dict.fromkeys(
-        ("mixture", "rap", "match"),
+        ("mixture", "rap"),
         Conjunctions(residual_weights, "best linear unbiased, from measured residuals"),
     ),
+    "match": Conjunctions(match_weights, "linear and unbiased, from measured residuals"),
     **dict.fromkeys(("independent", "mwem", "hpd-fixed", "hpd-gen"), _OF_GROUPS),
 }
 

@@ -7,13 +7,15 @@ from the true ones without any privacy: the floor of any synthetic table.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stream_dp.batch import kinds
 from stream_dp.batch.base import FitContext, ProgressCallback
 from stream_dp.batch.loop import AdaptiveFit
+from stream_dp.batch.people.match.fit import MatchFit
 from stream_dp.batch.people.residuals import Columns, Residuals
 from stream_dp.batch.people.table import People
 from stream_dp.batch.people.targets import Targets
@@ -64,11 +66,9 @@ def evaluate_people(
             for method, table in tables.items():
                 qualities += judge.data_set(table, measured, method=method, budget=budget)
                 scores += judge.scores(table, method=method, budget=budget, seed=own)
-            if isinstance(fit, AdaptiveFit) and isinstance(fit.workload, Residuals):
-                targets = Targets.of(fit.workload, fit.answers)
-                qualities += judge.measurements(
-                    targets, measured, method=release.kind, budget=budget
-                )
+            noisy = _noisy_shares(fit)
+            if noisy is not None:
+                qualities += judge.measurements(noisy, measured, method=release.kind, budget=budget)
     return qualities, scores
 
 
@@ -76,8 +76,19 @@ def _progress(progress: FitProgress, subject: str) -> ProgressCallback:
     return lambda done, rounds, error: progress(subject, done, rounds)
 
 
+def _noisy_shares(fit: object) -> Callable[[Columns], NDArray[np.float64]] | None:
+    """The function that gives the noisy shares of a marginal that a fit measured."""
+    if isinstance(fit, MatchFit):
+        return fit.shares
+    if isinstance(fit, AdaptiveFit) and isinstance(fit.workload, Residuals):
+        return Targets.of(fit.workload, fit.answers).marginal
+    return None
+
+
 def measured_sets(fit: object) -> frozenset[Columns]:
     """The sets of columns of which a fit measured all that their marginal says."""
+    if isinstance(fit, MatchFit):
+        return fit.measured
     if not isinstance(fit, AdaptiveFit) or not isinstance(fit.workload, Residuals):
         return frozenset()
     return frozenset(fit.workload.sets[i] for i in fit.answers.candidates)

@@ -8,7 +8,7 @@ cells. They are judged by class, what the release measured apart from what it di
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from stream_dp.batch.people.residuals import Columns, marginal_counts
 from stream_dp.batch.people.table import People, PeopleDomain
-from stream_dp.batch.people.targets import Targets
 
 from .logistic import fitted_classifier, indicators, macro_f1
 from .report import DATA_SET, MEASURED, Quality, Score
@@ -68,10 +67,15 @@ class TableJudge:
         return _by_class(errors, measured, method=method, budget=budget, answer=DATA_SET)
 
     def measurements(
-        self, targets: Targets, measured: frozenset[Columns], *, method: str, budget: str
+        self,
+        noisy: Callable[[Columns], NDArray[np.float64]],
+        measured: frozenset[Columns],
+        *,
+        method: str,
+        budget: str,
     ) -> Iterator[Quality]:
-        """The noise floor: errors of the measured marginals, each rebuilt from its residuals."""
-        errors = {s: rebuilt(targets, s) - t for s, t in self.shares.items() if s in measured}
+        """The noise floor: errors of the measured marginals; noisy: the shares of one."""
+        errors = {s: noisy(s) - t for s, t in self.shares.items() if s in measured}
         return _by_class(errors, measured, method=method, budget=budget, answer=MEASURED)
 
     def scores(self, synthetic: People, *, method: str, budget: str, seed: int) -> Iterator[Score]:
@@ -129,19 +133,6 @@ def target_f1(
     )
     predicted = classifier.probabilities(indicators(test[:, others], own)).argmax(axis=1)
     return macro_f1(test[:, target], predicted)
-
-
-def rebuilt(targets: Targets, columns: Columns) -> NDArray[np.float64]:
-    """A marginal as noisy shares: the sum of the measured interactions of all its subsets."""
-    sizes = targets.sizes
-    shape = [sizes[c] for c in columns]
-    shares = np.full(shape, 1 / np.prod(shape))
-    for ways in range(1, len(columns) + 1):
-        for part in itertools.combinations(columns, ways):
-            own = targets.interactions[part].values
-            others = np.prod([sizes[c] for c in columns if c not in part])
-            shares = shares + own.reshape([sizes[c] if c in part else 1 for c in columns]) / others
-    return shares
 
 
 def _some(rng: np.random.Generator, codes: NDArray[np.integer]) -> NDArray[np.integer]:

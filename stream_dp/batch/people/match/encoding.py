@@ -44,13 +44,10 @@ class Encoding:
         """source: the columns of the release, in its order."""
         places = {name: place for place, name in enumerate(release.names)}
         columns = release.columns
-        coarse = {}
-        for name, edges in (release.coarser or {}).items():
-            numbers = source.numbers[places[name]]
-            starts = [numbers.scale.points.index(edge) for edge in edges]
-            own = np.searchsorted(starts, numbers.starts[:-1], side="right")
-            absent = [len(edges) + 1] * numbers.absent
-            coarse[places[name]] = np.concatenate([own, np.array(absent, np.int64)])
+        coarse = {
+            places[name]: np.array(source.numbers[places[name]].coarser(edges), np.int64)
+            for name, edges in (release.coarser or {}).items()
+        }
         return Encoding(
             source=source,
             names=tuple(columns),

@@ -7,14 +7,12 @@ the mixture of blocks of the other kinds of people. Needs JAX, the `batch` extra
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Never
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dp.privacy.measurements import Measurements
 from stream_dp.study import MatchRelease
 
 from ...base import FitContext, FitTranscript
@@ -28,6 +26,7 @@ from ..synthesizer import BlockMixture
 from ..table import People
 from .compression import Compression
 from .encoding import Encoding
+from .fit import MatchFit
 from .plan import MatchPlan
 
 _EDITION = b"match 1"
@@ -63,49 +62,6 @@ class _Later:
 
     def record(self, number: int, data: bytes) -> bytes:
         return self.transcript.record(number + self.skipped * (number > 0), data)
-
-
-@dataclass(frozen=True, eq=False)
-class MatchFit:
-    """See `base.FittedModel`.
-
-    encoding, compression: how the table's columns become those of the second phase, and back.
-    first, second: what each phase measured; the second has the model.
-    dropped: listed marginals that were too large, by their columns' names.
-    """
-
-    encoding: Encoding
-    compression: Compression
-    first: AdaptiveFit[Residuals, Never]
-    second: AdaptiveFit[Residuals, People]
-    dropped: tuple[str, ...]
-
-    @property
-    def title(self) -> str:
-        return self.second.title
-
-    @property
-    def measurements(self) -> Measurements:
-        return Measurements.joined([self.first.measurements, self.second.measurements])
-
-    @property
-    def notes(self) -> Mapping[str, int | float | str]:
-        own, later = self.first.notes, self.second.notes
-        added = {name: int(own[name]) + int(later[name]) for name in _COUNTED}
-        columns = zip(self.encoding.names, self.compression.columns, strict=True)
-        merged = [f"{column.merged} of {name}" for name, column in columns if column.merged]
-        more = {"values_merged": ", ".join(merged) or "none"}
-        if self.dropped:
-            more["triples_too_large"] = "; ".join(self.dropped)
-        return {**added, "error_on_measurements": self.second.error, **more}
-
-    def sample(self, seed: int) -> People:
-        groups = self.second.sample(seed)
-        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1,)))
-        return self.encoding.decoded(self.compression.undone(groups.codes, rng), rng)
-
-
-_COUNTED = ("rounds", "candidates", "measured")
 
 
 def fit_match(people: People, release: MatchRelease, context: FitContext) -> MatchFit:
@@ -156,6 +112,7 @@ def fit_match(people: People, release: MatchRelease, context: FitContext) -> Mat
         compression=compression,
         first=first,
         second=second,
+        known=known,
         dropped=plan.dropped(compression.domain),
     )
 
