@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from io import BufferedReader
 from pathlib import Path
@@ -162,11 +162,18 @@ class Snapshots:
         path = f"{self._root}/{name}"
         return Path(path).exists() if self._fs is None else bool(self._fs.exists(path))
 
-    def keep(self, names: set[str], what: str = "period", upto: int | None = None) -> None:
+    def keep(
+        self,
+        names: set[str],
+        what: str = "period",
+        upto: int | None = None,
+        spare: Collection[str] = (),
+    ) -> None:
         """Removes all snapshots of this journal and kind but those with the names.
 
         what: the kind, as the beginning of `what` in `store`.
         upto: where a number follows the kind, only those up to it are removed.
+        spare: those are kept, too, of which one of these follows the kind.
         """
         stem = f"{self._owner}-{what}-"
         if self._fs is None:
@@ -177,6 +184,8 @@ class Snapshots:
             name = path.rsplit("/", 1)[-1]
             number = name.removeprefix(stem).partition("-")[0]
             if name in names or (upto is not None and number.isdigit() and int(number) > upto):
+                continue
+            if any(name.startswith(f"{stem}{one}-") for one in spare):
                 continue
             if self._fs is None:
                 Path(path).unlink(missing_ok=True)

@@ -72,6 +72,9 @@ if [ "$side" != public ] && [ "${PARTS:-no}" = yes ]; then
     grant "$releaser" "Read Write Describe DescribeConfigs" --topic "$private.orders"
     grant "$aggregators" "Read Describe" \
         --topic "$private.reports" --topic "$private.journal" --topic "$private.orders"
+    if [ "${BATCHES:-no}" = yes ]; then
+        grant "$aggregators" "Read Describe" --topic "$private.groups"
+    fi
     grant "$aggregators" "Read Write Describe" --topic "$private.manifests"
     grant "$aggregators" "Write Describe" --topic "$private.dead-letters"
     grant "$aggregators" "Describe" --group "$private.reader"

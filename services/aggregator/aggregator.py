@@ -21,6 +21,7 @@ from stream_dp.population.parts import allot, parted, total
 from stream_dp.study import Study
 
 from ..events import Event, Tell, ignore
+from ..jobs.records import SnapshotFile
 from ..parts.manifests import (
     SUFFIX,
     Manifest,
@@ -32,9 +33,10 @@ from ..parts.manifests import (
 from ..parts.orders import Order, OrderBoard, answer_record
 from ..refusing import refuse_cells
 from ..snapshots import Snapshots
-from .engines import Engine, Input, Processes
+from .data_sets import due, members_by_part, write_all_inputs
+from .engines import Engine, Given, Input, Processes
 from .pool import Stopped
-from .tasks import Source, Written, first_entry, write_part
+from .tasks import Source, Workplace, Written, first_entry, leave, workplace, write_part
 
 _POLL = 0.2
 
@@ -91,6 +93,7 @@ class Aggregator:
             return
         finally:
             self.engine.close()
+            leave()
 
     def _answer(self, board: OrderBoard, order: Order) -> None:
         """Closes the period of an order; gives up where another aggregator was first."""
@@ -114,16 +117,23 @@ class Aggregator:
     def _close(self, order: Order, board: OrderBoard) -> Manifest:
         if first_entry(self.log).message.hash != order.genesis:
             raise Inconsistent("orders: the last one is of another journal; run the releaser")
-        before, people = self._before(order)
         source = Source(self.file, order.owner, self.at)
-        reports = self.engine.input(source, order, board, before)
+        here = workplace(source)
+        before, people = self._before(order, here)
+        names = tuple(release.name for release in due(here, order))
+        given = Given(before, names, members_by_part(here, order))
+        reports = self.engine.input(source, order, board, given)
         written = self._closed(reports, order, people)
+        jobs = dict[str, dict[str, SnapshotFile]]()
+        for name, files in write_all_inputs(here, order, written):
+            jobs[name] = files
+            self.at("job-inputs")
         if order.letters:
             for part in written:
                 for reason, cells in part.closed.refused.items():
                     refuse_cells(self.log, cells, reason)
             self.at("refused")
-        counts, accounting = total(self.study, [part.closed for part in written])
+        counts, accounting = total(here.study, [part.closed for part in written])
         by_reason = {str(reason): cells for reason, cells in reports.rejected.items()}
         refused = CellCounts(received=sum(by_reason.values()), rejected=by_reason)
         return Manifest.of(
@@ -134,6 +144,7 @@ class Aggregator:
             accounting=order.accounting.plus(refused).plus(accounting),
             records=reports.records,
             read_as=reports.read_as,
+            jobs=jobs,
         )
 
     def _closed(self, reports: Input, order: Order, people: int) -> list[Written]:
@@ -153,19 +164,20 @@ class Aggregator:
             written[i] = part
         return written
 
-    def _before(self, order: Order) -> tuple[list[PartFile] | None, int]:
+    def _before(self, order: Order, here: Workplace) -> tuple[list[PartFile] | None, int]:
         """The files of the parts at the last close, and how many people had a place.
 
-        A snapshot of everybody, and a manifest of another number of parts, are divided first.
+        Before the first close the members of groups have one. A snapshot of everybody, and a
+        manifest of another number of parts, are divided first.
         """
         if order.before is None:
-            return None, 0
+            return None, 0 if here.roster is None else len(here.roster.persons)
         snapshots, name = self.snapshots.of(order.owner), order.before.name
         if name.endswith(SUFFIX):
             manifest = read_manifest(snapshots, name, order.before.sha256)
             if manifest is not None and len(manifest.parts) == order.parts:
                 return manifest.parts, manifest.people
-        everybody = read_population(self.study, snapshots, name, order.before.sha256)
+        everybody = read_population(here.study, snapshots, name, order.before.sha256)
         if everybody is None:
             raise Inconsistent(
                 f"snapshot {name}: it is not in this aggregator's folder of snapshots: give it and"

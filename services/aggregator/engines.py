@@ -17,9 +17,23 @@ from ..parts.manifests import PartFile
 from ..parts.orders import Order, OrderBoard
 from .pool import Pool
 from .reading import read_reports
-from .tasks import Closing, Decoded, Source, Written, close, leave
+from .tasks import Closing, Decoded, MembersOfPart, Source, Written, close
 
 _RANGE = 1 << 18  # reports of one task at most
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the parts of an order are closed with, beside their cells.
+
+    before: their files at the last close; None without one.
+    due: the names of the data sets that the close begins.
+    members: by part, its members of groups where they are needed.
+    """
+
+    before: Sequence[PartFile] | None
+    due: tuple[str, ...]
+    members: Sequence[MembersOfPart | None]
 
 
 class Input(Protocol):
@@ -47,10 +61,8 @@ class Input(Protocol):
 class Engine(Protocol):
     """Reads and closes, in this process or others. Any of its tasks may run twice."""
 
-    def input(
-        self, source: Source, order: Order, board: OrderBoard, before: Sequence[PartFile] | None
-    ) -> Input:
-        """The input of an order. before: the parts' files at the last close; None without one."""
+    def input(self, source: Source, order: Order, board: OrderBoard, given: Given) -> Input:
+        """The input of an order."""
 
     def close(self) -> None:
         """Ends what the engine has begun."""
@@ -72,15 +84,12 @@ class Processes:
     def __post_init__(self) -> None:
         self._pool = Pool(self.count, self.stop)
 
-    def input(
-        self, source: Source, order: Order, board: OrderBoard, before: Sequence[PartFile] | None
-    ) -> Input:
+    def input(self, source: Source, order: Order, board: OrderBoard, given: Given) -> Input:
         decoded, read_as = read_reports(order, source, board, self._pool, self.most)
-        return _Decoded(self._pool, source, order, before, decoded, read_as)
+        return _Decoded(self._pool, source, order, given, decoded, read_as)
 
     def close(self) -> None:
         self._pool.close()
-        leave()
 
 
 @dataclass(frozen=True)
@@ -90,7 +99,7 @@ class _Decoded:
     pool: Pool
     source: Source
     order: Order
-    before: Sequence[PartFile] | None
+    given: Given
     decoded: Sequence[Decoded]
     read_as: ReadAs | None
 
@@ -103,13 +112,16 @@ class _Decoded:
         return sum((some.rejected for some in self.decoded), Tally())
 
     def closed(self, rooms: Mapping[int, int | None]) -> list[Written]:
+        before, members = self.given.before, self.given.members
         tasks = [
             Closing(
                 part=Part(index, self.order.parts),
                 number=self.order.number,
-                before=None if self.before is None else self.before[index],
+                before=None if before is None else before[index],
                 blobs=[some.blobs[index] for some in self.decoded],
                 room=rooms[index],
+                due=self.given.due,
+                members=members[index],
             )
             for index in sorted(rooms)
         ]

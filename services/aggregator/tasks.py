@@ -8,7 +8,12 @@ from __future__ import annotations
 from collections import Counter as Tally
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from stream_dp.errors import Inconsistent
 from stream_dp.log.base import Log, OutOfRange, Stored
@@ -19,12 +24,18 @@ from stream_dp.population.parts import ClosedPart, close_part
 from stream_dp.population.rejected import Reason
 from stream_dp.population.reports import Decoder, ReadAs
 from stream_dp.population.split import Part, packed, split, unpacked
+from stream_dp.release.arrow import ipc_stream
 from stream_dp.study import Study
 from stream_dp.topics import JOURNAL, REPORTS
 
 from .. import journal_checks
 from ..deployment import Deployment
 from ..following import READ_AT_ONCE, collector_paused
+from ..groups.bound import bound_roster
+from ..groups.places import PlacesTable, bound_places
+from ..groups.roster import Roster
+from ..jobs.inputs import asks_people, nobody_table, part_table, save_tables
+from ..jobs.records import SnapshotFile
 from ..journal import Entry
 from ..markers import closed_by
 from ..parts.manifests import KIND, PartFile, read_part
@@ -48,12 +59,32 @@ class Source:
 
 @dataclass(frozen=True)
 class Workplace:
-    """What a process works with: the study as its journal began, its key, its logs."""
+    """What a process works with: the study as its journal began, its key, its logs.
+
+    places: the table of places, whose keys the study has; None where it declares none.
+    table: the hash of the table of groups or of places that the journal was begun with.
+    """
 
     study: Study
     log: Log
     snapshots: Snapshots
     decoder: Decoder
+    places: PlacesTable | None
+    table: str | None
+
+    @cached_property
+    def roster(self) -> Roster | None:
+        """The table of groups and their members; None where the study declares none.
+
+        Raises Inconsistent where it is not the one that the journal was begun with.
+        """
+        return bound_roster(self.log, self.study, self.table)
+
+    @cached_property
+    def members(self) -> NDArray[np.uint64]:
+        """The hashes of the ids of all members of groups, in their order, as two halves."""
+        assert self.roster is not None
+        return self.decoder.hashes(self.decoder.ids(self.roster.persons))
 
 
 _OPEN: dict[Source, Workplace] = {}
@@ -77,8 +108,13 @@ def _opened(source: Source) -> Workplace:
     log = deployment.log()
     genesis = first_entry(log)
     study = journal_checks.first_declared_plan([genesis], deployment.plan).study
+    bound = genesis.genesis.groups
+    places = bound_places(log, study, bound)
+    if places is not None:
+        study = places.of_study(study)
+    decoder = decoder_maker(deployment)(study, genesis.key)
     snapshots = deployment.snapshots.of(source.owner)
-    return Workplace(study, log, snapshots, decoder_maker(deployment)(study, genesis.key))
+    return Workplace(study, log, snapshots, decoder, places, bound)
 
 
 def first_entry(log: Log) -> Entry:
@@ -184,37 +220,59 @@ def _marks(record: Stored) -> bool:
 
 
 @dataclass(frozen=True)
+class MembersOfPart:
+    """Members of groups who are in a part: halves of their hashes, rows in the table of members."""
+
+    hi: NDArray[np.uint64]
+    lo: NDArray[np.uint64]
+    row: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
 class Closing:
     """A part to be closed.
 
     before: its file at the last close; None at the first one.
     blobs: its cells since then.
     room: how many newcomers it may admit; None for all of them.
+    due: names of the data sets that the close begins.
+    members: of groups; at the first close, and where a data set of groups is due.
     """
 
     part: Part
     number: int
     before: PartFile | None
     blobs: list[bytes]
-    room: int | None
+    room: int | None = None
+    due: tuple[str, ...] = ()
+    members: MembersOfPart | None = None
 
 
 @dataclass(frozen=True)
 class Written:
-    """A part that is closed, and its file."""
+    """A part that is closed, and its file.
+
+    tables: by data set that asks people, the file of what this part gives to it.
+    nobody: by data set, an Arrow stream of what a place that nobody has gives to it; empty where
+        it gives nothing.
+    """
 
     closed: ClosedPart
     file: PartFile
+    tables: dict[str, SnapshotFile]
+    nobody: dict[str, bytes]
 
 
 def close(source: Source, task: Closing) -> Written:
     """Closes a part and writes its file. Raises Inconsistent where its last file is gone."""
     here = workplace(source)
     if task.before is None:
-        population: Population | None = Population(here.study, task.part)
+        population = Population(here.study, task.part)
+        if task.members is not None:
+            population.enrol(task.members.hi, task.members.lo)
+    elif read := read_part(here.study, here.snapshots, task.before, task.part):
+        population = read
     else:
-        population = read_part(here.study, here.snapshots, task.before, task.part)
-    if population is None:
         raise Inconsistent(
             f"snapshot: the part {task.part.index} of the last close is gone; start the releaser"
             " again, and the input is read again"
@@ -222,9 +280,39 @@ def close(source: Source, task: Closing) -> Written:
     source.at("part-read")
     closed = close_part(population, unpacked(task.blobs), task.room)
     source.at("part-closed")
+    tables, nobody = dict[str, SnapshotFile](), dict[str, bytes]()
+    for name in task.due:
+        release = here.study.batch(name)
+        assert release is not None
+        if asks_people(release):
+            table = part_table(here.study, release, population, _members(population, task.members))
+            tables[name] = _write_table(here.snapshots, population, name, table)
+            empty = nobody_table(here.study, release, population)
+            nobody[name] = b"" if empty is None else ipc_stream(empty)
+            source.at("part-table")
     file = write_part(here.snapshots, population)
     source.at("part-written")
-    return Written(closed, file)
+    return Written(closed, file, tables, nobody)
+
+
+def _members(
+    population: Population, members: MembersOfPart | None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    """Slots of members and their rows. Raises Inconsistent where one has no slot."""
+    if members is None:
+        return None
+    slots = population.slots(members.hi, members.lo)
+    if (slots < 0).any():
+        raise Inconsistent("snapshot: a member of a group has no place; remove it to replay")
+    return slots, members.row
+
+
+def _write_table(
+    snapshots: Snapshots, population: Population, name: str, table: pa.Table
+) -> SnapshotFile:
+    assert population.part is not None
+    what = f"{KIND}-{population.period:05d}-{population.part.index:04d}-{name}"
+    return SnapshotFile(*snapshots.store(what, ".parquet", partial(save_tables, [table])))
 
 
 def write_part(snapshots: Snapshots, population: Population) -> PartFile:

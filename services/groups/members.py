@@ -14,7 +14,7 @@ class Members:
     """G groups and N members.
 
     groups: codes of their attributes, then of their sizes, (G, attributes + 1).
-    slots: each member's slot in the population, (N,).
+    slots: each member's slot in the population, (N,); none where that is in parts.
     group_of: the row of each member's group, (N,).
     roles: codes of roles, (N,); None where the study declares none.
     """
@@ -29,5 +29,8 @@ class Members:
 
         symbols: by attribute, a code for every slot of the population.
         """
-        first = [] if self.roles is None else [self.roles]
-        return np.stack([*first, *(codes[self.slots] for codes in symbols)], axis=1)
+        return self.with_roles(np.stack([codes[self.slots] for codes in symbols], axis=1))
+
+    def with_roles(self, codes: NDArray[np.integer]) -> NDArray[np.integer]:
+        """Members' codes, (N, attributes), behind those of their roles where there are any."""
+        return codes if self.roles is None else np.column_stack([self.roles, codes])

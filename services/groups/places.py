@@ -81,18 +81,25 @@ class PlacesTable:
 
         codes: of the place of every person, where `P` is nowhere; None with a table of counts.
         largest: the cap of sizes.
+        """
+        if codes is None:
+            return self.sizes_of(None, largest)
+        assert self.keys is not None
+        people = np.bincount(codes, minlength=len(self.keys) + 1)[: len(self.keys)]
+        return self.sizes_of(people, largest)
+
+    def sizes_of(self, people: NDArray[np.int64] | None, largest: int) -> pa.Table:
+        """The same from how many people are in each place, (P,); None with a table of counts.
 
         Columns of the regions, `size` and `groups`, in increasing order, with a row of no groups
         for a region without places. No more than is needed is kept: no ids and no keys.
         """
-        if codes is None:
+        if people is None:
             assert self.counts is not None
             region, size, groups = self.counts.T
         else:
-            assert self.keys is not None
             assert self.region_of is not None
-            size = np.bincount(codes, minlength=len(self.keys) + 1)[: len(self.keys)]
-            region, groups = self.region_of, np.ones(len(self.keys), np.int64)
+            size, region, groups = people, self.region_of, np.ones(len(people), np.int64)
         region = np.concatenate([region, np.arange(len(self.regions))])
         size = np.concatenate([np.minimum(size, largest), np.zeros(len(self.regions), np.int64)])
         groups = np.concatenate([groups, np.zeros(len(self.regions), np.int64)])

@@ -6,7 +6,7 @@ the population's snapshot.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import BinaryIO
 
@@ -45,6 +45,7 @@ class Manifest(msgspec.Struct, frozen=True, dict=True):
     accounting: of all cells since the study began.
     records: how many reports were read for the period.
     read_as: how they were read; None for plain reports.
+    jobs: by data set that the close begins and by table, the files of its input.
     """
 
     order: str
@@ -54,6 +55,7 @@ class Manifest(msgspec.Struct, frozen=True, dict=True):
     accounting: CellCounts
     records: int
     read_as: ReadAs | None = None
+    jobs: dict[str, dict[str, SnapshotFile]] = {}
 
     @classmethod
     def of(
@@ -65,6 +67,7 @@ class Manifest(msgspec.Struct, frozen=True, dict=True):
         accounting: CellCounts,
         records: int,
         read_as: ReadAs | None = None,
+        jobs: Mapping[str, dict[str, SnapshotFile]] | None = None,
     ) -> Manifest:
         return cls(
             order=order,
@@ -74,12 +77,19 @@ class Manifest(msgspec.Struct, frozen=True, dict=True):
             accounting=accounting,
             records=records,
             read_as=read_as,
+            jobs=dict(jobs or {}),
         )
 
     @cached_property
     def counts(self) -> dict[str, NDArray[np.int64]]:
         """By release, the counts that its mechanism measures; read once the noise is drawn."""
         return {n: np.frombuffer(d, "<i8").astype(np.int64) for n, d in self.counted.items()}
+
+    @property
+    def files(self) -> list[str]:
+        """The names of the files of all parts and of the inputs of data sets."""
+        inputs = [file.name for tables in self.jobs.values() for file in tables.values()]
+        return [*(part.name for part in self.parts), *inputs]
 
     @property
     def people(self) -> int:

@@ -144,7 +144,7 @@ class Here:
         self.at("refused")
         snapshot = self.snapshots.write(inputs.population)
         self.at("snapshot")
-        begun = () if jobs is None else jobs.snapshot(number, closed)
+        begun = () if jobs is None else jobs.snapshot(number, inputs.population)
         accounting = inputs.population.accounting.counts
         self.facts.count(0, accounting)
         self.facts.closed_accepted = accounting.accepted - accepted

@@ -6,33 +6,21 @@ No function here waits, so that a slow or failed job does not delay other releas
 from __future__ import annotations
 
 import time as time_module
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import BinaryIO
-
-import pyarrow as pa
-import pyarrow.parquet
 
 from stream_dp.batch import kinds
-from stream_dp.batch.people.table import present_rows
 from stream_dp.errors import UserError
 from stream_dp.log.base import Log
-from stream_dp.population import ClosedPeriod
-from stream_dp.release.data_sets import Tables, coded_people, coded_tables, column_values
-from stream_dp.study import (
-    BatchRelease,
-    DataSetRelease,
-    PeopleRelease,
-    SizesRelease,
-    Study,
-    TableRelease,
-)
+from stream_dp.population import Population
+from stream_dp.study import Study
 
 from .. import journal
 from ..events import Event, Tell
 from ..groups.members import Members
 from ..groups.places import PlacesTable
 from ..jobs.board import JobBoard
+from ..jobs.inputs import everybodys_tables, write_inputs
 from ..jobs.published import panels_of, published_records
 from ..jobs.records import Job, Result, SnapshotFile, failure_record, job_id, job_record
 from ..journal import Entry
@@ -75,6 +63,7 @@ class Jobs:
     at: Callable[[str], None]
     child: Child | None
     open: dict[str, Job] = field(default_factory=dict)
+    _later: set[str] = field(default_factory=set, init=False)  # jobs that no close has begun
     _board: JobBoard = field(init=False)
     _next_read: float = field(default=0.0, init=False)  # monotonic seconds
     _worker_jobs: set[str] = field(default_factory=set, init=False)  # open at the worker's start
@@ -89,6 +78,13 @@ class Jobs:
         """Recovers the open jobs; sends those not sent yet, and removes files of others."""
         waiting = outstanding(entries)
         begun = {job.id for entry in entries for job in entry.jobs}
+        closed = journal.closes(entries)[-1].number
+        self._later = {
+            job_id(self.genesis, release.name, label)
+            for number, label in enumerate(self.study.periods.labels, 1)
+            for release in self.study.due(number)
+            if number > closed
+        }
         for job in begun - {job.id for job in waiting}:
             self._board.settle(job)
         self._board.refresh()
@@ -97,56 +93,40 @@ class Jobs:
         self._drop_abandoned()
         self._clean()
 
-    def snapshot(self, number: int, closed: ClosedPeriod) -> tuple[Job, ...]:
-        """The jobs that a period's close begins; writes their snapshots, which hold no ids."""
-        jobs = []
+    def snapshot(self, number: int, population: Population) -> tuple[Job, ...]:
+        """The jobs that a period's close begins; writes their snapshots, which hold no ids.
+
+        population: of everybody, at the close.
+        """
+        files = dict[str, Mapping[str, SnapshotFile]]()
         for release in self.study.due(number):
-            label = self.study.periods.labels[number - 1]
-            name = job_id(self.genesis, release.name, label)
-            files = {
-                part: SnapshotFile(
-                    *self.snapshots.store(f"job-{name}-{part}", ".parquet", _writer(table))
-                )
-                for part, table in self._tables(release, closed).items()
-            }
-            jobs.append(
-                Job(
-                    id=name,
-                    release=release.name,
-                    period=number,
-                    rho=str(release.rho),
-                    groups=files.get("groups"),
-                    people=files.get("people"),
-                    sizes=files.get("sizes"),
-                )
+            files[release.name] = write_inputs(
+                self.snapshots,
+                job_id(self.genesis, release.name, self.study.periods.labels[number - 1]),
+                everybodys_tables(self.study, release, population, self.members),
             )
             self.at("job-snapshot")
-        return tuple(jobs)
+        return self.due(number, files)
 
-    def _tables(self, release: DataSetRelease, closed: ClosedPeriod) -> Tables:
-        """What a release looks at, at the close, as codes."""
-        if isinstance(release, SizesRelease):
-            assert isinstance(self.members, PlacesTable)  # the study declares places
-            codes = None if release.attribute is None else closed.symbols[release.attribute]
-            return {"sizes": self.members.sizes(codes, release.largest)}
-        assert isinstance(release, TableRelease)
-        names = column_values(self.study, release)
-        if isinstance(release, PeopleRelease):
-            rows = present_rows(self.study, release, closed.symbols)
-            own = {name: names["people"][name] for name in release.names}
-            return {"people": coded_people(own, rows)}
-        assert isinstance(release, BatchRelease)
-        assert isinstance(self.members, Members)  # the study declares groups
-        return coded_tables(
-            names,
-            self.members.groups,
-            self.members.people([closed.symbols[a] for a in release.names]),
-            self.members.group_of,
+    def due(self, number: int, files: Mapping[str, Mapping[str, SnapshotFile]]) -> tuple[Job, ...]:
+        """The jobs that a period's close begins. files: by release and table, their snapshots."""
+        return tuple(
+            Job(
+                id=job_id(self.genesis, release.name, self.study.periods.labels[number - 1]),
+                release=release.name,
+                period=number,
+                rho=str(release.rho),
+                groups=files[release.name].get("groups"),
+                people=files[release.name].get("people"),
+                sizes=files[release.name].get("sizes"),
+            )
+            for release in self.study.due(number)
         )
 
     def add(self, jobs: Sequence[Job]) -> None:
         """Sends jobs whose close was committed to the journal."""
         self.open |= {job.id: job for job in jobs}
+        self._later -= self.open.keys()
         self._send(jobs)
 
     def _send(self, jobs: Sequence[Job]) -> None:
@@ -263,13 +243,12 @@ class Jobs:
         return ", ".join(f"{job} ({self._board.state(job)})" for job in self.open)
 
     def _clean(self) -> None:
-        """Removes the snapshots of all but the open jobs."""
+        """Removes the snapshots of all jobs that have begun, but for the open ones.
+
+        Those of a close that is under way may be written by an aggregator at this moment.
+        """
         files = {f.name for job in self.open.values() for f in job.files.values()}
-        self.snapshots.keep(files, "job")
-
-
-def _writer(table: pa.Table) -> Callable[[BinaryIO], None]:
-    return lambda file: pyarrow.parquet.write_table(table, file)
+        self.snapshots.keep(files, "job", spare=self._later)
 
 
 def check_kinds(study: Study) -> None:

@@ -16,6 +16,7 @@ from stream_dp.study import Study
 from stream_dp.topics import REPORTS
 
 from ..events import Event
+from ..jobs.inputs import table_names
 from ..jobs.records import SnapshotFile
 from ..journal import Entry
 from ..markers import MarkerSearch
@@ -244,7 +245,7 @@ class InParts:
     def _read(self, order: Order, answer: SnapshotFile) -> Manifest | None:
         """The manifest that answers an order; its counts are not looked at. None without files."""
         manifest = read_manifest(self.snapshots, answer.name, answer.sha256)
-        if manifest is None or not all(self.snapshots.holds(p.name) for p in manifest.parts):
+        if manifest is None or not all(map(self.snapshots.holds, manifest.files)):
             if order.attempt + 1 == _ATTEMPTS:
                 raise Inconsistent(
                     f"snapshot {answer.name}: the aggregator wrote it, and it or its parts are not"
@@ -257,6 +258,7 @@ class InParts:
             or len(manifest.parts) != order.parts
             or lengths != self._lengths
             or not _reads_as(order, manifest)
+            or not _has_inputs(self.study, order, manifest)
         ):
             raise Inconsistent(
                 f"snapshot {answer.name}: it does not answer the order of period {order.number};"
@@ -288,6 +290,7 @@ class InParts:
             marks=dict(self._search.marks),
             closed=manifest,
             accounting=manifest.accounting,
+            jobs=() if jobs is None else jobs.due(number, manifest.jobs),
             snapshot=(file.name, file.sha256),
             marked=dict(self._search.marked),
             read_as=manifest.read_as,
@@ -325,3 +328,11 @@ def _reads_as(order: Order, manifest: Manifest) -> bool:
     if order.read_as is None or manifest.read_as is None or not order.letters:
         return order.read_as == manifest.read_as
     return order.read_as.mapping == manifest.read_as.mapping
+
+
+def _has_inputs(study: Study, order: Order, manifest: Manifest) -> bool:
+    """Whether there is the input of each data set that the close begins, and no other."""
+    due = study.due(order.number) if order.letters else ()
+    return {name: set(files) for name, files in manifest.jobs.items()} == {
+        release.name: set(table_names(release)) for release in due
+    }

@@ -32,12 +32,13 @@ from stream_dp.topics import REPORTS
 from .. import journal
 from ..dead_letters import cells_of
 from ..deployment import Deployment
+from ..groups.bound import bound_table
 from ..journal import Entry
 from ..rejections import Placing, Rejections, no_rejections, totals
 from ..schema_source import decoder_maker, shape_reader
 from .facts import Facts
 from .inputs import Inputs
-from .recovery import bound_table, recovered_inputs
+from .recovery import recovered_inputs
 
 
 @dataclass(frozen=True)

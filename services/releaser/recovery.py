@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from stream_dp.errors import Inconsistent, UserError
+from stream_dp.errors import Inconsistent
 from stream_dp.log.base import Log, OutOfRange, Positions, Writer
 from stream_dp.log.message import Message
 from stream_dp.log.signing import SigningKey
@@ -15,9 +15,10 @@ from stream_dp.study import Study
 from stream_dp.topics import REPORTS
 
 from .. import journal
+from ..groups.bound import bound_table
 from ..groups.members import Members
-from ..groups.places import PlacesTable, bound_places
-from ..groups.roster import Roster, read_roster
+from ..groups.places import PlacesTable
+from ..groups.roster import Roster
 from ..journal import Entry
 from ..journal_checks import check_public, check_unpublished
 from ..parts.manifests import newest_files, read_population
@@ -86,52 +87,6 @@ def split_published(
             raise Inconsistent("public log: it ends in the middle of a period's releases")
         left -= len(entry.published)
     return list(entries), []
-
-
-def bound_table(log: Log, study: Study, bound: str | None) -> Roster | PlacesTable | None:
-    """The table of groups or of places; None for a study with neither.
-
-    bound: the hash of the table that the journal was begun with; None before it is begun.
-
-    Raises UserError, Inconsistent; see `bound_roster` and `bound_places`.
-    """
-    return bound_roster(log, study, bound) or bound_places(log, study, bound)
-
-
-def bound_roster(log: Log, study: Study, bound: str | None) -> Roster | None:
-    """The table of groups; None for a study without groups.
-
-    bound: the hash of the table that the journal was begun with; None before it is begun.
-
-    Raises UserError where no table was sent or it does not fit the study, Inconsistent where it
-    is not the one of the journal.
-    """
-    if study.groups is None:
-        return None
-    table = read_roster(log)
-    if table is None and bound is None:
-        raise UserError(
-            "groups: the study declares groups, and no table of groups was sent: stream-dp"
-            " groups STUDY.toml GROUPS.csv MEMBERS.csv"
-        )
-    if table is None or (bound is not None and table.hash != bound):
-        raise Inconsistent(
-            "groups: this is not the table that the journal was begun with; groups and who belongs"
-            " to them stay as they are over the whole history: restore the confidential log"
-        )
-    table.codes(study)
-    if study.ids is not None:
-        duplicates = len(table.persons) - len(
-            {study.ids.normal(person) for person in table.persons}
-        )
-        if duplicates:
-            raise UserError(
-                f"groups: by the rule of study.ids, {duplicates} members are somebody who is there"
-                " already; send another table"
-            )
-    if study.size is not None and len(table.persons) > study.size:
-        raise UserError("groups: more members than study.population.size; send another table")
-    return table
 
 
 def recovered_inputs(

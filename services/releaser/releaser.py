@@ -345,6 +345,8 @@ class Releaser:
                 decoder_of=self.decoder,
             )
             return Here(inputs, ending, snapshots, self.facts, self.at), members
+        if isinstance(groups, PlacesTable):
+            study = groups.of_study(study)
         parts, intake = self.aggregation, InParts.recovered
         return intake(study, closes, snapshots, ending, self.facts, self.at, parts, stack), None
 

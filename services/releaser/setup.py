@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import threading
 
-from stream_dp.errors import UserError
-
 from ..aggregator.spark.session import check_engine
 from ..deployment import Deployment
 from ..events import Tell, ignore
@@ -56,17 +54,9 @@ def aggregation_of(deployment: Deployment) -> Aggregation | None:
 
     Raises UserError for what cannot be closed in parts.
     """
-    run, study = deployment.run, deployment.study
+    run = deployment.run
     if run.engine == "here":
         return None
-    lines = []
-    if study.batches or study.groups is not None or study.places is not None:
-        lines.append(
-            f"run.engine: '{run.engine}' makes no data sets and knows no groups or places; write"
-            " 'here'"
-        )
-    if lines:
-        raise UserError(f"{deployment.path}: {line}" for line in lines)
     check_engine(deployment)
     command = [*_COMMAND, "aggregate", str(deployment.path), "--attached"]
     own = command if _starts_others(deployment) else None

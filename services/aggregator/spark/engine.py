@@ -26,7 +26,7 @@ from stream_dp.topics import REPORTS
 from ...deployment import Deployment
 from ...parts.manifests import PartFile
 from ...parts.orders import Order, OrderBoard
-from ..engines import Input
+from ..engines import Given, Input
 from ..pool import Stopped
 from ..reading import ranges_of
 from ..tasks import Source, Written
@@ -86,11 +86,9 @@ class Spark:
         }
         return cls(session, log, options, stop=stop, **how)
 
-    def input(
-        self, source: Source, order: Order, board: OrderBoard, before: Sequence[PartFile] | None
-    ) -> Input:
+    def input(self, source: Source, order: Order, board: OrderBoard, given: Given) -> Input:
         self._reached(order)
-        return _Input(self, source, order, before)
+        return _Input(self, source, order, given.before)
 
     def close(self) -> None:
         pass

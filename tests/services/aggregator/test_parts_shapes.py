@@ -23,7 +23,7 @@ from stream_dp.topics import MANIFESTS
 
 # Rows of Avro have every column, and so say more than reports do.
 SHAPES = {k: v for k, v in shapes(["poverty", "work", "wealth"]).items() if k != "avro"}
-QUICK = ("avro reports", "binary event", "debezium with schema", "flat")
+QUICK = ("avro reports", "flat")
 
 
 @pytest.fixture(autouse=True)

@@ -15,9 +15,9 @@ from stream_dp.errors import UserError
 from stream_dp.population.tables import TableLayout
 from stream_dp.services.cli import main
 from stream_dp.services.deployment import Deployment
+from stream_dp.services.groups.bound import bound_roster
 from stream_dp.services.groups.tables import RosterFiles, roster_from_files
 from stream_dp.services.known_panel import known_panel_and_members
-from stream_dp.services.releaser import recovery
 from stream_dp.services.reports import encoded_reports
 
 RULE = 'ids = { trim = true, case = "fold", unicode = "NFC" }\n'
@@ -152,7 +152,7 @@ def test_a_table_that_was_sent_before_the_rule_was_declared_is_checked_again(
     assert main(["groups", str(path), *files, "--group", "home"]) == 0
     setting = Deployment.load(file(tmp_path, RULE))
     with closing(setting.log()) as log, pytest.raises(UserError, match="1 members are somebody"):
-        recovery.bound_roster(log, setting.study, None)
+        bound_roster(log, setting.study, None)
     capsys.readouterr()
     assert main(["run", str(path), "--until-idle"]) == 2
     assert "study.ids" in capsys.readouterr().err
