@@ -32,6 +32,7 @@ from stream_dp.study import (
 )
 from stream_dp.study.data_sets import Derived, History
 from stream_dp.study.groups import BatchRelease, GroupAttribute, Groups, RoleColumn
+from stream_dp.study.linear import Linear
 from stream_dp.study.match import Marginal
 from stream_dp.study.periods import Periods, Schedule
 from stream_dp.study.places import Places, SizesRelease
@@ -82,6 +83,10 @@ SECTIONS: dict[str, tuple[type[BaseModel], str]] = {
     "`[releases.derived.NAME]` of people": (
         Derived,
         "A column that is a public function of another.",
+    ),
+    "`{ weights = {...} }` or `{ random = ... }`": (
+        Linear,
+        "In `linear` of a table of people: sums of numbers whose thresholds are met.",
     ),
     "`{ of = ..., last = ... }`": (
         History,

@@ -66,13 +66,13 @@ KINDS = {
         settings=("derived",),
     ),
     "rap": SynthesizerKind(
-        "people.synthesizer",
-        "fit_people",
+        "people.linear",
+        "fit_rap",
         "residuals of people's columns, numbers in public bins, a mixture of products of blocks",
         data="people",
         relations=_ALL,
         planned=("people.planned", "planned_people"),
-        settings=("labels", "derived"),
+        settings=("labels", "linear", "derived"),
     ),
     "match": SynthesizerKind(
         "people.match.synthesizer",

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Discriminator, Field, Tag
 
+from .linear import Linear
 from .numbers import Declaration, Name, Rho, Symbol
 
 MOST_PAST = 64  # periods of a history
@@ -127,6 +128,10 @@ class PeopleRelease(TableRelease):
     """Of `rap`: columns of listed values that analysts are to predict from the others. Pairs of
     columns that hold one are measured more precisely than others, and later phases measure only
     sets that do."""
+    linear: Annotated[tuple[Linear, ...], Field(min_length=1, max_length=64)] | None = None
+    """Of `rap`: sums of numbers with whole weights, of which thresholds are to be met, within each
+    label where there are `labels`: `{ weights = { income = 1, rent = -12 }, thresholds = [0] }`,
+    or `{ random = 8, seed = 1 }`."""
     derived: Annotated[dict[Name, Derived], Field(min_length=1, max_length=64)] | None = None
     """`[releases.derived.NAME]`: columns that are a public function of another one, such as a
     region's density. They are left out of the fit, and derived in the table."""

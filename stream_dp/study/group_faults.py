@@ -9,6 +9,7 @@ from stream_dp.errors import UserError
 
 from .data_sets import DataSetRelease, PeopleRelease
 from .groups import KEY_COLUMN, SIZE_COLUMN, BatchRelease, Groups, check_relation
+from .linear import linear_faults
 from .match import MatchRelease
 from .match_faults import match_faults
 from .periods import Periods
@@ -48,6 +49,7 @@ def batch_faults(batch: DataSetRelease, sections: Sections) -> Iterator[str]:
         if len(batch.names) < 2:
             yield ".attributes: must have at least 2 columns"
         yield from _label_faults(batch, sections)
+        yield from _linear_faults(batch, sections)
         yield from _derived_faults(batch, sections)
     if isinstance(batch, MatchRelease):
         yield from match_faults(batch, sections)
@@ -82,6 +84,18 @@ def _label_faults(batch: PeopleRelease, sections: Sections) -> Iterator[str]:
             yield f".labels: '{name}' is a number; a label has listed values"
     if len(set(batch.labels or ())) < len(batch.labels or ()):
         yield ".labels: a column stands there twice"
+
+
+def _linear_faults(batch: PeopleRelease, sections: Sections) -> Iterator[str]:
+    """Faults of the sums of numbers."""
+    if batch.linear is None:
+        return
+    if batch.kind != "rap":
+        yield f".linear: '{batch.kind}' has none; leave it out"
+        return
+    sound = {name: a for name, a in sections.attributes.items() if not a.problems("")}
+    columns = {answer.column: sound.get(answer.attribute) for answer in batch.answers}
+    yield from linear_faults(batch.linear, columns)
 
 
 def _derived_faults(batch: PeopleRelease, sections: Sections) -> Iterator[str]:

@@ -10,6 +10,7 @@ from stream_dp.study import PeopleRelease, Study
 from ..phases import Everything
 from ..planned import PlannedPhase
 from .plan import MOST_TRIPLE, NOISIEST, SIGNAL, ResidualPlan, label_columns
+from .projections import linear_residuals
 from .residuals import Columns, Residuals, all_residuals
 from .table import study_people
 
@@ -18,14 +19,22 @@ _TITLES = ("the number of people", "single columns", "pairs of columns")
 
 def planned_people(study: Study, release: PeopleRelease) -> tuple[PlannedPhase, ...]:
     """Residuals, a phase after the other; the last one is what noisy answers choose."""
-    residuals = all_residuals(study_people(study, release), 3, MOST_TRIPLE)
+    domain = study_people(study, release)
+    projections = sum(one.projections for one in release.linear or ())
+    if projections:
+        residuals = linear_residuals(domain, release)
+    else:
+        residuals = all_residuals(domain, 3, MOST_TRIPLE)
     plan = ResidualPlan(residuals, release.rho, label_columns(release))
     precisions, phases = dict[Columns, float](), list[PlannedPhase]()
     for number in range(3):
         if number or residuals.domain.moves:
             phase = plan.of(number, plan.sets(number))
             _measure(precisions, residuals, phase)
-            phases.append(_planned(_TITLES[number], residuals, phase, precisions))
+            title = _TITLES[number]
+            if number and projections:
+                title += ", sums of numbers among them"
+            phases.append(_planned(title, residuals, phase, precisions))
     if plan.triples:
         phase = plan.of(3, plan.triples)
         title = f"triples of columns, if their noise is below {NOISIEST:g}"

@@ -8,6 +8,7 @@ extra.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -57,8 +58,11 @@ class BlockMixture:
         raise NotImplementedError("no phase of residuals picks")
 
     def learn(self, measured: NoisyAnswers) -> tuple[BlockMixture, float]:
-        targets = Targets.of(self.residuals, measured, self.known)
-        layout = mixture_layout(targets)
+        return self.fitted_to(Targets.of(self.residuals, measured, self.known))
+
+    def fitted_to(self, targets: Targets) -> tuple[BlockMixture, float]:
+        """The mixture that has these shares as far as it can, and its error on them."""
+        layout = mixture_layout(targets, self.known)
         start = starting_params(layout, targets.one_ways, self.seed)
         goal = mixture_goal(layout, targets)
         end, error = fitted(layout, start, goal, steps=np.int32(_STEPS), rate=np.float32(_RATE))
@@ -84,17 +88,21 @@ class BlockMixture:
         return People(domain, codes, numbers)
 
 
-def mixture_layout(targets: Targets) -> Layout:
+def mixture_layout(targets: Targets, known: Sequence[Known] = ()) -> Layout:
     """Blocks and rows from the noisy dependence of pairs; its triples are those measured.
 
     The rows have about half as many parameters as the pairs of different blocks have effective
-    degrees of freedom: more of them fit noise.
+    degrees of freedom: more of them fit noise. Each known interaction of three columns, which is
+    more precise than what the fit measures, adds all of its own: neither the pairs' logits nor so
+    few rows can follow it.
     """
     blocks = column_blocks(targets)
     block_of = {c: block for block in blocks for c in block}
     freedom = sum(
         pair.freedom for (a, b), pair in targets.dependence.items() if block_of[a] != block_of[b]
     )
+    exact = {other.columns for other in known if len(other.columns) == 3}
+    freedom += sum(math.prod(targets.sizes[c] - 1 for c in columns) for columns in exact)
     rows = math.ceil(2 * freedom / sum(n - 1 for n in targets.sizes))
     triples = tuple(columns for columns in targets.interactions if len(columns) == 3)
     return Layout(targets.sizes, blocks, min(max(rows, _FEWEST), _MOST), triples)

@@ -34,6 +34,7 @@ STUDY = study_toml(
         {
             **{"name": "people", "kind": "rap", "attributes": ["sex", "income", "code"]},
             **{"labels": ["sex"], "at": ["2021-01"], "rho": 8},
+            "linear": [{"weights": {"income": 1, "code": -1}, "thresholds": [-43000, -37000]}],
             "derived": {"pronoun": {"of": "sex", "values": {"f": "she", "m": "he"}}},
         },
     ],
@@ -42,11 +43,13 @@ STUDY = study_toml(
 
 
 def write_reports(folder: Path) -> None:
-    """Men earn 50,000 to 59,900 and have codes from 90,000 on; every fifth woman says nothing."""
+    """Men earn 50,000 to 59,900, with codes about 40,000 above; every fifth woman says nothing."""
     rng, rows = np.random.default_rng(2), ["person,period,sex,income,code"]
     for i in range(PEOPLE):
         if i % 2:
-            rows.append(f"p{i},2021-01,m,{rng.integers(500, 600)}00,{rng.integers(90000, 100000)}")
+            income = rng.integers(500, 600)
+            code = min(max(100 * income + 40000 + rng.integers(-2500, 2500), 90000), 99999)
+            rows.append(f"p{i},2021-01,m,{income}00,{code}")
         else:
             income = "" if i % 5 == 0 else f"{rng.integers(10, 500)}00"
             rows.append(f"p{i},2021-01,f,{income},{rng.integers(90000)}")
@@ -58,8 +61,11 @@ def test_from_reports_to_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[s
     file, out = tmp_path / "workers.toml", tmp_path / "out"
     file.write_text(STUDY)
     write_reports(tmp_path)
-    (planned,) = json_output(capsys, "check", file)["releases"]
-    assert planned["charges"] == {"2021-01": "8"}
+    checked = json_output(capsys, "check", file)
+    assert checked["releases"][0]["charges"] == {"2021-01": "8"}
+    phases = checked["data_sets"][0]["phases"]
+    assert phases[1]["title"] == "single columns, sums of numbers among them"
+    assert [phase["candidates"] for phase in phases[:3]] == [1, 4, 4]
     json_output(capsys, "send", file, tmp_path / "reports.csv")
     json_output(capsys, "close", file, "2021-01", "--yes")
     assert json_output(capsys, "run", file, "--until-idle") == {"horizon_reached": False}
@@ -83,6 +89,8 @@ def test_from_reports_to_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert len(np.unique(income[known])) > 100
     men = (sex == "m") & (income >= 50000) & (income < 60000) & (code >= 90000)
     assert men.mean() == pytest.approx(0.5, abs=0.05)
+    # Within their two bins alone about half of the men would be as near.
+    assert (np.abs((code - income)[men] - 40000) < 3000).mean() > 0.8
     earns = json_output(capsys, "estimate", file, "people", "income=50000..59900 & sex=m")
     assert earns["value"] == pytest.approx(0.5, abs=0.05)
     assert 0 < earns["standard_error"] < 0.02

@@ -1,0 +1,114 @@
+"""The kind `rap` with linear thresholds of numbers: see `projections.py`. Needs JAX.
+
+The histograms of the projections, and of each with each label, are measured as residuals beside
+those of the columns: the projections are columns more of one table, so costs are those of
+`residuals.py`. (Under replacement its maximum runs over all patterns of agreeing columns, also
+those that no numbers have; so the cost is an upper bound there, and exact where rows come and go.)
+The mixture of blocks is fitted to the columns alone; people drawn from it are weighted until the
+projections' histograms are met as far as their noise lets one tell, and drawn by these weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dp.study import PeopleRelease
+
+from ..base import FitContext
+from ..data.domain import Int64Array
+from ..kinds import kind_title
+from ..loop import AdaptiveFit, AdaptiveMethod, fit_adaptively
+from ..phases import NoisyAnswers
+from .plan import MOST_TRIPLE, ResidualPlan, label_columns
+from .projections import Projection, declared_projections, linear_residuals, widened
+from .residuals import Columns, Residuals, all_residuals
+from .synthesizer import BlockMixture, fit_people
+from .table import People
+from .targets import Targets
+from .weighting import Histogram, drawn_rows, entropic_weights
+
+_EDITION = b"linear 1"
+_TRUST = 1.0  # times the people: what the mixture's own shares of projections are worth
+_FINEST = 0.5  # people: noise below it is as good as none
+
+
+@dataclass(frozen=True, eq=False)
+class LinearMixture:
+    """See `loop.Model`.
+
+    mixture: of the columns alone.
+    projections: whose columns follow them in what is measured.
+    residuals: what is measured.
+    targets: what was measured of the projections; None before anything is learnt.
+    """
+
+    mixture: BlockMixture
+    projections: tuple[Projection, ...]
+    residuals: Residuals
+    targets: Targets | None = None
+
+    def answers(self, rows: Int64Array) -> NDArray[np.float64]:
+        raise NotImplementedError("no phase of residuals picks")
+
+    def learn(self, measured: NoisyAnswers) -> tuple[LinearMixture, float]:
+        targets = Targets.of(self.residuals, measured, self.mixture.known)
+        columns = len(self.mixture.residuals.domain.columns)
+        own = {a: v for a, v in targets.interactions.items() if all(c < columns for c in a)}
+        mixture, error = self.mixture.fitted_to(
+            Targets(self.mixture.residuals, targets.people, own)
+        )
+        return replace(self, mixture=mixture, targets=targets), error
+
+    def sample(self, seed: int) -> People:
+        assert self.targets is not None  # it has learnt
+        people = self.mixture.sample(seed)
+        wide = widened(self.residuals.domain, people, self.projections).codes.astype(np.int64)
+        columns = len(people.domain.columns)
+        histograms = [
+            self._histogram(wide, a) for a in self.targets.interactions if a and a[-1] >= columns
+        ]
+        weights = entropic_weights(histograms, _TRUST * self.targets.people)
+        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1,)))
+        labels = sorted({a[0] for a in self.targets.interactions if a and a[0] < columns <= a[-1]})
+        order = np.lexsort([wide[:, columns], *(wide[:, c] for c in labels)])
+        rows = drawn_rows(rng, weights, order)
+        numbers = {c: codes[rows] for c, codes in people.numbers.items()}
+        return People(people.domain, people.codes[rows], numbers)
+
+    def _histogram(self, wide: NDArray[np.int64], columns: Columns) -> Histogram:
+        """What was measured of a projection, alone or with a label."""
+        targets = self.targets
+        assert targets is not None
+        sizes = [targets.sizes[c] for c in columns]
+        cells = np.ravel_multi_index([wide[:, c] for c in columns], sizes)
+        shares = targets.one_ways[columns[0]] if len(columns) == 1 else targets.pair(columns)
+        finest = (_FINEST / targets.people) ** 2
+        variance = max(targets.interactions[columns].variance, finest)
+        return Histogram(cells, shares.reshape(-1), variance)
+
+
+def fit_rap(
+    people: People, release: PeopleRelease, context: FitContext
+) -> AdaptiveFit[Residuals, People]:
+    """See `base.Synthesizer`: kind 'rap', with linear thresholds or without."""
+    if not release.linear:
+        return fit_people(people, release, context)
+    domain = people.domain
+    projections = declared_projections(domain, release)
+    residuals = linear_residuals(domain, release)
+    plan = ResidualPlan(residuals, release.rho, label_columns(release), context.known)
+    own = all_residuals(domain, 3, MOST_TRIPLE)
+    method = AdaptiveMethod(
+        title=kind_title(release.kind),
+        workload=residuals,
+        phase=plan.phase,
+        rounds=plan.rounds,
+        start=lambda seed: LinearMixture(
+            BlockMixture(own, seed % (1 << 31), context.known), projections, residuals
+        ),
+        edition=_EDITION,
+    )
+    return fit_adaptively(widened(residuals.domain, people, projections), method, context)

@@ -1,0 +1,90 @@
+"""The kind `rap` with linear thresholds: what it measures of sums enters its people."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from kit.small_groups import Never
+from kit.studies import attribute, small_study
+
+from stream_dp.batch.base import FitContext, MemoryTranscript
+from stream_dp.batch.kinds import load_synthesizer
+from stream_dp.batch.people.table import People, study_people
+from stream_dp.errors import UserError
+from stream_dp.privacy.noise import SeededNoise
+
+PEOPLE = 4000
+
+
+def declared(linear):
+    number = {"number": {"least": 0, "most": 999}, "bins": [500], "missing": 0}
+    study = small_study(
+        size=PEOPLE,
+        neighbours="replace_one",
+        rho=3,
+        attributes={"a": number, "b": number, "y": attribute(["n", "y"], missing="n")},
+        releases=[
+            {
+                **{"name": "p", "kind": "rap", "attributes": ["a", "b", "y"], "rho": 1},
+                **{"every": 1, "labels": ["y"], "linear": linear},
+            }
+        ],
+    )
+    return study, study.batches[0]
+
+
+SUMS = [{"weights": {"a": 1, "b": -1}, "thresholds": [-400, -200, -50, 50, 200, 400]}]
+
+
+def truth(study, release):
+    """b is near a, in the same bin or not: two bins cannot say how near."""
+    rng = np.random.default_rng(7)
+    a = rng.integers(1000, size=PEOPLE)
+    b = np.clip(a + rng.normal(0, 30, PEOPLE).astype(int), 0, 999)
+    return People.of_answers(study_people(study, release), np.stack([a, b, a % 2], axis=1))
+
+
+def near(people):
+    answers = people.answers
+    return float((np.abs(answers[:, 0] - answers[:, 1]) <= 50).mean())
+
+
+def test_people_meet_what_was_measured_of_sums():
+    pytest.importorskip("jax")
+    study, release = declared(SUMS)
+    people, transcript = truth(study, release), MemoryTranscript()
+    fit = load_synthesizer("rap")(people, release, FitContext(SeededNoise(1), transcript))
+    sample = fit.sample(3)
+    assert (sample.N, sample.domain) == (PEOPLE, people.domain)
+    assert near(people) > 0.85
+    assert near(sample) == pytest.approx(near(people), abs=0.1)
+    assert np.array_equal(sample.answers, fit.sample(3).answers)
+    texts = fit.measurements.queries
+    assert "1*a-1*b=-49..50, y=n" not in texts  # the columns of a set are in the release's order
+    assert "y=n, 1*a-1*b=-49..50" in texts
+    again = load_synthesizer("rap")(people, release, FitContext(Never(), transcript))
+    assert np.array_equal(again.sample(3).answers, sample.answers)
+    plain = release.model_copy(update={"linear": None})
+    without = load_synthesizer("rap")(people, plain, FitContext(SeededNoise(1))).sample(3)
+    assert near(without) < 0.3
+    # Rounds of the same declaration without sums are another plan.
+    with pytest.raises(UserError, match="another way"):
+        load_synthesizer("rap")(people, plain, FitContext(Never(), transcript))
+
+
+def test_a_charge_follows_from_the_variances():
+    """Noise 5 % off either way is another cost."""
+    pytest.importorskip("jax")
+    study, release = declared(SUMS)
+    fit = load_synthesizer("rap")(truth(study, release), release, FitContext(SeededNoise(1)))
+    candidates, variances = fit.answers.candidates, []
+    for end in fit.answers.ends:
+        variances.append(fit.answers.variances[end - 1])
+    singles = [i for i, c in enumerate(candidates) if len(fit.workload.sets[c]) == 1]
+    own = [candidates[i] for i in singles]
+    exact = [variances[i] for i in singles]
+    assert fit.workload.cost(own, exact) == Fraction(23, 100)
+    for factor in (Fraction(95, 100), Fraction(105, 100)):
+        assert fit.workload.cost(own, [factor * v for v in exact]) != Fraction(23, 100)
+    assert replace(fit).title == fit.title

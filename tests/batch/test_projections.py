@@ -1,0 +1,166 @@
+"""Sums of numbers: exact cells, public weights and thresholds, and the cost of measuring them."""
+
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kit.studies import attribute, small_study
+
+from stream_dp.batch.kinds import planned_phases
+from stream_dp.batch.people.plan import ResidualPlan
+from stream_dp.batch.people.projections import (
+    Projection,
+    declared_projections,
+    linear_residuals,
+    widened,
+)
+from stream_dp.batch.people.table import People, study_people
+from stream_dp.batch.phases import NoisyAnswers
+from stream_dp.errors import UserError
+
+ATTRIBUTES = {
+    "n": {"number": {"least": -2, "most": 2, "step": 2}, "bins": [0], "missing": "absent"},
+    "m": {"number": {"least": 10, "most": 12}, "bins": [12], "missing": 10},
+    "y": attribute(["a", "b"], missing="a"),
+}
+LINEAR = [{"weights": {"n": 3, "m": -1}, "thresholds": [-11, -5]}, {"random": 1, "seed": 5}]
+
+
+def declared(relation="add_remove", linear=LINEAR, labels=("y",), attributes=ATTRIBUTES):
+    study = small_study(
+        neighbours=relation,
+        size=None if relation == "add_remove" else 3,
+        rho=3,
+        attributes=attributes,
+        releases=[
+            {
+                **{"name": "p", "kind": "rap", "attributes": list(attributes), "rho": 1},
+                **{"every": 1, "linear": linear, **({"labels": list(labels)} if labels else {})},
+            }
+        ],
+    )
+    (release,) = study.batches
+    return study, release, study_people(study, release)
+
+
+def test_cells_are_exact():
+    """3 n - m, n in -2, 0, 2 or absent, m in 10, 11, 12: by hand."""
+    _, release, domain = declared()
+    projection = declared_projections(domain, release)[0]
+    assert projection == Projection(((0, 3), (1, -1)), (-11, -5))
+    column = projection.column(domain)
+    assert (column.name, column.values) == ("3*n-1*m", ("..-11", "-10..-5", "-4..", "absent"))
+    answers = np.array(list(product(range(4), range(3), range(2))))
+    people = People.of_answers(domain, answers)
+    cells = projection.cells(domain, people.numbers)
+    for (n, m, _), cell in zip(answers.tolist(), cells.tolist(), strict=True):
+        value = 3 * (-2 + 2 * n) - (10 + m)
+        assert cell == (3 if n == 3 else sum(value > t for t in (-11, -5)))
+
+
+@given(
+    st.lists(st.integers(0, (1 << 20) - 1), min_size=1, max_size=9),
+    st.integers(1, 1 << 32),
+    st.integers(-(1 << 52), 1 << 52),
+)
+def test_large_sums_are_exact(codes, weight, threshold):
+    scale = {"number": {"least": 0, "most": (1 << 20) - 1}, "bins": [9], "missing": 0}
+    _, _, domain = declared(
+        attributes={"n": scale, "m": scale, "y": ATTRIBUTES["y"]}, linear=LINEAR
+    )
+    projection = Projection(((0, weight), (1, -weight)), (threshold,))
+    numbers = {0: np.array(codes), 1: np.array(codes[::-1])}
+    cells = projection.cells(domain, numbers).tolist()
+    pairs = zip(codes, codes[::-1], strict=True)
+    assert cells == [int(weight * (a - b) > threshold) for a, b in pairs]
+
+
+def test_random_weights_and_thresholds_never_change():
+    """They are part of what a job under way measures: the same in every version."""
+    _, release, domain = declared()
+    own = declared_projections(domain, release)[1]
+    assert own == declared_projections(domain, release)[1]
+    assert own.weights == FROZEN_WEIGHTS
+    assert own.thresholds == FROZEN_THRESHOLDS
+    other = declared(linear=[{"random": 1, "seed": 6}])
+    assert declared_projections(other[2], other[1])[0].weights != own.weights
+
+
+FROZEN_WEIGHTS = ((0, -1502), (1, -1454))
+FROZEN_THRESHOLDS = (-20452, -18998, -17544, -17448, -15994, -14540, -14444, -12990)
+
+
+def test_random_weights_are_about_normal_in_units_of_each_spread():
+    wide = {"number": {"least": 0, "most": 90000, "step": 100}, "bins": [30000], "missing": 0}
+    narrow = {"number": {"least": 0, "most": 90}, "bins": [30], "missing": 0}
+    columns = {"w": wide, "n": narrow, "y": ATTRIBUTES["y"]}
+    _, release, domain = declared(attributes=columns, linear=[{"random": 60}])
+    weights = np.array([[w for _, w in p.weights] for p in declared_projections(domain, release)])
+    each = weights.std(axis=0) / (1, 1000)
+    assert each == pytest.approx([1000, 1000], rel=0.35)
+    assert np.abs(weights.mean(axis=0) / (1, 1000)).max() < 500
+    assert all(len(p.thresholds) == 15 for p in declared_projections(domain, release))
+
+
+def test_scales_that_differ_too_much_are_refused():
+    wide = {
+        "number": {"least": 0, "most": 2**53 - 2**33, "step": 2**33},
+        "bins": [2**34],
+        "missing": 0,
+    }
+    attributes = {"w": wide, "m": ATTRIBUTES["m"], "y": ATTRIBUTES["y"]}
+    study, release, _ = declared(attributes=attributes, linear=[{"random": 1}])
+    with pytest.raises(UserError, match="scales differ too much; declare weights"):
+        planned_phases(study, release)
+
+
+@pytest.mark.parametrize("labels", [("y",), None])
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one", "replace_in_place"])
+def test_the_plan_costs_rho_over_all_answers(relation, labels):
+    """By brute force: whatever one person answers, in all that is ever measured."""
+    _, release, domain = declared(relation, labels=labels)
+    projections, residuals = (
+        declared_projections(domain, release),
+        linear_residuals(domain, release),
+    )
+    sums = {a for a in residuals.sets if any(c > 2 for c in a)}
+    assert sums == {(3,), (4,)} | ({(2, 3), (2, 4)} if labels else set())
+    plan = ResidualPlan(residuals, Fraction(1), frozenset({2} if labels else ()))
+    rest, everybody = [(1, 0, 0), (3, 1, 1)], list(product(range(4), range(3), range(2)))
+
+    def measured(rows, number):
+        people = People.of_answers(domain, np.array(rows))
+        return residuals.counter(widened(residuals.domain, people, projections))([number])
+
+    if relation == "add_remove":
+        inputs = [(rest, [*rest, x]) for x in everybody]
+    else:
+        inputs = [([*rest, x], [*rest, y]) for x in everybody[::5] for y in everybody]
+    answers, costs, number = NoisyAnswers.none(), [], 0
+    while (phase := plan.phase(number, answers)) is not None:
+        variances = phase.variances(residuals)
+        own = [Fraction(0)] * len(inputs)
+        for i in phase.candidates:
+            for place, (before, after) in enumerate(inputs):
+                squared = np.square(measured(before, i) - measured(after, i)).sum()
+                own[place] += Fraction(int(squared)) / (2 * variances[i])
+        costs.append(max(own))
+        if relation == "add_remove":
+            assert len(set(own)) == 1  # everybody costs the same
+        many = [10_000 * measured(inputs[0][0], i) for i in phase.candidates]
+        answers = answers.joined(residuals, phase.candidates, np.concatenate(many), variances)
+        number += 1
+    if relation == "add_remove":
+        assert sum(costs) == 1
+    else:
+        assert Fraction(9, 10) < sum(costs) <= 1
+
+
+def test_check_says_what_is_measured_of_sums():
+    study, release, _ = declared()
+    texts = [phase.text for phase in planned_phases(study, release)]
+    assert texts[1].startswith("single columns, sums of numbers among them: 5 candidates, ")
+    assert texts[2].startswith("pairs of columns, sums of numbers among them: 5 candidates, ")
