@@ -11,6 +11,7 @@ import msgspec
 
 from stream_dp.log.base import NEVER, Batch, Log, OutOfRange, Positions, Record, Stored
 from stream_dp.log.message import canonical
+from stream_dp.log.records import Records
 from stream_dp.topics import CLOSES, REPORTS
 
 from .deployment import Deployment
@@ -33,6 +34,18 @@ def closed_by(record: Stored) -> int:
             if name == MARKER and value.isdigit() and len(value) < 6:
                 return int(value)
     return 0
+
+
+def closing_records(records: Records) -> list[int]:
+    """The places of the markers among records."""
+    return [place for place in records.empty() if closed_by(records[place])]
+
+
+def without_markers(records: Records) -> Records:
+    """The records that are no markers."""
+    if marking := set(closing_records(records)):
+        return records.take(place for place in range(len(records)) if place not in marking)
+    return records
 
 
 def has_close_markers(log: Log, entries: Sequence[Entry], seconds: float) -> bool | None:

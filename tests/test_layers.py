@@ -109,7 +109,7 @@ FOLDERS = {
     ),
     "size_answers": (["errors"], False),
     "log": (["log", "errors", "privacy.noise"], True),
-    "population": (["population", "study", "errors", "celltext", "log.base"], True),
+    "population": (["population", "study", "errors", "celltext", "log.base", "log.records"], True),
     "continual": (["continual", "privacy", "study", "panel", "errors"], True),
     "batch": (
         ["batch", "privacy", "celltext", "study", "panel", "errors", "size_answers"],

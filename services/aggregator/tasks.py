@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from stream_dp.errors import Inconsistent
 from stream_dp.log.base import Log, OutOfRange, Stored
 from stream_dp.log.message import read_messages
+from stream_dp.log.records import Records
 from stream_dp.population import Population
 from stream_dp.population.cells import Cells
 from stream_dp.population.parts import ClosedPart, close_part
@@ -37,7 +38,7 @@ from ..groups.roster import Roster
 from ..jobs.inputs import asks_people, nobody_table, part_table, save_tables
 from ..jobs.records import SnapshotFile
 from ..journal import Entry
-from ..markers import closed_by
+from ..markers import without_markers
 from ..parts.manifests import KIND, PartFile, read_part
 from ..refusing import refuse_records
 from ..schema_source import decoder_maker
@@ -189,7 +190,7 @@ def decode(source: Source, task: Range) -> Decoded:
                 f"reports: partition {task.partition} ends at position {position}, before the cut"
                 " of a period; restore the confidential log"
             )
-        records = [r for r in batch.records if r.offset < task.end]
+        records = Records.of(batch.records).below({task.partition: task.end})
         some, reasons, reports = decode_reports(source, records, task.number, task.letters)
         cells.append(some)
         rejected.update(reasons)
@@ -203,7 +204,7 @@ def decode_reports(
     source: Source, records: Sequence[Stored], number: int, letters: bool
 ) -> tuple[Cells, Tally[Reason], int]:
     """The cells of records that came for a period, how many are rejected, how many are reports."""
-    here, reports = workplace(source), [r for r in records if not _marks(r)]
+    here, reports = workplace(source), without_markers(Records.of(records))
     cells, refused = here.decoder.decode(reports, number - 1)
     source.at("decoded")
     if letters and refused:
@@ -213,10 +214,6 @@ def decode_reports(
     for record in refused:
         rejected.update(record.cells)
     return cells, rejected, len(reports)
-
-
-def _marks(record: Stored) -> bool:
-    return record.value is None and closed_by(record) > 0
 
 
 @dataclass(frozen=True)

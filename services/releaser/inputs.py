@@ -21,6 +21,7 @@ from stream_dp.log.base import (
     Stored,
     memory_bytes,
 )
+from stream_dp.log.records import Records
 from stream_dp.population import Population
 from stream_dp.population.cells import Cells
 from stream_dp.population.rejected import Reason
@@ -28,7 +29,7 @@ from stream_dp.population.reports import Decoder, ReadAs
 from stream_dp.topics import REPORTS
 
 from ..following import READ_AT_ONCE, collector_paused
-from ..markers import closed_by
+from ..markers import closed_by, closing_records, without_markers
 from ..refusing import refuse_cells, refuse_records
 from .facts import SILENCE, Facts, IntakeFacts
 
@@ -112,9 +113,10 @@ class Inputs:
             return True
         batch = self._read(waiting, timeout)
         ends = dict(batch.next)
-        for record in batch.records:
-            closed = closed_by(record) if record.value is None else 0
-            if closed and record.offset < ends[record.partition]:
+        for place in closing_records(Records.of(batch.records)):
+            record = batch.records[place]
+            closed = closed_by(record)
+            if record.offset < ends[record.partition]:
                 if closed > self.marks[record.partition]:
                     self.marks[record.partition] = closed
                     self.marked[record.partition] = record.time
@@ -152,7 +154,9 @@ class Inputs:
             batch = self._log.read(REPORTS, positions, READ_AT_ONCE, timeout)
             self._facts.answer()
             return batch
-        records = [record for rest in rests for record in rest.records]
+        records = Records()
+        for rest in rests:
+            records.extend(rest.records)
         return Batch(records, {p: end for rest in rests for p, end in rest.next.items()}, False)
 
     def check_log(self) -> None:
@@ -178,13 +182,11 @@ class Inputs:
 
     def _take(self, batch: Batch, ends: Positions, replay: bool = False) -> None:
         """Folds the records below the end of each partition into the population; moves there."""
-        reports: list[Stored] = []
-        rests = {p: Batch([], {p: o}, False) for p, o in batch.next.items() if ends[p] < o}
-        for record in batch.records:
-            if record.offset >= ends[record.partition]:
-                rests[record.partition].records.append(record)
-            elif record.value is not None or not closed_by(record):
-                reports.append(record)
+        records, rests = Records.of(batch.records), dict[int, Batch]()
+        if after := {p: o for p, o in batch.next.items() if ends[p] < o}:
+            rests = {p: Batch(records.beyond(p, ends[p]), {p: o}, False) for p, o in after.items()}
+            records = records.below(ends)
+        reports = without_markers(records)
         cells, rejected = self._decoder.decode(reports, self.population.period)
         self._at("read")
         if rejected and not replay:
@@ -208,9 +210,10 @@ class Inputs:
         refuse_cells(self._log, refused, reason)
 
 
-def _from(records: Sequence[Stored], time: float) -> list[Stored]:
+def _from(records: Sequence[Stored], time: float) -> Records:
     """The records appended at or after a time, in Unix seconds."""
-    return [record for record in records if record.time >= time * 1000]
+    columns = Records.of(records)
+    return columns.take(row for row, at in enumerate(columns.times) if at >= time * 1000)
 
 
 def _first(rest: Batch, partition: int, room: int) -> Batch:

@@ -26,6 +26,7 @@ from stream_dp.log.base import (
     TopicInfo,
     Writer,
 )
+from stream_dp.log.records import Records
 from stream_dp.study import Study
 from stream_dp.topics import REPORTS
 
@@ -203,7 +204,7 @@ class _Copy:
         batch = self._log.read(topic, positions, limit, timeout)
         if topic != REPORTS:
             return batch
-        records = [r for r in batch.records if r.offset < self.ends[r.partition]]
+        records = Records.of(batch.records).below(self.ends)
         after = {p: max(positions[p], min(o, self.ends[p])) for p, o in batch.next.items()}
         ended = all(o >= self.ends[p] for p, o in after.items())
         return Batch(records, after, batch.at_end or ended)

@@ -6,7 +6,7 @@ letters are built on it by other modules. `tests/log/contract.py` tests what eve
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -135,7 +135,7 @@ class Batch:
     at_end: whether these positions were the ends of their partitions
     """
 
-    records: list[Stored]
+    records: Sequence[Stored]
     next: Positions
     at_end: bool
 

@@ -7,9 +7,9 @@ for control records take offsets too.
 from __future__ import annotations
 
 import time as clock_module
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
+from typing import Any, overload
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -24,6 +24,7 @@ from .base import (
     Unavailable,
     memory_bytes,
 )
+from .records import Records
 from .topics import TIMEOUT, TRANSIENT_ERRORS, Topics, error_text, new_client
 from .unreadable import Unreadable
 
@@ -33,9 +34,8 @@ _FIRST_BULK, _BULK_BYTES = 8, 4_000_000  # fewer while their sizes are not known
 # A fetch is bounded as it is sent, and a few bytes may expand to megabytes: so little of it at a
 # time. A batch that expands to more than the last of these cannot be read; see `unreadable.py`.
 _FETCHED, _QUEUED, _EXPANDED = 16_384, 16_000_000, 64_000_000
+_UNREADABLE = object()  # headers of a message
 _RANGE = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
-# Stored from a tuple of its fields; quicker than _make, which is a function of Python.
-_STORED = partial(tuple.__new__, Stored)
 
 
 class KafkaReader:
@@ -92,7 +92,7 @@ class KafkaReader:
         self._bytes, self._blocked = 0, {}
         if (topic, positions) != self._at:
             self._assign(topic, positions)
-        after, records = dict(positions), list[Stored]()
+        after, records = dict(positions), Records()
         deadline = clock_module.monotonic() + timeout
         silence = clock_module.monotonic() + max(TIMEOUT, timeout)
         while len(records) < limit and self._bytes < MAX_BATCH:
@@ -144,7 +144,7 @@ class KafkaReader:
                 self._consumer.incremental_assign(fresh)
         self._at, self._ended = (topic, dict(positions)), {}
 
-    def _fill(self, limit: int, after: Positions, records: list[Stored]) -> None:
+    def _fill(self, limit: int, after: Positions, records: Records) -> None:
         """Take in messages and events up to the limit, or until no more come quickly."""
         full = True
         while full and len(records) < limit and self._bytes < MAX_BATCH:
@@ -155,31 +155,29 @@ class KafkaReader:
             self._bulk = max(1, min(_BULK, 2 * self._bulk, fitting)) if messages else self._bulk
             full = len(messages) == asked
 
-    def _pass(self, topic: str, limit: int, after: Positions, records: list[Stored]) -> None:
+    def _pass(self, topic: str, limit: int, after: Positions, records: Records) -> None:
         """Take in the records of batches that cannot be decompressed, as unreadable ones."""
         name = self._topics.name(topic)
         for part, place in self._blocked.items():
             first = max(place, after[part])
             end = min(self._unreadable.end(name, part, first), first + limit - len(records))
-            records += (Stored.unreadable(part, offset) for offset in range(first, end))
+            records.extend(Stored.unreadable(part, offset) for offset in range(first, end))
             after[part] = max(after[part], end)
         self._blocked = {}
         self._assign(topic, after)
 
-    def _take(self, messages: list[Message], after: Positions, records: list[Stored]) -> None:
+    def _take(self, messages: list[Message], after: Positions, records: Records) -> None:
         """Take in messages, column by column, and then the events that came among them."""
-        errors = list(map(Message.error, messages))
-        events = [m for m, error in zip(messages, errors, strict=True) if error is not None]
-        if events:
+        errors, events = list(map(Message.error, messages)), list[Message]()
+        if any(errors):
+            events = [m for m, error in zip(messages, errors, strict=True) if error is not None]
             messages = [m for m, error in zip(messages, errors, strict=True) if error is None]
         parts, offsets = list(map(Message.partition, messages)), list(map(Message.offset, messages))
-        times = [time for _, time in map(Message.timestamp, messages)]
         keys, values = list(map(Message.key, messages)), list(map(Message.value, messages))
         headers = _headers(messages)
         self._bytes += sum(map(len, filter(None, keys))) + sum(map(len, messages))
         self._bytes += sum([memory_bytes(None, None, several) for several in headers if several])
-        columns = (parts, offsets, times, keys, values, headers)
-        records += map(_STORED, zip(*columns, strict=True))
+        records.add(parts, offsets, _Times(messages), keys, values, headers)
         for part, offset in dict(zip(parts, offsets, strict=True)).items():
             after[part] = offset + 1
             self._ended.pop(part, None)
@@ -202,17 +200,44 @@ class KafkaReader:
             raise LogError(f"kafka: {event.topic()} cannot be read: {error.str()}")
 
 
+class _Times(Sequence[int]):
+    """The times of messages, which few ask for."""
+
+    def __init__(self, messages: list[Message]) -> None:
+        self._messages = messages
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    @overload
+    def __getitem__(self, place: int) -> int: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[int]: ...
+    def __getitem__(self, place: int | slice) -> int | Sequence[int]:
+        if isinstance(place, slice):
+            return _Times(self._messages[place])
+        return int(self._messages[place].timestamp()[1])
+
+    def __iter__(self) -> Iterator[int]:
+        return iter([time for _, time in map(Message.timestamp, self._messages)])
+
+
 def _headers(messages: list[Message]) -> list[Headers | None]:
     """The headers of each message; None where the client fails to decode a name as UTF-8.
 
     They are asked once, and through `map`: after that failure the client's answer has holes that
     end the process when they are touched, and only calls from C are checked for it.
     """
-    answers, headers = map(Message.headers, messages), list[Headers | None]()
+    # An `extend` that fails keeps what came before.
+    answers, headers = map(Message.headers, messages), list[Any]()
     while len(headers) < len(messages):
         try:
-            for several in answers:
-                headers.append(tuple([(n, v or b"") for n, v in several]) if several else ())
+            headers.extend(answers)
         except (SystemError, UnicodeDecodeError):
-            headers.append(None)
-    return headers
+            headers.append(_UNREADABLE)
+    if headers.count(None) == len(headers):
+        return [()] * len(headers)
+    return [
+        None if several is _UNREADABLE else tuple([(n, v or b"") for n, v in several or ()])
+        for several in headers
+    ]

@@ -19,6 +19,7 @@ from .base import (
     Writer,
     payload_bytes,
 )
+from .records import Records
 from .sealing import NO_KEY, Keyring, RecordSeal
 
 
@@ -68,6 +69,8 @@ class SealedLog:
     def read(self, topic: str, positions: Positions, limit: int, timeout: float) -> Batch:
         batch = self._log.read(topic, positions, limit, timeout)
         if topic in self._unsealed:
+            return batch
+        if self._seal is None and SEALED not in Records.of(batch.records).headers:
             return batch
         opened = [self._opened(topic, record) for record in batch.records]
         return Batch(opened, batch.next, batch.at_end)

@@ -6,21 +6,25 @@ a value. What cannot be used is rejected for one of a few reasons, which never q
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter as Tally
 from collections.abc import Callable, Sequence
+from itertools import compress
 from typing import Any
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from stream_dp.errors import Inconsistent
 from stream_dp.log.base import Stored, memory_bytes
+from stream_dp.log.records import Records
 from stream_dp.study import Attribute, Study
 
 from .cells import CLEARED, EMPTY, Cells, cell_type
+from .hashing import Hasher
 from .rejected import Reason, RejectedRecord
+from .templates import divide
 
 CHANGED_INPUT = (
     "run.input: it has changed since a period was closed that has to be read again, for its"
@@ -28,6 +32,7 @@ CHANGED_INPUT = (
 )
 
 _NONE, _BAD = -2, -3  # codes: the attribute is not in the report; its value is not declared
+_SHARED = 4  # reports that share a template, at least, in the mean; with fewer it gains nothing
 LONGEST_ID = 256  # characters
 LARGEST_REPORT = 64_000  # bytes of its key, value and headers, as `memory_bytes` counts them
 
@@ -63,7 +68,7 @@ class Decoder:
     """Decodes the reports of one study. key: the secret key of the hashes of ids."""
 
     def __init__(self, study: Study, key: bytes) -> None:
-        self._key = key
+        self._hasher = Hasher(key)
         self._rule = study.ids
         self._names = tuple(study.attributes)
         self._attributes = tuple(study.attributes.values())
@@ -93,42 +98,104 @@ class Decoder:
 
     def hashes(self, ids: Sequence[str]) -> NDArray[np.uint64]:
         """The 128-bit keyed BLAKE2b hash of each id, as its two halves, (n, 2)."""
-        start = hashlib.blake2b(key=self._key, digest_size=16).copy
-        digests = []
-        for person in ids:
-            state = start()
-            state.update(person.encode())
-            digests.append(state.digest())
-        flat = np.frombuffer(b"".join(digests), ">u8").astype(np.uint64)
-        return flat.reshape(-1, 2)
+        return self._hasher.hashes([person.encode() for person in ids])
 
     def decode(self, records: Sequence[Stored], closed: int) -> tuple[Cells, list[RejectedRecord]]:
         """Cells of the records that can be used, and what is rejected.
 
         closed: the last closed period; cells for it or an earlier one are late.
         """
+        columns = Records.of(records)
+        sized = _sized(columns)
+        cells, usable = self._alike(columns, sized, closed)
+        left = np.ones(len(columns), bool)
+        left[usable] = False
+        if not left.any():
+            return cells, []
+        typed, rejected = self._one_by_one(columns, sized, np.flatnonzero(left).tolist(), closed)
+        return Cells.joined([cells, typed]), rejected
+
+    def _alike(
+        self, records: Records, sized: NDArray[np.bool_], closed: int
+    ) -> tuple[Cells, NDArray[np.int64]]:
+        """The cells of reports that share templates, and which records these are.
+
+        Only those of which every cell is accepted.
+
+        sized: which records have a value, and are not too large.
+        """
+        places, values = np.flatnonzero(sized), records.values
+        if places.size < len(values):
+            values = list(map(values.__getitem__, places.tolist()))
+        divided = divide(pa.array(values, pa.large_binary()))
+        count = len(divided.templates)
+        if _SHARED * count > divided.rows.size:
+            return EMPTY, np.zeros(0, np.int64)
+        period = np.zeros(count, np.int64)
+        code = np.full((len(self._names), count), _BAD, self._type)
+        for number, template in enumerate(divided.templates):
+            if (read := self._template(*template)) is not None:
+                period[number], code[:, number] = read
+        fit = (code != _BAD).all(axis=0) & (code != _NONE).any(axis=0) & (period > closed)
+        kept, ids, lengths = fit[divided.template], divided.ids, divided.lengths
+        if self._rule is not None:
+            normal = self.ids([person.decode() for person in ids])
+            ids = [person.encode() for person in normal]
+            lengths = np.fromiter(map(len, normal), np.int64, len(normal))
+        kept &= (lengths > 0) & (lengths <= LONGEST_ID)
+        if not kept.all():
+            ids = list(compress(ids, kept))
+        rows, template = places[divided.rows[kept]], divided.template[kept]
+        hashes, codes = self._hasher.hashes(ids), code[:, template]
+        attribute, row_of = np.nonzero(codes != _NONE)
+        return Cells(
+            hi=hashes[row_of, 0],
+            lo=hashes[row_of, 1],
+            period=period.astype(np.uint16)[template[row_of]],
+            attribute=attribute.astype(np.uint16),
+            code=codes[attribute, row_of],
+            partition=np.array(records.partitions, np.uint16)[rows[row_of]],
+            offset=np.array(records.offsets, np.int64)[rows[row_of]],
+        ), rows
+
+    def _template(self, head: bytes, tail: bytes) -> tuple[int, list[int]] | None:
+        """The period and the codes of reports with these bytes before and after the id.
+
+        None where they are not read as reports in this way: where another text in the place of the
+        id does not come back as the id, that place is not the id's.
+        """
+        try:
+            reports: list[Any] = [self._decode(head + probe + tail) for probe in (b"x", b"y")]
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            return None
+        if [report.person for report in reports] != ["x", "y"]:
+            return None
+        report = reports[0]
+        codes = [find(getattr(report.values, f"a{i}"), _BAD) for i, find in enumerate(self._find)]
+        return self._periods.get(report.period, 0), codes
+
+    def _one_by_one(
+        self, records: Records, sized: NDArray[np.bool_], rows: list[int], closed: int
+    ) -> tuple[Cells, list[RejectedRecord]]:
+        """As `decode`, for the records in these rows."""
         reports: list[Any] = []
         places: list[int] = []
         irregular: list[int] = []
-        decode = self._decode
-        for place, record in enumerate(records):
-            value, headers = record.value, record.headers
+        decode, values, usable = self._decode, records.values, sized.tolist()
+        for place in rows:
             try:
-                # Without a key and headers, the size of a record is that of its value.
-                if (headers != () or record.key or len(value) > LARGEST_REPORT) and (  # type: ignore[arg-type]
-                    headers is None or memory_bytes(record.key, value, headers) > LARGEST_REPORT
-                ):
-                    irregular.append(place)
+                if usable[place]:
+                    reports.append(decode(values[place]))  # type: ignore[arg-type]
+                    places.append(place)
                     continue
-                reports.append(decode(value))  # type: ignore[arg-type]
-                places.append(place)
-            except (msgspec.DecodeError, TypeError, ValueError, RecursionError):
-                irregular.append(place)
+            except (msgspec.DecodeError, ValueError, RecursionError):
+                pass
+            irregular.append(place)
         cells, rejected = self._typed(reports, places, records, closed)
         parts = [cells]
         for place in irregular:
-            usable, reasons = self._irregular(records[place], closed)
-            parts.append(usable)
+            some, reasons = self._irregular(records[place], closed)
+            parts.append(some)
             if reasons:
                 rejected.append(RejectedRecord(place, dict(reasons)))
         return Cells.joined(parts), rejected
@@ -151,7 +218,7 @@ class Decoder:
         """Decode from now on what follows these closed periods. Raises Inconsistent."""
 
     def _typed(
-        self, reports: list[Any], places: list[int], records: Sequence[Stored], closed: int
+        self, reports: list[Any], places: list[int], records: Records, closed: int
     ) -> tuple[Cells, list[RejectedRecord]]:
         """The cells of reports with declared attributes and plain values, column by column."""
         count = len(reports)
@@ -184,8 +251,8 @@ class Decoder:
             )
             rejected.append(RejectedRecord(places[row], dict(reasons)))
         hashes = self.hashes(persons)
-        partition = np.fromiter((records[p].partition for p in places), np.uint16, count)
-        offset = np.fromiter((records[p].offset for p in places), np.int64, count)
+        partition = np.fromiter(map(records.partitions.__getitem__, places), np.uint16, count)
+        offset = np.fromiter(map(records.offsets.__getitem__, places), np.int64, count)
         attribute, row_of = np.nonzero(good)
         cells = Cells(
             hi=hashes[row_of, 0],
@@ -272,6 +339,27 @@ class Decoder:
             partition=np.full(n, record.partition, np.uint16),
             offset=np.full(n, record.offset, np.int64),
         ), reasons
+
+
+def _sized(records: Records) -> NDArray[np.bool_]:
+    """Which records have a value, headers that can be read, and no more bytes than they may."""
+    values, keys, headers, count = records.values, records.keys, records.headers, len(records)
+    sized: NDArray[np.bool_] = _lengths(values) + _lengths(keys) <= LARGEST_REPORT
+    sized[records.empty()] = False
+    if headers.count(()) < count:
+        for row in np.flatnonzero(sized).tolist():
+            several = headers[row]
+            sized[row] = several is not None and (
+                memory_bytes(keys[row], values[row], several) <= LARGEST_REPORT
+            )
+    return sized
+
+
+def _lengths(column: Sequence[bytes | None]) -> NDArray[np.int64]:
+    """The length of each; 0 of None."""
+    if column.count(None) == 0:
+        return np.fromiter(map(len, column), np.int64, len(column))  # type: ignore[arg-type]
+    return np.fromiter([len(one or b"") for one in column], np.int64, len(column))
 
 
 DecoderMaker = Callable[[Study, bytes], Decoder]

@@ -1,0 +1,140 @@
+"""Records as they were read, in columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import chain
+from typing import Any, overload
+
+from .base import Headers, Positions, Stored
+
+# Stored from a tuple of its fields; quicker than _make, which is a function of Python.
+_STORED = partial(tuple.__new__, Stored)
+
+
+class Times(Sequence[int]):
+    """Times of records, in pieces, each of which may be one that looks a time up when asked."""
+
+    def __init__(self) -> None:
+        self._pieces: list[Sequence[int]] = []
+
+    def extend(self, more: Iterable[int]) -> None:
+        """Adds times behind the others."""
+        self._pieces.append(more if isinstance(more, Sequence) else list(more))
+
+    def __len__(self) -> int:
+        return sum(map(len, self._pieces))
+
+    def __iter__(self) -> Iterator[int]:
+        return chain.from_iterable(self._pieces)
+
+    @overload
+    def __getitem__(self, place: int) -> int: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[int]: ...
+    def __getitem__(self, place: int | slice) -> int | Sequence[int]:
+        if isinstance(place, slice):
+            return list(self)[place]
+        rest = place if place >= 0 else len(self) + place
+        for piece in self._pieces:
+            if 0 <= rest < len(piece):
+                return piece[rest]
+            rest -= len(piece)
+        raise IndexError(place)
+
+
+class Records(Sequence[Stored]):
+    """A list of records that is kept in columns of equal length.
+
+    A tuple for each of many small records would take as long as fetching them: a `Stored` is made
+    of those that are looked at one by one.
+
+    partitions, offsets, times, keys, values, headers: the fields of `Stored`.
+    """
+
+    def __init__(self) -> None:
+        self.partitions: list[int] = []
+        self.offsets: list[int] = []
+        self.times = Times()
+        self.keys: list[bytes | None] = []
+        self.values: list[bytes | None] = []
+        self.headers: list[Headers | None] = []
+
+    @classmethod
+    def of(cls, records: Sequence[Stored]) -> Records:
+        """The same records in columns."""
+        if isinstance(records, Records):
+            return records
+        self = cls()
+        self.extend(records)
+        return self
+
+    def columns(self) -> tuple[Any, ...]:
+        """The columns in the order of the fields."""
+        return (
+            self.partitions,
+            self.offsets,
+            self.times,
+            self.keys,
+            self.values,
+            self.headers,
+        )
+
+    def extend(self, records: Iterable[Stored]) -> None:
+        """Adds records behind the others."""
+        if isinstance(records, Records):
+            self.add(*records.columns())
+        elif fields := list(zip(*records, strict=True)):
+            self.add(*fields)
+
+    def add(self, *columns: Iterable[Any]) -> None:
+        """Adds columns of further records, in the order of the fields."""
+        for column, more in zip(self.columns(), columns, strict=True):
+            column.extend(more)
+
+    def empty(self) -> list[int]:
+        """The places of the records without a value."""
+        if self.values.count(None) == 0:
+            return []
+        return [place for place, value in enumerate(self.values) if value is None]
+
+    def take(self, rows: Iterable[int]) -> Records:
+        """The records at these places."""
+        taken, places = Records(), list(rows)
+        lists = (column if isinstance(column, list) else list(column) for column in self.columns())
+        taken.add(*(list(map(column.__getitem__, places)) for column in lists))
+        return taken
+
+    def below(self, ends: Positions) -> Records:
+        """The records below the end of their partition."""
+        pairs = zip(self.partitions, self.offsets, strict=True)
+        rows = [row for row, (part, offset) in enumerate(pairs) if offset < ends[part]]
+        return self if len(rows) == len(self) else self.take(rows)
+
+    def beyond(self, partition: int, end: int) -> Records:
+        """The records of a partition from this end on."""
+        pairs = zip(self.partitions, self.offsets, strict=True)
+        return self.take(
+            row for row, (part, at) in enumerate(pairs) if part == partition and at >= end
+        )
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def __iter__(self) -> Iterator[Stored]:
+        return map(_STORED, zip(*self.columns(), strict=True))
+
+    @overload
+    def __getitem__(self, place: int) -> Stored: ...
+    @overload
+    def __getitem__(self, place: slice) -> Records: ...
+    def __getitem__(self, place: int | slice) -> Stored | Records:
+        if isinstance(place, int):
+            return _STORED([column[place] for column in self.columns()])
+        return self.take(range(*place.indices(len(self))))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
