@@ -15,6 +15,8 @@ from stream_dp.study.periods import Periods, duration_seconds
 from ..jobs.progress import Progress
 
 SILENCE = 15.0  # seconds without an answer of the log after which a releaser is not ready
+MEASURE = 1.0  # seconds at least between two measurements of what is unread
+MEASURE_SHARE = 20  # at most one part in so many of the time goes into measuring
 
 
 @dataclass(frozen=True)
@@ -46,12 +48,12 @@ class IntakeFacts:
     behind_since: since when there are any, Unix seconds: when the reader last had read everything,
         or when the record that it read last was appended, whichever is later; None where nothing is
         unread, and where neither is known.
-    open_cells: that wait for the period that is open.
+    open_cells: that wait for the period that is open; None where they are in parts, unread.
     """
 
     unread: int = 0
     behind_since: float | None = None
-    open_cells: int = 0
+    open_cells: int | None = 0
 
 
 def _grown(cells: CellCounts, before: CellCounts, now: CellCounts) -> CellCounts:

@@ -31,11 +31,9 @@ from stream_dp.topics import REPORTS
 from ..following import READ_AT_ONCE, collector_paused
 from ..markers import closed_by, closing_records, without_markers
 from ..refusing import refuse_cells, refuse_records
-from .facts import SILENCE, Facts, IntakeFacts
+from .facts import MEASURE, MEASURE_SHARE, SILENCE, Facts, IntakeFacts
 
 _ASK = SILENCE / 3  # seconds without an answer after which the log is asked
-_MEASURE = 1.0  # seconds at least between two measurements of what is unread
-_SHARE = 20  # at most one part in so many of the time goes into measuring
 
 
 class Inputs:
@@ -178,7 +176,7 @@ class Inputs:
         since = self._read_until if unread else None
         self._facts.intake = IntakeFacts(unread, since, self.population.open_cells)
         now = clock_module.monotonic()
-        self._next_measurement = now + max(_MEASURE, _SHARE * (now - begun))
+        self._next_measurement = now + max(MEASURE, MEASURE_SHARE * (now - begun))
 
     def _take(self, batch: Batch, ends: Positions, replay: bool = False) -> None:
         """Folds the records below the end of each partition into the population; moves there."""

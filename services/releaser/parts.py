@@ -26,7 +26,7 @@ from ..parts.orders import Order, OrderBoard, order_record
 from ..snapshots import Snapshots
 from .child import Child
 from .decision import ClosedInput
-from .facts import SILENCE, Facts
+from .facts import MEASURE, MEASURE_SHARE, SILENCE, Facts, IntakeFacts
 from .intake import Ending
 from .jobs import Jobs
 from .recovery import check_end, check_reach, count_closed
@@ -91,6 +91,7 @@ class InParts:
     _not_before: float = field(default=0.0, init=False)  # of the child's start, monotonic seconds
     _ends: int = field(default=0, init=False)  # of the child, since the order
     _attempt: int = field(default=0, init=False)
+    _next_measurement: float = field(default=0.0, init=False)  # monotonic seconds
 
     def __post_init__(self) -> None:
         last, nobody = self.closes[-1], Population(self.study, Part(0, 1)).close()
@@ -171,6 +172,7 @@ class InParts:
     def _cut_of(self, number: int, wait: float) -> Positions | Event | bool:
         """The cut of the open period; until it is known, what `advance` returns."""
         self._answered()
+        self._measure()
         if not self.ending.scheduled(number):
             if self._search.find(number, wait):
                 return dict(self._search.positions)
@@ -318,6 +320,21 @@ class InParts:
         if self.facts.silence > SILENCE / 3:
             self.log.describe(REPORTS)
             self._answered()
+        self._measure()
+
+    def _measure(self) -> None:
+        """Now and then, tells the metrics what came since the last cut, which is all unread.
+
+        How long it has waited says nothing: it waits for the close.
+        """
+        begun = time.monotonic()
+        if begun < self._next_measurement:
+            return
+        ends = self.log.cut(REPORTS, NEVER)
+        unread = sum(max(0, ends[p] - position) for p, position in self._begin.items())
+        self.facts.intake = IntakeFacts(unread, None, None)
+        now = time.monotonic()
+        self._next_measurement = now + max(MEASURE, MEASURE_SHARE * (now - begun))
 
     def _answered(self) -> None:
         self.facts.answer()

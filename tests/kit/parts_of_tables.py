@@ -173,10 +173,14 @@ class TablesFolder(HouseholdFolder):
         """The accounting of every close, and what its jobs look at."""
         return [*(entry.accounting for entry in closes(self.entries())[1:]), *self.jobs()]
 
+    @property
+    def snapshot_folder(self) -> Path:
+        return self.folder / "homes-snapshots"
+
     def inputs(self) -> Mapping[str, bytes]:
         """The files of jobs by name."""
-        folder = self.folder / "homes-snapshots"
-        return {path.name: path.read_bytes() for path in sorted(folder.glob("*-job-*"))}
+        files = sorted(self.snapshot_folder.glob("*-job-*"))
+        return {path.name: path.read_bytes() for path in files}
 
 
 @dataclass

@@ -25,6 +25,7 @@ from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.base import Record
 from stream_dp.services.parts.manifests import Manifest, PartFile, write_manifest
 from stream_dp.services.parts.orders import Order, answer_record
+from stream_dp.services.releaser.facts import IntakeFacts
 from stream_dp.services.snapshots import Snapshots
 from stream_dp.studyfile import load_study
 from stream_dp.topics import MANIFESTS, ORDERS
@@ -184,6 +185,21 @@ def test_one_persons_reports_change_the_file_of_their_part_alone(folder: Path) -
         names.append({path.name.split("-", 1)[1] for path in place.snapshots.glob("*-part-*")})
     assert len(names[0]) == len(names[1]) == 64
     assert len(names[0] - names[1]) == len(names[1] - names[0]) == 1
+
+
+def test_what_came_since_the_last_cut_is_measured_as_unread(folder: Path) -> None:
+    place = PartsFolder(folder / "place")
+    (first, second, *_) = script()
+    place.send(first)
+    place.run()
+    late = 2  # reports of the first period behind its markers
+    for sent in (0, 5):
+        place.send(second[:sent])
+        with place.releaser() as releaser:
+            assert not releaser.run(until_idle=True)
+            intake, lag = releaser.facts.intake, releaser.facts.lag
+        assert intake == IntakeFacts(late + sent, None, None)
+        assert lag is None
 
 
 def test_markers_are_not_searched_before_they_are_announced(folder: Path) -> None:

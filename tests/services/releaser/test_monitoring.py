@@ -174,8 +174,8 @@ def test_nothing_is_due_where_markers_close(place: StudyFolder) -> None:
 @pytest.fixture
 def measured_always(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is unread is measured after every read."""
-    monkeypatch.setattr("stream_dp.services.releaser.inputs._MEASURE", 0.0)
-    monkeypatch.setattr("stream_dp.services.releaser.inputs._SHARE", 0)
+    monkeypatch.setattr("stream_dp.services.releaser.inputs.MEASURE", 0.0)
+    monkeypatch.setattr("stream_dp.services.releaser.inputs.MEASURE_SHARE", 0)
 
 
 def test_unread_records_are_counted(
