@@ -1,6 +1,6 @@
 """Errors of sizes of groups by level on census blocks, and time and memory by groups.
 
-    python tests/benchmarks/sizes.py errors [RUNS]
+    python tests/benchmarks/sizes.py errors [RUNS] [EPS,...] [gaussian|geometric]
     python tests/benchmarks/sizes.py time [MOST]
 
 `errors`: earth mover's distance per region of each level (all, county, tract), native Hawaiians
@@ -19,6 +19,7 @@ from __future__ import annotations
 import resource
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -39,6 +40,7 @@ from stream_dp.privacy.noise import SeededNoise, SystemNoise
 EPSILONS = [Fraction(x) for x in ("1/10", "1/5", "1/2", "1", "2")]
 SHORT = {"c": "cumulative-squares", "l": "cumulative", "s": "sorted", "h": "histogram"}
 MIXES = ("ccs",)
+BOTH = (True, False)
 LARGEST = 10_000
 HOUSEHOLDS = np.array([0.28, 0.34, 0.15, 0.13, 0.06, 0.025, 0.015])
 
@@ -60,13 +62,13 @@ def distances(levels: object, true: object, regions: Regions) -> np.ndarray:
     )
 
 
-def errors(runs: int) -> None:
+def errors(runs: int, epsilons: Sequence[Fraction], noises: Sequence[bool]) -> None:
     for column in ("pop_nhpi", "pop_white"):
         regions, leaves = hawaii(column)
         true = regions.sums(leaves)
         distinct = [sum(len(s.size) for s in level) / len(level) for level in true]
-        for pure in (True, False):
-            for eps in EPSILONS:
+        for pure in noises:
+            for eps in epsilons:
                 noise = "double-geometric" if pure else "Gaussian, same rho"
                 print(f"\n{column}, eps {float(eps):g}, {noise}")
                 for mix in MIXES:
@@ -162,7 +164,8 @@ def main() -> None:
     if what == "time":
         timing(int(float(rest[0])) if rest else 24 * 10**7)
     else:
-        errors(int(rest[0]) if rest else 10)
+        epsilons = [Fraction(eps) for eps in rest[1].split(",")] if rest[1:] else EPSILONS
+        errors(int(rest[0]) if rest else 10, epsilons, [w == "geometric" for w in rest[2:]] or BOTH)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,9 @@ from .histogram import Estimate, Int64Array, Sizes, earth_movers_distance
 from .merging import LevelEstimate, consistent
 from .methods import FRACTIONS, METHODS
 from .plan import LevelPlan, SizesPlan
+from .posterior import LevelMeasurements, posterior_sizes
 
+EDITION = b"2"  # of what follows from recorded rounds; the first one stated none
 MOST_PUBLISHED = 1 << 20  # noisy values of a level
 _AT_ONCE = 1 << 20  # numbers of noise for several regions
 
@@ -44,14 +46,23 @@ class MeasuredLevel:
 
 @dataclass(frozen=True)
 class FittedLevels:
-    """The result of `fit_levels`. levels: what was measured, from the root down."""
+    """The result of `fit_levels`.
+
+    levels: what was measured, from the root down.
+    edition: of the version that recorded the first round.
+    """
 
     plan: SizesPlan
     levels: tuple[MeasuredLevel, ...]
+    edition: bytes = EDITION
 
     @cached_property
     def sizes(self) -> tuple[tuple[Sizes, ...], ...]:
         """The sizes of every region of every level, consistent."""
+        if self.plan.merge == "spread" and self.edition == EDITION:
+            likeliest = self._likeliest()
+            if likeliest is not None:
+                return likeliest
         estimates = [
             LevelEstimate(
                 cumulative=level.method.startswith("cumulative"),
@@ -62,6 +73,23 @@ class FittedLevels:
         ]
         return consistent(self.plan.regions, estimates, self.plan.merge)
 
+    def _likeliest(self) -> tuple[tuple[Sizes, ...], ...] | None:
+        """The likeliest sizes; None where they cannot be computed from what was recorded."""
+        measured = []
+        for plan, level in zip(self.plan.levels, self.levels, strict=True):
+            if level.values is None or level.method == "histogram":
+                return None
+            measured.append(
+                LevelMeasurements(
+                    cumulative=level.method.startswith("cumulative"),
+                    deviation=plan.variance(level.method) ** 0.5,
+                    penalty=plan.penalty(level.method),
+                    estimates=level.estimates,
+                    values=level.values,
+                )
+            )
+        return posterior_sizes(self.plan.regions, measured, self.plan.largest)
+
 
 def fit_levels(leaves: Sequence[Sizes], plan: SizesPlan, context: FitContext) -> FittedLevels:
     """Measures the groups of the smallest regions, in the order of the plan's, and all above.
@@ -70,15 +98,20 @@ def fit_levels(leaves: Sequence[Sizes], plan: SizesPlan, context: FitContext) ->
     holds rounds of something else.
     """
     true = plan.regions.sums([sizes.capped(plan.largest) for sizes in leaves])
-    rounds = context.transcript.rounds()
+    rounds, edition = context.transcript.rounds(), EDITION
+    if rounds:
+        edition = _edition(rounds[0])
     levels = []
     for depth, level in enumerate(plan.levels):
         data = _Level(plan, depth, level, context.source)
         if depth == len(rounds):
-            rounds.append(context.transcript.record(depth, data.measured(true[depth])))
-        levels.append(data.decoded(rounds[depth]))
+            measured = data.measured(true[depth], edition)
+            rounds.append(context.transcript.record(depth, measured))
+            if not depth:  # another worker, of another version, may have recorded it first
+                edition = _edition(rounds[0])
+        levels.append(data.decoded(rounds[depth], edition))
         context.progress(depth + 1, len(plan.levels), float("nan"))
-    return FittedLevels(plan, tuple(levels))
+    return FittedLevels(plan, tuple(levels), edition)
 
 
 @dataclass(frozen=True)
@@ -96,20 +129,21 @@ class _Level:
         counts: list[int] = self.plan.regions.counts[self.depth].tolist()
         return counts
 
-    def measured(self, true: Sequence[Sizes]) -> bytes:
+    def measured(self, true: Sequence[Sizes], edition: bytes) -> bytes:
         """The level's round."""
         method = self.level.methods[0]
         if len(self.level.methods) > 1:
             method = self._chosen(true)
         parameter = self.level.parameter(method)
         if self.plan.entries(self.depth, method) <= MOST_PUBLISHED:
-            return _encoded(method, list(self._noisy(true, method, parameter)), True)
+            values = list(self._noisy(true, method, parameter))
+            return _encoded(method, True, values, edition)
         estimates = self._estimated(true, method, parameter)
         runs = [
             np.stack([np.rint(e.value * 2 * FRACTIONS).astype(np.int64), e.groups]).ravel()
             for e in estimates
         ]
-        return _encoded(method, runs, False)
+        return _encoded(method, False, runs, edition)
 
     def _chosen(self, true: Sequence[Sizes]) -> str:
         """The method that the exponential mechanism picks; see `plan`."""
@@ -157,13 +191,13 @@ class _Level:
             return Estimate(np.zeros(0), np.zeros(0, np.int64))
         return METHODS[method].fit(values, groups, self.plan.largest)
 
-    def decoded(self, data: bytes) -> MeasuredLevel:
+    def decoded(self, data: bytes, edition: bytes) -> MeasuredLevel:
         """The level that a round holds. Raises UserError unless it is one of this level."""
         try:
-            method, published, parts = msgspec.msgpack.decode(
-                data, type=tuple[str, bool, list[bytes]]
-            )
+            method, published, parts, stated = _decoded(data)
             values = tuple(np.frombuffer(part, "<i8").astype(np.int64) for part in parts)
+            if stated != edition:
+                raise ValueError
             if method not in self.level.methods or len(values) != len(self.counts):
                 raise ValueError
             if not published:
@@ -183,7 +217,25 @@ class _Level:
         return MeasuredLevel(method, estimates, values)
 
 
-def _encoded(method: str, parts: Sequence[Int64Array], published: bool) -> bytes:
-    return msgspec.msgpack.encode(
-        (method, published, [part.astype("<i8").tobytes() for part in parts])
-    )
+Round = tuple[str, bool, list[bytes]]
+
+
+def _encoded(method: str, published: bool, parts: Sequence[Int64Array], edition: bytes) -> bytes:
+    encoded = (method, published, [part.astype("<i8").tobytes() for part in parts])
+    return msgspec.msgpack.encode((*encoded, edition) if edition else encoded)
+
+
+def _decoded(data: bytes) -> tuple[str, bool, list[bytes], bytes]:
+    """Method, whether values are published, the parts and the edition. Raises MsgspecError."""
+    try:
+        return (*msgspec.msgpack.decode(data, type=Round), b"")
+    except msgspec.ValidationError:
+        return msgspec.msgpack.decode(data, type=tuple[str, bool, list[bytes], bytes])
+
+
+def _edition(data: bytes) -> bytes:
+    """The edition of a round; this version's where it cannot be read, which `decoded` refuses."""
+    try:
+        return _decoded(data)[3]
+    except msgspec.MsgspecError:
+        return EDITION

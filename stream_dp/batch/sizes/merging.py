@@ -7,15 +7,16 @@ their sums (Kuo et al. 2018, section 5). How the one size follows from the two i
 - `plain`: their mean.
 - `weighted`: their mean by inverse variances, 2 v / n for cumulative counts and v / n for others,
   where v is the variance of a count and n the number of groups of that size (section 5.3).
-- `spread`: the same, with other variances, and the default. A size from cumulative counts is as
-  uncertain as the sizes of those groups differ that stand one standard deviation of a count before
-  and after it; half of this difference is its deviation, and where many groups have one size, it
-  is 0 and not 2 v / n. Of children, it is multiplied by the square root of their number, as the
-  errors of their ranks add up; and their last groups, as many as one standard deviation, have no
-  say, for cumulative counts show no groups fewer than their noise: else a long tail that only the
-  parent can see would be lost. No deviation is below half a step of size. Where the noise of a
-  sorted size is at most four steps, groups are matched by what isotonic regression gave them before
-  it was rounded: the fraction says which of several equal groups is nearest to the next size.
+- `spread`: the same, with other variances; it stands in where `posterior` would be too large. A
+  size from cumulative counts is as uncertain as the sizes of those groups differ that stand one
+  standard deviation of a count before and after it; half of this difference is its deviation, and
+  where many groups have one size, it is 0 and not 2 v / n. Of children, it is multiplied by the
+  square root of their number, as the errors of their ranks add up; and their last groups, as many
+  as one standard deviation, have no say, for cumulative counts show no groups fewer than their
+  noise: else a long tail that only the parent can see would be lost. No deviation is below half a
+  step of size. Where the noise of a sorted size is at most four steps, groups are matched by what
+  isotonic regression gave them before it was rounded: the fraction says which of several equal
+  groups is nearest to the next size.
   A size that stands in the root for more groups than four standard deviations of a count is no
   noise: these groups keep it, whatever the children say, whose regressions are biased where few of
   their groups have such a size.

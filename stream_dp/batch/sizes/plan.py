@@ -12,8 +12,12 @@ Proposition 1.4).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
 
 from stream_dp.privacy.noise import exact_variance, geometric_variance
 from stream_dp.privacy.zcdp import selection_rho
@@ -84,6 +88,13 @@ class LevelPlan:
             return exact_variance(self.parameter(method))
         return geometric_variance(self.parameter(method))
 
+    def penalty(self, method: str) -> Callable[[NDArray[np.int64]], NDArray[np.float64]]:
+        """Minus the log density of the noise in each entry of the result, up to a constant."""
+        parameter = float(self.parameter(method))
+        if self.pure:
+            return lambda noise: np.abs(noise) * parameter
+        return lambda noise: noise.astype(np.float64) ** 2 / (2 * parameter)
+
 
 @dataclass(frozen=True)
 class SizesPlan:
@@ -92,7 +103,7 @@ class SizesPlan:
     regions: the tree, with the public number of groups of each region.
     largest: a public cap: larger groups count as groups of this size.
     levels: from the root down.
-    merge: how levels become consistent.
+    merge: how levels become consistent; `spread` by `posterior`, or by `merging` what is too large.
     """
 
     regions: Regions

@@ -190,7 +190,8 @@ def fit_sizes(
         `sorted` where regions have fewer than 200 groups on average, else `cumulative-squares`.
     parts: of the budget, by level; equal by default.
     choice: the part of a level's budget that a choice among methods costs.
-    merge: how levels become one: `spread`, or `weighted` and `plain` as Kuo et al. 2018.
+    merge: how levels become one: `spread`, by what all measurements say together, or `weighted` and
+        `plain` as Kuo et al. 2018.
     simulation_seed: for simulations only: repeatable noise, which protects nobody.
 
     Raises UserError.

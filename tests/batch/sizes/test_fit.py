@@ -167,7 +167,7 @@ def errors(regions, leaves, plan, runs):
 
 
 @pytest.mark.skipif(not BLOCKS.exists(), reason="needs the census blocks")
-@pytest.mark.parametrize("eps", [Fraction(1, 10), Fraction(1)])
+@pytest.mark.parametrize("eps", [Fraction(1, 5), Fraction(1)])
 def test_merging_census_blocks_loses_at_no_level_and_stays_within_the_yardstick(eps):
     regions, leaves = hawaii("pop_nhpi")
     plan = plan_of(regions, budget=eps**2 / 2, largest=2000)
@@ -189,14 +189,12 @@ def test_merging_census_blocks_loses_at_no_level_and_stays_within_the_yardstick(
 @pytest.mark.parametrize("eps", [Fraction(n, 10) for n in (1, 2, 5, 10, 20)])
 @pytest.mark.parametrize("column", ["pop_nhpi", "pop_white"])
 def test_ten_fits_of_census_blocks_lose_nothing_in_the_mean(column, eps, pure):
-    """But for up to a tenth where noise is half a step of size, as `measured.md` says: there the
-    levels do not tell each other which group is wrong."""
     regions, leaves = hawaii(column)
     budget = eps if pure else eps**2 / 2
     for methods in (None, [("sorted",)] * 3):
         plan = plan_of(regions, budget=budget, largest=5000, pure=pure, methods=methods)
         before, after = errors(regions, leaves, plan, 10)
-        assert (after <= before * (1.1 if eps == 2 else 1)).all()
+        assert (after <= before).all()
 
 
 def test_what_the_root_is_sure_of_is_not_lost_to_regions_of_unequal_size():

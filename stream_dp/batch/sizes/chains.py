@@ -1,0 +1,225 @@
+"""What noisy values and other evidence say of a region's cumulative counts, size by size.
+
+Let c(s) be how many groups of a region have at most s members. These counts rise with s, and both
+kinds of measurements, of cumulative counts and of sorted sizes, say something of each c(s) by
+itself: the noise in the value v(s) has the density of v(s) - c(s); and a rank i lies at or below
+c(s) or above it, so that the densities of v(i) - s and v(i) - s - 1 count. Hence the counts are a
+hidden Markov chain in which a step may go anywhere upwards, and the forward-backward algorithm
+(Baum and others 1970) gives the probability of every value of every count, exactly, in time in
+proportion to sizes times values. The values considered are those next to the estimate.
+
+Before anything is measured, a region is thought to have geometrically many groups of each size,
+of a given mean, independently: r^m to have m of them. Such a prior leaves large numbers free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .histogram import Estimate, Int64Array
+
+Floats = NDArray[np.float64]
+Penalty = Callable[[Int64Array], Floats]
+
+_AT_ONCE = 1 << 22  # numbers of several chains that are computed together
+_SURE = -1e5  # log odds beyond the sizes of a chain
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The evidence of a region's own measurements.
+
+    total: the number of its groups.
+    low: int64 (sizes,), for each size from 0 on the least count considered; it rises. Counts at
+        sizes beyond are the total.
+    weights: float32 (sizes, states), the log weights of that count and the next ones, -inf for
+        impossible ones.
+    """
+
+    total: int
+    low: Int64Array
+    weights: NDArray[np.float32]
+
+    @property
+    def sizes(self) -> int:
+        """How many sizes have uncertain counts."""
+        return len(self.low)
+
+    @property
+    def states(self) -> int:
+        """How many counts are considered at each size."""
+        return int(self.weights.shape[1])
+
+    @property
+    def last_low(self) -> int:
+        """`low` at the sizes beyond."""
+        return max(0, self.total - self.states + 1)
+
+    def least(self, sizes: int) -> Int64Array:
+        """`low` for so many sizes, int64 (sizes,)."""
+        beyond = np.full(max(0, sizes - self.sizes), self.last_low, np.int64)
+        return np.concatenate([self.low[:sizes], beyond])
+
+
+def chain(
+    estimate: Estimate,
+    values: Int64Array,
+    penalty: Penalty,
+    *,
+    sizes: int,
+    states: int,
+    cumulative: bool,
+) -> Chain:
+    """The chain of a region.
+
+    estimate: of its sizes, by isotonic regression.
+    values: the noisy values, of cumulative counts or of sorted sizes.
+    penalty: minus the log density of the noise, up to a constant.
+    sizes: so many have uncertain counts.
+    states: so many counts are considered at each.
+    """
+    size, offsets = np.arange(sizes), np.arange(states)
+    total = int(estimate.groups.sum())
+    ends = np.concatenate([[0], np.cumsum(estimate.groups)])
+    middle = ends[np.searchsorted(estimate.value, size + 0.5)]
+    low = np.clip(middle - states // 2, 0, max(0, total - states + 1))
+    counts = low[:, None] + offsets
+    if cumulative:
+        weights = -penalty(values[:sizes, None] - counts)
+    else:
+        weights = np.zeros(counts.shape)
+        for state in range(1, states):
+            # The rank that lies at or below this count, and above the one before.
+            gap = values[np.minimum(counts[:, state], total) - 1] - size
+            weights[:, state] = weights[:, state - 1] + penalty(gap - 1) - penalty(gap)
+    return Chain(total, low, np.where(counts <= total, weights, -np.inf).astype(np.float32))
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is known of a region's counts beside its measurements, each (sizes,).
+
+    slope: what one group more at or below a size adds to the log weight.
+    mean, precision: of a normal law of each count.
+    """
+
+    slope: Floats
+    mean: Floats
+    precision: Floats
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What is known of a region's counts.
+
+    chain: of the region.
+    mean, variance: (sizes,).
+    odds: float32 (sizes of the chain, states), the log odds of at most each count considered,
+        against more; rising, inf for the last possible one.
+    """
+
+    chain: Chain
+    mean: Floats
+    variance: Floats
+    odds: NDArray[np.float32]
+
+    def log_odds(self, first: int, end: int, states: int) -> NDArray[np.float32]:
+        """`odds` at the sizes from `first` to `end`, (sizes, states); inf for further counts.
+
+        Beyond the chain's sizes the count is the total, the surer the larger the size.
+        """
+        own = self.odds[first:end]
+        odds = np.full((end - first, states), np.inf, np.float32)
+        odds[: len(own), : self.chain.states] = own
+        size = np.arange(first + len(own), end, dtype=np.float32)
+        odds[len(own) :, : self.chain.total - self.chain.last_low] = _SURE - size[:, None]
+        return odds
+
+
+def prior_slope(expected: Floats) -> Floats:
+    """The slopes of geometric priors, given the expected number of groups of each size."""
+    logs = np.log(expected / (1 + expected))
+    slope: Floats = logs - np.append(logs[1:], logs[-1:])
+    return slope
+
+
+def counts_of(chains: Sequence[Chain], evidence: Sequence[Evidence]) -> list[Counts]:
+    """What measurements and other evidence together say of the counts of each region."""
+    order = sorted(range(len(chains)), key=lambda i: (chains[i].states, chains[i].sizes))
+    known: dict[int, Counts] = {}
+    while order:
+        some = [order.pop()]
+        states, cells = chains[some[0]].states, max(1, chains[some[0]].weights.size)
+        while order and chains[order[-1]].states == states and len(some) < _AT_ONCE // cells:
+            some.append(order.pop())
+        parts = _together([chains[i] for i in some], [evidence[i] for i in some])
+        known |= zip(some, parts, strict=True)
+    return [known[i] for i in range(len(chains))]
+
+
+def _together(chains: Sequence[Chain], evidence: Sequence[Evidence]) -> list[Counts]:
+    sizes, states = max(chain.sizes for chain in chains), chains[0].states
+    offsets = np.arange(states)
+    low = np.stack([chain.least(sizes) for chain in chains])
+    weights = np.full((len(chains), sizes, states), -np.inf)
+    for own, one, other in zip(weights, chains, evidence, strict=True):
+        n = one.sizes
+        away = one.low[:, None] + offsets - other.mean[:n, None]
+        own[:n] = one.weights + other.slope[:n, None] * offsets
+        own[:n] -= away**2 * (other.precision[:n, None] / 2)
+        own[n:, one.total - one.last_low] = 0
+    logs = _marginals(weights, low)
+    known = []
+    for own, start, one, other in zip(logs, low, chains, evidence, strict=True):
+        probability = np.exp(own)
+        mean, square = probability @ offsets, probability @ offsets**2
+        rest = len(other.mean) - sizes
+        known.append(
+            Counts(
+                one,
+                np.append(start + mean, np.full(rest, float(one.total))),
+                np.append(square - mean**2, np.zeros(rest)),
+                _log_odds(own[: one.sizes]),
+            )
+        )
+    return known
+
+
+def _log_odds(logs: Floats) -> NDArray[np.float32]:
+    """The log odds of at most each count, given the log probabilities, both (sizes, states)."""
+    at_most = np.logaddexp.accumulate(logs, axis=1)
+    more = np.full_like(logs, -np.inf)
+    more[:, :-1] = np.logaddexp.accumulate(logs[:, :0:-1], axis=1)[:, ::-1]
+    with np.errstate(invalid="ignore"):
+        odds = at_most - more
+    odds[np.isneginf(more)] = np.inf
+    return odds.astype(np.float32)
+
+
+def _marginals(weights: Floats, low: Int64Array) -> Floats:
+    """The log probability of every count, (regions, sizes, states), of rising counts.
+
+    In logarithms throughout: evidence of two sizes may differ by thousands.
+    """
+    regions, sizes, states = weights.shape
+    rows, offsets = np.arange(regions)[:, None], np.arange(states)
+    none = np.full((regions, 1), -np.inf)
+    logs = weights.copy()
+    for s in range(1, sizes):
+        rise = (low[:, s] - low[:, s - 1])[:, None]
+        summed = np.concatenate([none, np.logaddexp.accumulate(logs[:, s - 1], axis=1)], axis=1)
+        logs[:, s] += summed[rows, np.minimum(offsets + 1 + rise, states)]
+    after = np.zeros((regions, states))
+    for s in range(sizes - 1, 0, -1):
+        rise = (low[:, s] - low[:, s - 1])[:, None]
+        summed = np.logaddexp.accumulate((after + weights[:, s])[:, ::-1], axis=1)[:, ::-1]
+        summed = np.concatenate([summed, none], axis=1)
+        after = summed[rows, np.clip(offsets - rise, 0, states)]
+        logs[:, s - 1] += after
+    logs -= logs.max(axis=2, keepdims=True)
+    logs -= np.log(np.exp(logs).sum(axis=2, keepdims=True))
+    return logs
