@@ -6,6 +6,7 @@ import argparse
 import json
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,6 +18,7 @@ from tqdm import tqdm
 from stream_dp.batch import kinds
 from stream_dp.batch.base import release_domain
 from stream_dp.batch.data.domain import Hierarchy
+from stream_dp.batch.people.known import Known
 from stream_dp.batch.people.table import People, present_rows, study_people
 from stream_dp.batch.workload.candidates import declared_workload
 from stream_dp.errors import UserError
@@ -27,6 +29,8 @@ from ..deployment import Deployment
 from ..files import writing_folder
 from ..groups.members import Members
 from ..groups.tables import RosterFiles, roster_from_files
+from ..jobs.published import known_interactions, panels_of
+from ..jobs.simulated import simulated_answers
 from ..known_panel import known_panel, known_panel_and_members
 from ..options import group_columns, layout, study_file, table_columns
 from ..output import Output
@@ -194,13 +198,19 @@ def _judged(
         number = study.periods.numbers[label]
         rhos = [release.rho * Fraction(scale) for scale in scales or ["1"]]
         truth: Hierarchy | People
-        scores = list[Score]()
+        scores, panels = list[Score](), list[str]()
         with tqdm(desc=release.name, disable=None, leave=False) as bar:
             progress = _bar_progress(bar)
             if isinstance(release, PeopleRelease):
                 truth = people_table(study, release, known=known, number=number)
+                panels = [panel.name for panel in panels_of(study, release)]
                 qualities, scores = people.evaluate_people(
-                    truth, _scaled(release, rhos), repetitions, seed=seed, progress=progress
+                    truth,
+                    _scaled(release, rhos),
+                    repetitions,
+                    seed=seed,
+                    progress=progress,
+                    known=partial(_simulated, study, release, number, known),
                 )
             else:
                 assert members is not None  # the study declares groups
@@ -221,6 +231,7 @@ def _judged(
             rhos={budget_label(rho): rho for rho in rhos},
             qualities=tuple(qualities),
             scores=tuple(scores),
+            panels=tuple(panels),
         )
         reports.append(report)
     return DataSetReports(tuple(reports))
@@ -247,6 +258,14 @@ def _bar_progress(bar: Any) -> FitProgress:
 def _last_due(study: Study, release: DataSetRelease) -> str:
     numbers = range(1, study.periods.count + 1)
     return study.periods.labels[max(n for n in numbers if release in study.due(n)) - 1]
+
+
+def _simulated(
+    study: Study, release: PeopleRelease, number: int, panel: Panel, seed: int
+) -> tuple[Known, ...]:
+    """What panels would have published of the release's columns, with simulated noise."""
+    answers = simulated_answers(study, release, number, panel, seed)
+    return known_interactions(study, release, number, answers)
 
 
 def hierarchy(

@@ -24,6 +24,7 @@ from stream_dp.batch.base import FitContext, MemoryTranscript, ProgressCallback
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy
 from stream_dp.batch.independent import systematic_draw
 from stream_dp.batch.loop import AdaptiveFit, AdaptiveMethod, fit_adaptively
+from stream_dp.batch.people.numbers import spread
 from stream_dp.batch.people.residuals import marginal_counts
 from stream_dp.batch.people.table import People
 from stream_dp.batch.workload.candidates import MOST_CELLS, Workload, marginal_workload
@@ -153,7 +154,8 @@ def independent_people(people: People, rho: Fraction, source: NoiseSource, seed:
     if rows is None:
         rows = max(0, round(float(np.mean([counts.sum() for counts in noisy]))))
     columns = [systematic_draw(rng, counts, rows) for counts in noisy]
-    return People(people.domain, np.stack(columns, axis=1))
+    numbers = {c: spread(rng, columns[c], of) for c, of in people.domain.numbers.items()}
+    return People(people.domain, np.stack(columns, axis=1), numbers)
 
 
 def measure_every_query(

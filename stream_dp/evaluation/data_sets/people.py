@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from stream_dp.batch import kinds
 from stream_dp.batch.base import FitContext, ProgressCallback
 from stream_dp.batch.loop import AdaptiveFit
+from stream_dp.batch.people.known import Known
 from stream_dp.batch.people.match.fit import MatchFit
 from stream_dp.batch.people.residuals import Columns, Residuals
 from stream_dp.batch.people.table import People
@@ -26,6 +27,7 @@ from .baselines import independent_people
 from .households import INDEPENDENT, FitProgress
 from .report import Quality, Score
 from .table_judge import TableJudge
+from .threshold_judge import ThresholdJudge
 
 SAMPLE = "another sample"
 
@@ -37,6 +39,7 @@ def evaluate_people(
     *,
     seed: int = 0,
     progress: FitProgress = lambda subject, done, rounds: None,
+    known: Callable[[int], tuple[Known, ...]] = lambda seed: (),
 ) -> tuple[list[Quality], list[Score]]:
     """Errors and scores of each release, one entry for each repetition.
 
@@ -45,6 +48,7 @@ def evaluate_people(
     repetitions: how often each is fitted.
     seed: of the simulated noise; entries are the same for the same seed, on the same machine.
     progress: called after each round of a fit.
+    known: from a seed, what other releases would have published of the same people.
 
     Raises UserError for a kind that cannot be fitted here.
     """
@@ -54,34 +58,46 @@ def evaluate_people(
         for place, (budget, release) in enumerate(releases):
             own = seed + 1000 * repetition + place
             shown = _progress(progress, f"{release.kind}, {budget}")
-            context = FitContext(SeededNoise(own), progress=shown)
+            context = FitContext(SeededNoise(own), progress=shown, known=known(own))
             fit = kinds.load_synthesizer(release.kind)(people, release, context)
             measured = measured_sets(fit)
-            again = np.random.default_rng(own).choice(people.N, people.N)
             tables = {
                 release.kind: fit.sample(own),
                 INDEPENDENT: independent_people(people, release.rho, SeededNoise(own), own),
-                SAMPLE: People(people.domain, people.codes[again]),
+                SAMPLE: _another_sample(people, own),
             }
+            thresholds = ThresholdJudge(people, release)
             for method, table in tables.items():
-                qualities += judge.data_set(table, measured, method=method, budget=budget)
-                scores += judge.scores(table, method=method, budget=budget, seed=own)
-            noisy = _noisy_shares(fit)
+                names = {"method": method, "budget": budget}
+                qualities += judge.data_set(table, measured, **names)
+                qualities += thresholds.data_set(table, measured, **names)
+                scores += judge.scores(table, **names, seed=own)
+            noisy = _noisy_shares(fit, context.known)
             if noisy is not None:
-                qualities += judge.measurements(noisy, measured, method=release.kind, budget=budget)
+                names = {"method": release.kind, "budget": budget}
+                qualities += judge.measurements(noisy, measured, **names)
+                qualities += thresholds.measurements(noisy, measured, **names)
     return qualities, scores
+
+
+def _another_sample(people: People, seed: int) -> People:
+    again = np.random.default_rng(seed).choice(people.N, people.N)
+    numbers = {c: codes[again] for c, codes in people.numbers.items()}
+    return People(people.domain, people.codes[again], numbers)
 
 
 def _progress(progress: FitProgress, subject: str) -> ProgressCallback:
     return lambda done, rounds, error: progress(subject, done, rounds)
 
 
-def _noisy_shares(fit: object) -> Callable[[Columns], NDArray[np.float64]] | None:
+def _noisy_shares(
+    fit: object, known: tuple[Known, ...]
+) -> Callable[[Columns], NDArray[np.float64]] | None:
     """The function that gives the noisy shares of a marginal that a fit measured."""
     if isinstance(fit, MatchFit):
         return fit.shares
     if isinstance(fit, AdaptiveFit) and isinstance(fit.workload, Residuals):
-        return Targets.of(fit.workload, fit.answers).marginal
+        return Targets.of(fit.workload, fit.answers, known).marginal
     return None
 
 

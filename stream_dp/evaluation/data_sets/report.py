@@ -96,6 +96,8 @@ class DataSetReport:
     qualities: tuple[Quality, ...]
     # Of every repetition, of people alone.
     scores: tuple[Score, ...] = ()
+    # Releases whose published answers enter the fit; simulated anew in every repetition.
+    panels: tuple[str, ...] = ()
 
     @property
     def population(self) -> str:
@@ -105,10 +107,13 @@ class DataSetReport:
 
     @property
     def about(self) -> str:
-        return (
+        words = (
             f"study {self.study}, {self.release} ({self.kind}) at {self.period}: "
             f"{self.population}, repetitions: {self.repetitions}, seed {self.seed}"
         )
+        if self.panels:
+            words += f"\nfitted with what {', '.join(self.panels)} would publish, simulated too"
+        return words
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON values: under `quality` the means over repetitions, under `each` every one."""
@@ -123,6 +128,7 @@ class DataSetReport:
             "people": self.people,
             "repetitions": self.repetitions,
             "seed": self.seed,
+            "panels": list(self.panels),
             "budgets": {label: str(rho) for label, rho in self.rhos.items()},
             "quality": [asdict(q) for q in averaged(self.qualities)],
             "each": [asdict(q) for q in self.qualities],
