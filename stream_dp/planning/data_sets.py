@@ -49,8 +49,10 @@ class PlannedDataSet:
         if exact:
             yield f"  looks at: {kind.data}; publishes: {', '.join(kind.tables)}"
             yield f"  its cost is proved under: {', '.join(kind.relations)}"
-            declared = {name: getattr(release, name) for name in kind.settings}
-            settings = (f"{name} = {v}" for name, v in declared.items() if v is not None)
+            declared = self.release.model_dump(
+                mode="json", include=set(kind.settings), exclude_none=True
+            )
+            settings = (f"{name} = {declared[name]}" for name in kind.settings if name in declared)
             yield f"  settings: {', '.join(settings) or 'none'}"
 
 

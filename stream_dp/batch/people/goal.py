@@ -37,6 +37,11 @@ def mixture_goal(layout: Layout, targets: Targets) -> Goal:
     product, product_weight = (np.zeros((layout.pair_cells, values), np.float32) for _ in range(2))
     inner, inner_weight = {}, {}
     for columns in layout.inner:
+        if columns not in targets.interactions:  # a pair that nobody asked for
+            shape = [layout.sizes[c] for c in columns]
+            inner[name_of(columns)] = np.zeros(shape, np.float32)
+            inner_weight[name_of(columns)] = np.float32(0)
+            continue
         wanted = targets.pair(columns) if len(columns) == 2 else triple_shares(targets, columns)
         inner[name_of(columns)] = wanted.astype(np.float32)
         inner_weight[name_of(columns)] = weight(columns)

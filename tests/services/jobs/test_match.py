@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from pathlib import Path
 
 import numpy as np
@@ -54,11 +55,25 @@ def write_reports(folder: Path) -> None:
     (folder / "reports.csv").write_text("\n".join(rows))
 
 
-def test_from_reports_to_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("log", ["sqlite", pytest.param("kafka", marks=pytest.mark.slow)])
+def test_from_reports_to_a_table(
+    log: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    request: pytest.FixtureRequest,
+) -> None:
     pytest.importorskip("jax")
+    text = STUDY
+    if log == "kafka":
+        place = f"kafka://{request.getfixturevalue('kafka')}/match-{uuid.uuid4().hex}"
+        text = text.replace("sqlite:workers.db", place)
+        text = text.replace("sqlite:workers-public.db", f"{place}-public")
+        text += "replication = 1\ninsecure = true\n"
     file, out = tmp_path / "workers.toml", tmp_path / "out"
-    file.write_text(STUDY)
+    file.write_text(text)
     write_reports(tmp_path)
+    if log == "kafka":
+        json_output(capsys, "topics", file)
     (planned,) = json_output(capsys, "check", file)["data_sets"]
     assert [phase["candidates"] for phase in planned["phases"]] == [1, 3, 3, 4]
     assert [phase["queries"] for phase in planned["phases"]][:3] == [1, 2 + 120 + 5, 240 + 6 + 360]

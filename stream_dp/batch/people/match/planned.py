@@ -32,16 +32,16 @@ def planned_match(study: Study, release: MatchRelease) -> tuple[PlannedPhase, ..
         title = "the number of people" if counted else "single columns"
         planned.append(_planned(title, plan.singles, phase, precisions))
     domain = _widest(encoding)
-    merged = "if no value is merged"
+    merged = "if no value is merged, "
     if plan.listed:
         residuals, phase = plan.second(domain, None)
-        title = f"what the declared marginals need, {merged}"
+        title = f"{merged}what the declared marginals need"
         return (*planned, _planned(title, residuals, phase, precisions))
     residuals, phase = plan.second(domain, 0)
-    planned.append(_planned(f"pairs of columns, {merged}", residuals, phase, precisions))
+    planned.append(_planned(f"{merged}pairs of columns", residuals, phase, precisions))
     if plan.triples(domain):
         residuals, phase = plan.second(domain, None)
-        title = f"or pairs and triples, if the triples' noise is below {NOISIEST:g}, {merged}"
+        title = f"or pairs and triples, where the noise of triples is below {NOISIEST:g}"
         planned.append(_planned(title, residuals, phase, precisions))
     return tuple(planned)
 
