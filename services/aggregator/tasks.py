@@ -63,6 +63,7 @@ class Workplace:
     """What a process works with: the study as its journal began, its key, its logs.
 
     places: the table of places, whose keys the study has; None where it declares none.
+    mapping: the hash of how this process reads records of other shapes; empty for plain reports.
     table: the hash of the table of groups or of places that the journal was begun with.
     """
 
@@ -70,6 +71,7 @@ class Workplace:
     log: Log
     snapshots: Snapshots
     decoder: Decoder
+    mapping: str
     places: PlacesTable | None
     table: str | None
 
@@ -115,7 +117,8 @@ def _opened(source: Source) -> Workplace:
         study = places.of_study(study)
     decoder = decoder_maker(deployment)(study, genesis.key)
     snapshots = deployment.snapshots.of(source.owner)
-    return Workplace(study, log, snapshots, decoder, places, bound)
+    mapping = deployment.run.input.hash
+    return Workplace(study, log, snapshots, decoder, mapping, places, bound)
 
 
 def first_entry(log: Log) -> Entry:
@@ -167,10 +170,15 @@ class Decoded:
 def decode(source: Source, task: Range) -> Decoded:
     """Decodes a range of reports.
 
-    Raises Inconsistent where records are gone or schemas are others, Unavailable where a schema
-    cannot be had now.
+    Raises Inconsistent where records are gone, schemas are others, or this process began with
+    another `[run.input]`; Unavailable where a schema cannot be had now.
     """
     here, position = workplace(source), task.begin
+    if here.mapping != ("" if task.read_as is None else task.read_as.mapping):
+        raise Inconsistent(
+            "run.input: it is not the one of the releaser that ordered the close; start the"
+            " aggregator again, with the releaser's study file"
+        )
     if task.only:
         here.decoder.repeat(task.read_as)
     else:

@@ -17,6 +17,8 @@ from kit.studies import toml_lines
 
 from stream_dp.errors import Inconsistent
 from stream_dp.log.base import Record, Unavailable
+from stream_dp.services.aggregator import tasks
+from stream_dp.services.aggregator.tasks import Source
 from stream_dp.services.journal import closes
 from stream_dp.services.releaser.parts import Aggregation
 from stream_dp.topics import MANIFESTS
@@ -162,10 +164,21 @@ def test_periods_are_not_read_again_in_another_way(name: str, folder: Path) -> N
             place.run()
 
 
-def test_an_aggregator_with_another_input_is_refused(folder: Path) -> None:
+@pytest.mark.parametrize("other", ["", 'format = "connect"'])
+def test_an_aggregator_with_another_input_is_refused(other: str, folder: Path) -> None:
+    """Also one that began before the study file was changed, and did not read it again."""
     place = folder_of(folder / "place", SHAPES["flat"])
     place.send([SHAPES["flat"].shaped(record) for record in script()[0]])
     StudyFolder.run(place)
-    place.file.write_text(in_parts(declaration()))
+    own = place.file.read_text()
+    place.file.write_text(f"{in_parts(declaration())}\n[run.input]\n{other}\n")
+
+    def changed_back(step: str) -> None:
+        if step == "order":
+            tasks.workplace(Source(place.file, place.entries()[0].message.hash[:12], changed_back))
+            place.file.write_text(own)
+
     with pytest.raises(Inconsistent, match=r"run\.input: it is not the one of the releaser"):
-        place.aggregate()
+        place.aggregate(at=changed_back)
+    place.run()
+    assert len(place.entries()) == 2
