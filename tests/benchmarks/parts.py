@@ -54,10 +54,10 @@ def text(people: int, engine: str, processes: int) -> str:
     )
 
 
-def send(folder: Path, people: int) -> None:
-    """Everybody's reports and the markers of two periods."""
+def send(folder: Path, people: int, study: str) -> None:
+    """Everybody's reports and the markers of two periods. study: the text of the study file."""
     file = folder / "bench.toml"
-    file.write_text(text(people, "processes", 1))
+    file.write_text(study)
     rng = np.random.default_rng(0)
     with closing(Deployment.load(file).log()) as log:
         log.create({REPORTS: PARTITIONS, CLOSES: 1})
@@ -125,7 +125,7 @@ def main() -> None:
     with TemporaryDirectory() as name:
         sent = Path(name) / "sent"
         sent.mkdir()
-        send(sent, people)
+        send(sent, people, text(people, "processes", 1))
         for engine, processes in ENGINES:
             folder = Path(name) / f"{engine}-{processes}"
             shutil.copytree(sent, folder)

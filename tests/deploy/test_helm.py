@@ -73,7 +73,7 @@ def test_there_is_never_a_second_releaser(tmp_path: Path) -> None:
 
 def test_pods_have_no_rights_that_they_do_not_need(tmp_path: Path) -> None:
     image = (DEPLOY / "Containerfile").read_text()
-    (user,) = map(int, re.findall(r"^USER (\d+):\1$", image, re.MULTILINE))
+    (user,) = set(map(int, re.findall(r"^USER (\d+):\1$", image, re.MULTILINE)))
     for pod in pods(rendered(tmp_path, SHARED)):
         assert pod["automountServiceAccountToken"] is False
         context = pod["securityContext"]

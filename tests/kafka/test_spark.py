@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import gc
-import threading
+import shutil
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
-from days import Days
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+from days import Days, everything
+from kit.brokers import foreign_producer
+from kit.parts import DieOnce
+from spark_days import SparkDays, Wide, estimates
+from test_hostile import HEADERS
+from wire import Raw, batch, produce
 
-from stream_dp.services.aggregator.aggregator import Aggregator
-from stream_dp.services.aggregator.spark.engine import Spark
-from stream_dp.services.parts.manifests import Manifest, read_manifest
-from stream_dp.services.parts.orders import Order, OrderBoard
+from stream_dp.errors import Inconsistent
+from stream_dp.topics import DEAD_LETTERS, REPORTS
 
 PARTITIONS, PERIODS = 3, 3
 
@@ -34,41 +40,6 @@ def _collected() -> Iterator[None]:
     gc.collect()
 
 
-class SparkDays(Days):
-    """A study whose periods Spark closes."""
-
-    session: Any
-
-    def aggregate(self, *, most: int = 1 << 18, **how: Any) -> None:
-        with self.opened() as log:
-            engine = Spark.of(self.setting, self.session, log, threading.Event(), most=most)
-            study, snapshots = self.setting.study, self.setting.snapshots
-            how = {"engine": engine, **how}
-            Aggregator(self.file, study, log, snapshots, **how).run(until_idle=True)
-
-    def last(self) -> tuple[Order, Manifest]:
-        """The last order, and the manifest that answers it."""
-        with self.opened() as log:
-            board = OrderBoard(log)
-            board.refresh()
-            assert board.last is not None
-            file = board.answer(board.last)
-            assert file is not None
-            snapshots = self.setting.snapshots.of(board.last.owner)
-            manifest = read_manifest(snapshots, file.name, file.sha256)
-            assert manifest is not None
-            return board.last, manifest
-
-    def by_processes(self, order: Order) -> Manifest:
-        """The manifest of the same order from processes."""
-        with self.opened() as log:
-            process = Aggregator(self.file, self.setting.study, log, self.setting.snapshots)
-            try:
-                return process._close(order, OrderBoard(log))
-            finally:
-                process.engine.close()
-
-
 @pytest.fixture
 def make(kafka: str, spark: Any, tmp_path: Path) -> Any:
     def made(kind: type[SparkDays] = SparkDays, periods: int = PERIODS, **how: Any) -> SparkDays:
@@ -81,20 +52,135 @@ def make(kafka: str, spark: Any, tmp_path: Path) -> Any:
     return made
 
 
+def topic_of(days: Days) -> str:
+    return f"{days.log.rsplit('/', 1)[1]}.{REPORTS}"
+
+
 def decisions(days: Days) -> list[Any]:
     """What is decided; snapshots are other files."""
     return [{**decided, "population": 0} for decided in days.decided()]
 
 
-def test_what_one_process_decides(make: Any, tmp_path: Path) -> None:
+def letters(days: Days) -> set[Any]:
+    with days.opened() as log:
+        return {(r.key, r.value, r.headers) for r in everything(log, DEAD_LETTERS)}
+
+
+def test_aborted_transactions_lost_files_and_another_engine(
+    make: Any, kafka: str, tmp_path: Path
+) -> None:
+    """Aborted records stand before, among and behind the others, and last below the cut."""
     ours = make(partitions=PARTITIONS)
     theirs = Days.on_sqlite(tmp_path / "here", PERIODS, partitions=PARTITIONS)
     for days in (ours, theirs):
         for number in range(1, PERIODS + 1):
-            days.send(days.day(number))
+            days.send(days.reports(number))
+            if days is ours:
+                producer = foreign_producer(kafka)
+                for part in range(PARTITIONS):
+                    producer.begin_transaction()
+                    producer.produce(topic_of(days), b"no report", partition=part)
+                    producer.abort_transaction(30)
+            days.send(days.markers(number))
+            if number == PERIODS:
+                if days is ours:
+                    order, manifest = ours.last()
+                    assert ours.answer(order, spark=False) == manifest
+                shutil.rmtree(days.snapshots)  # all is read again, and no letter is written twice
             days.run()
-    assert decisions(ours) == decisions(theirs)
-    assert len(decisions(ours)) == PERIODS + 1
+    ignored = {"cut", "marks", "population"}
+    for a, b in zip(ours.decided(), theirs.decided(), strict=True):
+        assert {k: v for k, v in a.items() if k not in ignored} == {
+            k: v for k, v in b.items() if k not in ignored
+        }
+    assert len(ours.entries()) == PERIODS + 1
     assert ours.reasons() == theirs.reasons() == ours.decided()[-1]["accounting"]["rejected"]
+
+
+CASES = {
+    "open, 16 parts": {"parts": 16, "partitions": 3, "people": 300},
+    "sized and too small, 64 parts": {"parts": 64, "partitions": 1, "size": 150, "people": 200},
+    "sized, one part": {"parts": 1, "partitions": 5, "size": 900, "people": 600},
+}
+
+
+@pytest.mark.parametrize(("case", "most"), [*zip(CASES, (250, 10_000, 700), strict=True)])
+def test_every_shape_of_release(case: str, most: int, make: Any, tmp_path: Path) -> None:
+    """Some parts have no report; in the second case people are turned away in the second day."""
+    ours = make(Wide, **CASES[case])
+    theirs = Wide.on_sqlite(tmp_path / "here", PERIODS, engine="here", **CASES[case])
+    for days in (ours, theirs):
+        days.send([r for n in range(1, PERIODS + 1) for r in days.day(n)])
+    assert Days.run(theirs)
+    while not ours.release():
+        ours.aggregate(most=most)
+    assert decisions(ours) == decisions(theirs)
+    assert estimates(ours) == estimates(theirs)
+    assert letters(ours)
+    assert ours.reasons() == theirs.reasons()
     order, manifest = ours.last()
-    assert ours.by_processes(order) == manifest
+    assert len(manifest.parts) == CASES[case]["parts"]
+    assert ours.answer(order, spark=False) == manifest
+
+
+def test_a_process_is_killed_at_every_step(make: Any, tmp_path: Path) -> None:
+    """Its task runs in another one, and gives the same files; letters come once by their keys."""
+    days = make(partitions=2)
+    for number in (1, 2):
+        days.send(days.day(number))
+        days.run()
+    order, manifest = days.last()
+    before = letters(days)
+    for step in ("decoded", "letters", "part-read", "part-closed", "part-written"):
+        mark = tmp_path / step
+        assert days.answer(order, spark=True, at=DieOnce(step, mark), most=20) == manifest
+        assert mark.exists()
+    assert letters(days) == before
+
+
+def test_strange_records_are_read_as_elsewhere(make: Any, kafka: str) -> None:
+    """Headers whose names are no text, large ones, markers that are none, no value."""
+    days = make(partitions=1)
+    days.send(days.reports(1))
+    good = days.report("person-00", days.labels[0], {"poverty": 1}).value
+    values = [None, good, b"\xff", b"[" * 70_000]
+    strange = [Raw(value, headers=headers) for headers in HEADERS for value in values]
+    zeros = [(b"stream-dp-close\0", b"1"), (b"\0", b"x")]
+    strange += [Raw(value, b"k" * 70_000) for value in values] + [Raw(None, headers=zeros)]
+    produce(kafka, topic_of(days), 0, batch(strange, "zstd"))
+    days.send(days.markers(1))
+    days.run()
+    assert len(days.entries()) == 2
+    order, manifest = days.last()
+    before = letters(days)
+    assert days.answer(order, spark=False) == manifest
+    assert letters(days) == before
+    assert manifest.accounting.rejected["unreadable"] > 50
+
+
+def test_what_spark_would_pass_over_in_silence_is_refused(make: Any, kafka: str) -> None:
+    days = make(partitions=1)
+    days.send(days.day(1))
+    days.run()
+    order, _ = days.last()
+    beyond = msgspec.structs.replace(order, cut={0: order.cut[0] + 1000})
+    with pytest.raises(Inconsistent, match="before the cut of a period"):
+        days.answer(beyond, spark=True)
+    admin = AdminClient({"bootstrap.servers": kafka})
+    for future in admin.delete_records([TopicPartition(topic_of(days), 0, 5)]).values():
+        future.result(30)
+    with pytest.raises(Inconsistent, match="records from position 0 of partition 0 on are gone"):
+        days.answer(order, spark=True)
+
+
+def test_a_changed_part_is_refused_in_words(make: Any) -> None:
+    """An error of ours comes back as it is, and no attempt repeats it."""
+    days = make(partitions=1)
+    for number in (1, 2):
+        days.send(days.day(number))
+        days.run()
+    order, _ = days.last()
+    part = next(days.snapshots.glob("*-part-00001-*"))
+    part.write_bytes(part.read_bytes() + b"x")
+    with pytest.raises(Inconsistent, match="not the bytes that the journal names"):
+        days.answer(order, spark=True)

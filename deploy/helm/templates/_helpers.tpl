@@ -64,6 +64,10 @@ capabilities: {drop: [ALL]}
   value: {{ required "public: write kafka://HOST:PORT,.../PREFIX" $root.Values.public | quote }}
 - name: STREAM_DP_SNAPSHOTS
   value: {{ $root.Values.snapshots | quote }}
+{{- if $root.Values.aggregator.enabled }}
+- name: STREAM_DP_ENGINE
+  value: {{ $root.Values.aggregator.engine }}
+{{- end }}
 - name: KAFKA_USER
   valueFrom:
     secretKeyRef: {name: {{ index . 1 }}, key: username}
@@ -85,4 +89,12 @@ capabilities: {drop: [ALL]}
 - {name: study, mountPath: /study, readOnly: true}
 - {name: secrets, mountPath: /run/secrets, readOnly: true}
 - {name: tmp, mountPath: /tmp}
+{{- end -}}
+
+{{- define "stream-dp.application" -}}
+{{- range $component := list "aggregator" "executor" }}
+- podSelector:
+    matchLabels: {{- include "stream-dp.selector" $ | nindent 6 }}
+      app.kubernetes.io/component: {{ $component }}
+{{- end }}
 {{- end -}}

@@ -35,6 +35,7 @@ from .tasks import (
     COLUMNS,
     COUNTED,
     FAILED,
+    LARGE,
     ROWS,
     Counted,
     Decoding,
@@ -46,7 +47,6 @@ from .tasks import (
 _RANGE = 1 << 18  # reports of one task at most
 _POLL = 0.2
 _TASKS_EACH = 4  # of closing, for each that runs at once
-_FETCHING = ("org.apache.kafka.common.KafkaException", "org.apache.kafka.common.errors.")
 
 
 @dataclass
@@ -79,7 +79,7 @@ class Spark:
         options = {f"kafka.{name}": value for name, value in kafka_settings(settings).items()}
         options |= {
             "subscribe": log.name(REPORTS),
-            "groupIdPrefix": f"{prefix}.reader",
+            "kafka.group.id": f"{prefix}.reader",  # as ours reads; no position is committed to it
             "kafka.isolation.level": "read_committed",
             "failOnDataLoss": "true",
             "includeHeaders": "true",
@@ -87,17 +87,24 @@ class Spark:
         return cls(session, log, options, stop=stop, **how)
 
     def input(self, source: Source, order: Order, board: OrderBoard, given: Given) -> Input:
-        self._reached(order)
+        self.reached(order)
         return _Input(self, source, order, given.before)
 
     def close(self) -> None:
         pass
 
-    def _reached(self, order: Order) -> None:
+    def reached(self, order: Order) -> None:
         """Waits until no transaction is open below the cut: Spark would end before it, silently.
 
-        Raises Inconsistent where records are gone, or the topic ends before the cut.
+        Raises Inconsistent, Stopped.
         """
+        self.check(order)
+        while any(self.log.stable(REPORTS)[p] < cut for p, (_, cut) in order.ranges.items()):
+            if self.stop.wait(_POLL):
+                raise Stopped
+
+    def check(self, order: Order) -> None:
+        """Raises Inconsistent where records are gone, or the topic ends before the cut."""
         first, ends = self.log.describe(REPORTS).first, self.log.cut(REPORTS, NEVER)
         for part, (begin, cut) in sorted(order.ranges.items()):
             if first[part] > begin:
@@ -110,9 +117,6 @@ class Spark:
                     f"reports: partition {part} ends at position {ends[part]}, before the cut of a"
                     " period; restore the confidential log"
                 )
-        while any(self.log.stable(REPORTS)[p] < cut for p, (_, cut) in order.ranges.items()):
-            if self.stop.wait(_POLL):
-                raise Stopped
 
     def rows(self, order: Order) -> Any:
         """The records of an order, as Spark reads them."""
@@ -124,7 +128,8 @@ class Spark:
         reader = self.session.read.format("kafka").options(**self.options)
         for name, by_partition in positions.items():
             reader = reader.option(name, json.dumps({topic: by_partition}))
-        return reader.option("maxRecordsPerPartition", str(self.most)).load().select(*COLUMNS)
+        records = reader.option("maxRecordsPerPartition", str(self.most)).load()
+        return records.selectExpr("*", f"{LARGE} as large").selectExpr(*COLUMNS)
 
     def ranges(self, order: Order) -> Any:
         """What to read of an order without Spark's source, a task for each."""
@@ -148,7 +153,7 @@ class Spark:
             except (PySparkException, Py4JError) as error:
                 if self.stop.is_set():
                     raise Stopped from None
-                raise Failing(str(error)) from None
+                raise Failing from error
         return rows
 
     @contextmanager
@@ -171,7 +176,7 @@ class Spark:
 
 
 class Failing(Exception):
-    """Spark gave up a plan, after attempts. The text is Spark's, and may quote what it read."""
+    """Spark gave up a plan, after several attempts."""
 
 
 @dataclass
@@ -226,10 +231,10 @@ class _Input:
         """The rows of a plan. Raises Inconsistent, Stopped; UserError where Spark gives up."""
         try:
             return self.spark.collected(plan)
-        except Failing as failing:
-            self.spark._reached(self.order)  # records may have gone meanwhile
-            if self._by_source and any(name in str(failing) for name in _FETCHING):
-                # Batches that this client cannot read, and that ours counts as unreadable.
+        except Failing:
+            self.spark.check(self.order)  # records may have gone meanwhile
+            if self._by_source:
+                # Among what others send is what Java's client does not read, or has no memory for.
                 self._by_source = False
                 return self._collected(plan)
         raise UserError(

@@ -10,6 +10,7 @@ from typing import Any
 from stream_dp.errors import UserError
 
 from ...deployment import Deployment
+from .tasks import BATCH
 
 # What is not said to Spark otherwise.
 _DEFAULTS = {
@@ -17,11 +18,13 @@ _DEFAULTS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
+    # What others send may take a task's memory: it fails, and its executor goes on.
+    "spark.executor.killOnFatalError.depth": "0",
 }
 # Plans are the same in every run, and a task's rows are few and large.
 _FIXED = {
     "spark.sql.adaptive.enabled": "false",
-    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH),
     "spark.sql.execution.arrow.useLargeVarTypes": "true",
 }
 _LOCAL = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}

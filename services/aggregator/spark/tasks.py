@@ -17,9 +17,10 @@ import numpy as np
 import pyarrow as pa
 
 from stream_dp.errors import Inconsistent, UserError
-from stream_dp.log.base import Headers, Log, Stored
+from stream_dp.log.base import HEADER_BYTES, Headers, Log, Stored
 from stream_dp.population.cells import Cells
 from stream_dp.population.rejected import Reason
+from stream_dp.population.reports import LARGEST_REPORT
 from stream_dp.population.split import Part, packed, split
 from stream_dp.topics import REPORTS
 
@@ -27,7 +28,19 @@ from ...following import collector_paused
 from ...parts.manifests import PartFile
 from ..tasks import Closing, Range, Source, Written, close, decode, decode_reports, workplace
 
-COLUMNS = ["key", "value", "partition", "offset", "headers"]  # of Spark's source, as they are used
+# What is used of a record of Spark's source. One that is larger than any report comes without its
+# content, so that little of what others send is in memory at once.
+_HEADER = f"octet_length(h.key) + coalesce(octet_length(h.value), 0) + {HEADER_BYTES}L"
+_SIZES = f"aggregate(transform(headers, h -> {_HEADER}), 0L, (a, b) -> a + b)"
+LARGE = (
+    "coalesce(octet_length(key), 0L) + coalesce(octet_length(value), 0L)"
+    f" + coalesce({_SIZES}, 0L) > {LARGEST_REPORT}"
+)
+COLUMNS = [
+    *("partition", "offset", "large"),
+    *(f"if(large, null, {name}) as {name}" for name in ("key", "value", "headers")),
+]
+BATCH = 1000  # records of one batch at most
 ROWS = "part int, content binary"
 COUNTED, FAILED = -1, -2  # rows that are of no part
 _SCHEMA = pa.schema([("part", pa.int32()), ("content", pa.binary())])
@@ -131,19 +144,18 @@ class Parting:
 
 def stored(batch: pa.RecordBatch, log: Log) -> list[Stored]:
     """The records of a batch of Spark's source."""
-    columns = {name: batch.column(name) for name in COLUMNS}
-    partitions = columns["partition"].to_pylist()
-    offsets = columns["offset"].to_pylist()
-    keys, values = columns["key"].to_pylist(), columns["value"].to_pylist()
-    headers = _headers(columns["headers"])
+    partitions, offsets, large, keys, values = (
+        batch.column(name).to_pylist() for name in ("partition", "offset", "large", "key", "value")
+    )
+    headers = _headers(batch.column("headers"))
     records = [
         Stored(partition=p, offset=o, time=0, key=key, value=value, headers=several)
         for p, o, key, value, several in zip(
             partitions, offsets, keys, values, headers, strict=True
         )
     ]
-    for place, several in enumerate(headers):
-        if several and any(mark in name for name, _ in several for mark in _UNSURE):
+    for place, (without, several) in enumerate(zip(large, headers, strict=True)):
+        if without or any(mark in name for name, _ in several for mark in _UNSURE):
             records[place] = _again(records[place], log)
     return records
 
@@ -158,7 +170,7 @@ def _headers(column: pa.Array) -> list[Headers]:
 
 
 def _again(record: Stored, log: Log) -> Stored:
-    """The record as every engine reads it, where the name of a header may not be UTF-8."""
+    """The record as every engine reads it, whatever is strange about it."""
     batch = log.read(REPORTS, {record.partition: record.offset}, 1, 0)
     return next(r for r in batch.records if r.offset == record.offset)
 

@@ -1,0 +1,138 @@
+"""Wall time, CPU time and memory of one close from Kafka: here, by processes, by a warm Spark.
+
+    python tests/benchmarks/spark.py [PEOPLE [PARTS]]
+
+Two periods, one report of everybody in each, in 4 partitions of a real broker. Each engine answers
+the orders of both periods; what the first close costs Spark more is its start, so the second one is
+shown. CPU is of this process and of all below it, Java included; memory is the sum of their peaks.
+Ratios are against `here`: the same reports read, folded and closed in this process.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from kit.brokers import running_broker
+from kit.spark import application
+from parts import children, send, text
+
+from stream_dp.population import Population
+from stream_dp.population.reports import Decoder
+from stream_dp.services.aggregator.aggregator import Aggregator
+from stream_dp.services.aggregator.engines import Engine, Processes
+from stream_dp.services.aggregator.spark.engine import Spark
+from stream_dp.services.aggregator.tasks import first_entry
+from stream_dp.services.deployment import Deployment
+from stream_dp.services.parts.manifests import Manifest, write_manifest
+from stream_dp.services.parts.orders import Order, OrderBoard, answer_record
+from stream_dp.services.releaser.setup import releaser_of
+from stream_dp.topics import REPORTS
+
+AT_ONCE = 10_000
+
+
+class Here:
+    """Reads, folds and closes in this process, as the releaser does."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        self.log = deployment.log()
+        self.population = Population(deployment.study)
+        self.decoder = Decoder(deployment.study, first_entry(self.log).key)
+
+    def close(self, order: Order) -> None:
+        positions = {part: begin for part, (begin, _) in order.ranges.items()}
+        while positions:
+            after = self.log.read(REPORTS, positions, AT_ONCE, 0)
+            reports = [r for r in after.records if r.value is not None]
+            self.population.fold(*self.decoder.decode(reports, order.number - 1))
+            positions = {p: o for p, o in after.next.items() if o < order.cut[p]}
+        self.population.close()
+
+
+def below() -> tuple[float, int]:
+    """CPU seconds until now, and MiB at most, of this process and all below it."""
+    ticks, peak = 0, 0
+    for pid in children(os.getpid()):
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            status = Path(f"/proc/{pid}/status").read_text()
+        except OSError:
+            continue
+        ticks += int(stat[11]) + int(stat[12])
+        high = re.search(r"VmHWM:\s+(\d+) kB", status)
+        peak += int(high[1]) // 1024 if high else 0
+    return ticks / os.sysconf("SC_CLK_TCK"), peak
+
+
+def measured(work: Callable[[], object]) -> tuple[float, float, int]:
+    """Seconds, CPU seconds and MiB of some work."""
+    start, before = time.monotonic(), below()[0]
+    work()
+    wall = time.monotonic() - start
+    after, peak = below()
+    return wall, after - before, peak
+
+
+def keep(results: list[Manifest], close: Callable[[], Manifest]) -> None:
+    results.append(close())
+
+
+def main() -> None:
+    people = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
+    parts = int(sys.argv[2]) if len(sys.argv) > 2 else 64
+    with (
+        running_broker() as server,
+        TemporaryDirectory() as name,
+        application(Path(name)) as session,
+    ):
+        file, prefix = Path(name) / "bench.toml", f"b-{uuid.uuid4().hex[:8]}"
+        study = text(people, "spark", 2).replace("parts = 64", f"parts = {parts}")
+        study = study.replace("sqlite:bench.db", f"kafka://{server}/{prefix}")
+        more = "replication = 1\ninsecure = true\nworker = false\n"
+        file.write_text(study + more)
+        send(Path(name), people, study + more)
+        deployment = Deployment.load(file)
+        here: Here | None = None
+        log = deployment.log()
+        engines: dict[str, Engine] = {
+            "1 process": Processes(1),
+            "2 processes": Processes(2),
+            "spark, 2 tasks": Spark.of(deployment, session, log, threading.Event()),
+        }
+        releaser = releaser_of(deployment)
+        for number in (1, 2):
+            releaser.run(until_idle=True)
+            board = OrderBoard(log)
+            board.refresh()
+            order = board.last
+            assert order is not None
+            assert order.number == number
+            here = here or Here(deployment)
+            rows = {"here": measured(partial(here.close, order))}
+            manifests = list[Manifest]()
+            for label, engine in engines.items():
+                process = Aggregator(file, deployment.study, log, deployment.snapshots, engine)
+                close = partial(process._close, order, OrderBoard(log))
+                rows[label] = measured(partial(keep, manifests, close))
+            assert all(manifest == manifests[0] for manifest in manifests)
+            written = write_manifest(deployment.snapshots.of(order.owner), manifests[0])
+            log.append([answer_record(order, written)])
+        print(f"{people} people, period 2, {parts} parts, 4 partitions, {os.cpu_count()} cores")
+        print(f"{'engine':<16}{'wall s':>9}{'ratio':>7}{'CPU s':>9}{'ratio':>7}{'MiB':>8}")
+        first = rows["here"]
+        for label, (wall, cpu, peak) in rows.items():
+            ratios = f"{wall:9.1f}{wall / first[0]:7.2f}{cpu:9.1f}{cpu / first[1]:7.2f}"
+            print(f"{label:<16}{ratios}{peak:8}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
