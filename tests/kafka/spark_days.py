@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 from days import MARKER, Days
-from kit.studies import attribute, cumulative, joint, study_toml, window
+from kit.households import reports, roster
+from kit.parts_of_tables import PLACES, TEXTS, lived, said
+from kit.studies import attribute, cumulative, joint, study_toml, toml_lines, window
 
 from stream_dp.log.base import Record
 from stream_dp.log.message import parts_in_records
@@ -16,6 +18,9 @@ from stream_dp.release.panels import read_estimates
 from stream_dp.services.aggregator.aggregator import Aggregator
 from stream_dp.services.aggregator.engines import Engine, Processes
 from stream_dp.services.aggregator.spark.engine import Spark
+from stream_dp.services.groups.place_files import places_from_file
+from stream_dp.services.groups.places import send_places
+from stream_dp.services.groups.roster import send_roster
 from stream_dp.services.parts.manifests import Manifest, read_manifest
 from stream_dp.services.parts.orders import Order, OrderBoard
 
@@ -124,6 +129,30 @@ class Wide(SparkDays):
                 partition = int(rng.integers(self.partitions))
                 sent.append(self.report(f"somebody-{person}", label, values, partition))
         return sent
+
+
+@dataclass
+class Tables(SparkDays):
+    """A study of `kit.parts_of_tables` that begins data sets. name: of its text."""
+
+    name: str = "groups"
+
+    def text(self) -> str:
+        run = {"log": self.log, "public": self.public, "replication": 1, "insecure": True}
+        more = {"worker": False, "parts": 4, "engine": self.engine}
+        return TEXTS[self.name].split("[run]")[0] + "\n[run]\n" + toml_lines({**run, **more}) + "\n"
+
+    def begin(self) -> None:
+        """Sends the table of groups or of places that the study needs."""
+        if self.name == "groups":
+            send_roster(self.setting, roster())
+        elif self.name == "places":
+            path = self.folder / "places.csv"
+            path.write_text(PLACES)
+            send_places(self.setting, places_from_file(self.setting.study, path))
+
+    def reports(self, number: int) -> list[Record]:
+        return {"groups": reports, "places": lived}.get(self.name, said)(number)
 
 
 def estimates(days: Days) -> list[Any]:

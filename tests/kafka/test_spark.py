@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gc
+import os
 import shutil
+import subprocess
+import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +19,8 @@ from confluent_kafka.admin import AdminClient
 from days import Days, everything
 from kit.brokers import foreign_producer
 from kit.parts import DieOnce
-from spark_days import SparkDays, Wide, estimates
+from kit.spark import missing, settings
+from spark_days import SparkDays, Tables, Wide, estimates
 from test_hostile import HEADERS
 from wire import Raw, batch, produce
 
@@ -123,6 +127,21 @@ def test_every_shape_of_release(case: str, most: int, make: Any, tmp_path: Path)
     assert ours.answer(order, spark=False) == manifest
 
 
+@pytest.mark.parametrize(
+    "name", ["groups", *(pytest.param(n, marks=pytest.mark.slow) for n in ("sized", "places"))]
+)
+def test_data_sets_have_the_inputs_that_processes_write(make: Any, name: str) -> None:
+    days = make(Tables, name=name, partitions=1)
+    days.begin()
+    for number in (1, 2):
+        days.send([*days.reports(number), *days.markers(number)])
+        days.run()
+        order, manifest = days.last()
+        assert days.answer(order, spark=False) == manifest
+        assert manifest.jobs or number == 2
+    assert len(days.entries()) == 3
+
+
 def test_a_process_is_killed_at_every_step(make: Any, tmp_path: Path) -> None:
     """Its task runs in another one, and gives the same files; letters come once by their keys."""
     days = make(partitions=2)
@@ -184,3 +203,57 @@ def test_a_changed_part_is_refused_in_words(make: Any) -> None:
     part.write_bytes(part.read_bytes() + b"x")
     with pytest.raises(Inconsistent, match="not the bytes that the journal names"):
         days.answer(order, spark=True)
+
+
+@pytest.mark.slow
+def test_an_executor_is_killed(kafka: str, tmp_path: Path) -> None:
+    """On a master that is not local, with authentication and encryption."""
+    if why := missing():
+        pytest.skip(why)
+    here = Path(__file__).parent
+    paths = [here, here.parent, here.parents[1] / "deploy" / "kafka"]
+    done = subprocess.run(
+        [sys.executable, str(here / "spark_executors.py"), kafka, str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))},
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+    assert (done.returncode, done.stdout) == (0, "killed 2\n"), done.stderr[-3000:]
+
+
+@pytest.mark.slow
+def test_the_command(make: Any, tmp_path: Path) -> None:
+    """It answers, ends when asked, and refuses a master that others could join."""
+    days = make(partitions=1)
+    days.send(days.day(1))
+    assert not days.release()
+
+    def command(folder: str, *words: str, **more: str) -> subprocess.Popen[str]:
+        (tmp_path / folder).mkdir()
+        with settings(tmp_path / folder, **more):
+            return subprocess.Popen(
+                [sys.executable, "-m", "stream_dp.services.cli", "aggregate", *words, days.file],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+
+    refused = command("refused", spark__master="spark://127.0.0.1:1", spark__authenticate="true")
+    _, said = refused.communicate(timeout=600)
+    lines = [line for line in said.splitlines() if line.startswith("stream-dp: ")]
+    assert (refused.returncode, len(lines)) == (2, 2), said
+    assert "Traceback" not in said
+    child = command("answers")
+    assert child.stdout is not None
+    words = [
+        "closes 2021-01-01 in 4 parts",
+        "2021-01-01 is closed in 4 parts",
+        "waits for an order",
+    ]
+    assert [child.stdout.readline().strip() for _ in words] == words
+    child.terminate()
+    child.communicate(timeout=600)
+    assert child.returncode == 0
+    order, manifest = days.last()
+    assert days.answer(order, spark=False) == manifest

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter as Tally
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,7 +24,6 @@ from stream_dp.population.rejected import Reason
 from stream_dp.topics import REPORTS
 
 from ...deployment import Deployment
-from ...parts.manifests import PartFile
 from ...parts.orders import Order, OrderBoard
 from ..engines import Given, Input
 from ..pool import Stopped
@@ -42,6 +41,7 @@ from .tasks import (
     Failed,
     Parting,
     received,
+    sent,
 )
 
 _RANGE = 1 << 18  # reports of one task at most
@@ -88,7 +88,7 @@ class Spark:
 
     def input(self, source: Source, order: Order, board: OrderBoard, given: Given) -> Input:
         self.reached(order)
-        return _Input(self, source, order, given.before)
+        return _Input(self, source, order, given)
 
     def close(self) -> None:
         pass
@@ -137,9 +137,16 @@ class Spark:
         schema = "partition int, begin long, end long"
         return self.session.createDataFrame(tasks, schema).repartition(max(1, len(tasks)))
 
-    def parts(self, rooms: Mapping[int, int | None]) -> Any:
-        """A row for each part that is closed, so that one without cells is closed, too."""
-        listed = [(index, b"") for index in sorted(rooms)]
+    def parts(self, rooms: Mapping[int, int | None], given: Given) -> Any:
+        """A row for each part that is closed, with its members of groups.
+
+        So a part without cells is closed, too.
+        """
+        members = {i: some for i, some in enumerate(given.members) if some is not None}
+        listed = [
+            (index, b"", bytearray(sent(members[index])) if index in members else None)
+            for index in sorted(rooms)
+        ]
         return self.session.createDataFrame(listed, ROWS).coalesce(1)
 
     def collected(self, plan: Callable[[], Any]) -> list[Any]:
@@ -186,7 +193,7 @@ class _Input:
     spark: Spark
     source: Source
     order: Order
-    before: Sequence[PartFile] | None
+    given: Given
     records: int = 0
     rejected: Tally[Reason] = field(default_factory=Tally)
     read_as: None = None  # plain reports alone
@@ -200,7 +207,10 @@ class _Input:
         tasks = min(len(rooms), _TASKS_EACH * at_once)
         spark.session.conf.set("spark.sql.shuffle.partitions", str(tasks))
         decoding = Decoding(self.source, order.number, order.parts, order.letters and self._first)
-        parting = Parting(self.source, order.number, order.parts, self.before, dict(rooms))
+        given = self.given
+        parting = Parting(
+            self.source, order.number, order.parts, given.before, given.due, dict(rooms)
+        )
         wanted = [*rooms, COUNTED, FAILED]
 
         def plan() -> Any:
@@ -210,7 +220,7 @@ class _Input:
                 cells = spark.ranges(order).mapInArrow(decoding.ranges, ROWS)
             if not self._first:
                 cells = cells.where(cells.part.isin(wanted))
-            grouped = cells.union(spark.parts(rooms)).groupBy("part")
+            grouped = cells.union(spark.parts(rooms, given)).groupBy("part")
             return grouped.applyInArrow(lambda key, rows: parting.closed(key, rows), ROWS)
 
         rows = self._collected(plan)
@@ -225,7 +235,7 @@ class _Input:
                 self.rejected.update(some.rejected)
         self._first = False
         done = {row.part: row.content for row in rows if row.part >= 0}
-        return [received(bytes(done[index])) for index in sorted(rooms)]
+        return [received(bytes(done[index]), Written) for index in sorted(rooms)]
 
     def _collected(self, plan: Callable[[], Any]) -> list[Any]:
         """The rows of a plan. Raises Inconsistent, Stopped; UserError where Spark gives up."""

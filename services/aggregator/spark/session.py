@@ -33,7 +33,7 @@ _CONNECTOR = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 
 def check_engine(deployment: Deployment) -> None:
     """Raises UserError where the engine is Spark, and cannot close the periods of this study."""
-    run, study = deployment.run, deployment.study
+    run = deployment.run
     if run.engine != "spark":
         return
     lines = []
@@ -41,8 +41,6 @@ def check_engine(deployment: Deployment) -> None:
         lines.append("reads reports from Kafka, and run.log is a file; write 'processes'")
     if not run.input.plain:
         lines.append("reads plain reports alone; write 'processes'")
-    if study.batches or study.groups is not None or study.places is not None:
-        lines.append("makes no data sets and knows no groups or places; write 'processes'")
     if lines:
         raise UserError(f"{deployment.path}: run.engine: 'spark' {line}" for line in lines)
 

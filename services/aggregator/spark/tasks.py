@@ -1,7 +1,7 @@
 """What Spark's tasks do: rows of Kafka to cells by part, and a part's cells to its file.
 
-Rows between them are (part, content). Besides the parts there are rows for what decoding counted,
-and for an error that another attempt would only repeat.
+Rows between them are (part, content, members of groups). Besides the parts there are rows for what
+decoding counted, and for an error that another attempt would only repeat.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections import Counter as Tally
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.base import HEADER_BYTES, Headers, Log, Stored
+from stream_dp.log.records import Records
 from stream_dp.population.cells import Cells
 from stream_dp.population.rejected import Reason
 from stream_dp.population.reports import LARGEST_REPORT
@@ -26,7 +27,17 @@ from stream_dp.topics import REPORTS
 
 from ...following import collector_paused
 from ...parts.manifests import PartFile
-from ..tasks import Closing, Range, Source, Written, close, decode, decode_reports, workplace
+from ..tasks import (
+    Closing,
+    MembersOfPart,
+    Range,
+    Source,
+    Written,
+    close,
+    decode,
+    decode_reports,
+    workplace,
+)
 
 # What is used of a record of Spark's source. One that is larger than any report comes without its
 # content, so that little of what others send is in memory at once.
@@ -41,12 +52,13 @@ COLUMNS = [
     *(f"if(large, null, {name}) as {name}" for name in ("key", "value", "headers")),
 ]
 BATCH = 1000  # records of one batch at most
-ROWS = "part int, content binary"
+ROWS = "part int, content binary, members binary"
 COUNTED, FAILED = -1, -2  # rows that are of no part
-_SCHEMA = pa.schema([("part", pa.int32()), ("content", pa.binary())])
+_SCHEMA = pa.schema([("part", pa.int32()), ("content", pa.binary()), ("members", pa.binary())])
 _UNSURE = ("\ufffd", "\0")  # what Java and C read differently in the name of a header
 
 Batches = Iterator[pa.RecordBatch]
+_Kind = TypeVar("_Kind", Written, MembersOfPart)
 
 
 class Counted(msgspec.Struct, frozen=True):
@@ -85,7 +97,7 @@ class Decoding:
         cells, rejected, count = list[Cells](), Tally[Reason](), 0
         for batch in batches:
             with collector_paused():
-                records = stored(batch, here.log)
+                records = records_of(batch, here.log)
                 some, reasons, read = decode_reports(
                     self.source, records, self.number, self.letters
                 )
@@ -115,6 +127,7 @@ class Parting:
 
     count: how many parts there are.
     before: their files at the last close; None at the first one.
+    due: names of the data sets that the close begins.
     rooms: by part, how many newcomers it may admit; None for all of them.
     """
 
@@ -122,6 +135,7 @@ class Parting:
     number: int
     count: int
     before: Sequence[PartFile] | None
+    due: tuple[str, ...]
     rooms: Mapping[int, int | None]
 
     def closed(self, key: tuple[Any, ...], rows: pa.Table) -> pa.Table:
@@ -132,35 +146,35 @@ class Parting:
         return pa.Table.from_batches(_guarded(lambda: self._closed(index, rows)), _SCHEMA)
 
     def _closed(self, index: int, rows: pa.Table) -> pa.RecordBatch:
+        members = [data for data in rows.column("members").to_pylist() if data is not None]
         task = Closing(
             part=Part(index, self.count),
             number=self.number,
             before=None if self.before is None else self.before[index],
             blobs=[blob for blob in rows.column("content").to_pylist() if blob],
             room=self.rooms[index],
+            due=self.due,
+            members=received(members[0], MembersOfPart) if members else None,
         )
         return _batch({index: sent(close(self.source, task))})
 
 
-def stored(batch: pa.RecordBatch, log: Log) -> list[Stored]:
+def records_of(batch: pa.RecordBatch, log: Log) -> Records:
     """The records of a batch of Spark's source."""
+    records, headers = Records(), _headers(batch.column("headers"))
     partitions, offsets, large, keys, values = (
         batch.column(name).to_pylist() for name in ("partition", "offset", "large", "key", "value")
     )
-    headers = _headers(batch.column("headers"))
-    records = [
-        Stored(partition=p, offset=o, time=0, key=key, value=value, headers=several)
-        for p, o, key, value, several in zip(
-            partitions, offsets, keys, values, headers, strict=True
-        )
-    ]
     for place, (without, several) in enumerate(zip(large, headers, strict=True)):
-        if without or any(mark in name for name, _ in several for mark in _UNSURE):
-            records[place] = _again(records[place], log)
+        if without or any(mark in name for name, _ in several or () for mark in _UNSURE):
+            again = _again(partitions[place], offsets[place], log)
+            keys[place], values[place], headers[place] = again.key, again.value, again.headers
+    # No decoder looks at times.
+    records.add(partitions, offsets, [0] * len(offsets), keys, values, headers)
     return records
 
 
-def _headers(column: pa.Array) -> list[Headers]:
+def _headers(column: pa.Array) -> list[Headers | None]:
     if column.null_count == len(column):
         return [()] * len(column)
     return [
@@ -169,10 +183,10 @@ def _headers(column: pa.Array) -> list[Headers]:
     ]
 
 
-def _again(record: Stored, log: Log) -> Stored:
+def _again(partition: int, offset: int, log: Log) -> Stored:
     """The record as every engine reads it, whatever is strange about it."""
-    batch = log.read(REPORTS, {record.partition: record.offset}, 1, 0)
-    return next(r for r in batch.records if r.offset == record.offset)
+    batch = log.read(REPORTS, {partition: offset}, 1, 0)
+    return next(record for record in batch.records if record.offset == offset)
 
 
 def _guarded(work: Callable[[], pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -185,27 +199,28 @@ def _guarded(work: Callable[[], pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _batch(rows: Mapping[int, bytes]) -> pa.RecordBatch:
-    return pa.record_batch([list(rows), list(rows.values())], schema=_SCHEMA)
+    columns = [list(rows), list(rows.values()), [None] * len(rows)]
+    return pa.record_batch(columns, schema=_SCHEMA)
 
 
 def _counted(records: int, rejected: Tally[Reason]) -> bytes:
     return msgspec.msgpack.encode(Counted(records, dict(rejected)))
 
 
-def sent(written: Written) -> bytes:
-    """A closed part as bytes."""
+def sent(value: Written | MembersOfPart) -> bytes:
+    """What a task gives or gets as bytes."""
 
-    def plain(value: Any) -> tuple[str, bytes]:
-        assert isinstance(value, np.ndarray)
-        return value.dtype.newbyteorder("<").str, value.tobytes()
+    def plain(array: Any) -> tuple[str, bytes]:
+        assert isinstance(array, np.ndarray)
+        return array.dtype.newbyteorder("<").str, array.tobytes()
 
-    return msgspec.msgpack.encode(written, enc_hook=plain)
+    return msgspec.msgpack.encode(value, enc_hook=plain)
 
 
-def received(data: bytes) -> Written:
+def received(data: bytes, kind: type[_Kind]) -> _Kind:
     """What `sent` made bytes of."""
 
     def array(_: type, value: Any) -> Any:
         return np.frombuffer(value[1], value[0])
 
-    return msgspec.msgpack.decode(data, type=Written, dec_hook=array)
+    return msgspec.msgpack.decode(data, type=kind, dec_hook=array)
