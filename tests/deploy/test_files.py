@@ -87,25 +87,6 @@ def test_the_monitor_is_hardened_like_the_releaser_and_cannot_see_its_files() ->
         assert monitor[key] == releaser[key], key
 
 
-def test_the_aggregator_is_hardened_like_the_releaser() -> None:
-    """But that Java reads /proc, that it writes snapshots, too, and that it may be killed."""
-    releaser, aggregator = unit(UNITS[0]), unit(UNITS[3])
-    differ = {k for k in {*releaser, *aggregator} if releaser.get(k) != aggregator.get(k)}
-    assert differ == {
-        *("EnvironmentFile", "LoadCredential", "ExecStart", "TimeoutStopSec", "ProcSubset")
-    }
-    text = (DEPLOY / UNITS[3]).read_text()
-    assert f'snapshots = "/var/lib/{aggregator["StateDirectory"]}/snapshots"' in text
-    assert "/run/credentials/stream-dp-aggregator.service/kafka-password" in text
-    drop = (DEPLOY / "stream-dp-aggregator-spark.conf").read_text()
-    assert "stream-dp-aggregator-spark.conf" in text
-    _, command = re.findall(r"^ExecStart=(.*)$", drop, re.MULTILINE)
-    program, _, _, file, *words = command.split()
-    assert program == "/opt/stream-dp/bin/spark-submit"
-    assert (DEPLOY / "spark" / Path(file).name).exists()
-    assert words == aggregator["ExecStart"].split()[2:]
-
-
 def test_a_gpu_opens_devices_and_nothing_else() -> None:
     settings = unit("stream-dp-worker-gpu.conf")
     assert settings == {
