@@ -87,6 +87,8 @@ def _closed_panel(
     return panel, population.slots(hashes[:, 0], hashes[:, 1])
 
 
-def _filled(column: NDArray[np.unsignedinteger], size: int, code: int) -> NDArray[np.uint8]:
+def _filled(
+    column: NDArray[np.unsignedinteger], size: int, code: int
+) -> NDArray[np.unsignedinteger]:
     """The column with `code` for the people who are not in it yet, `size` in all."""
-    return np.append(column, np.full(size - column.shape[0], code, np.uint8))
+    return np.append(column, np.full(size - column.shape[0], code, column.dtype))

@@ -8,6 +8,7 @@ have none that is known.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from fractions import Fraction
@@ -45,6 +46,17 @@ class SizeAnswer:
             return None
         reach = NormalDist().inv_cdf(0.975) * self.standard_error
         return self.unbiased - reach, self.unbiased + reach
+
+    def minus(self, other: SizeAnswer) -> SizeAnswer:
+        """The difference from an answer of another region or another period.
+
+        Their noise is independent: every region is measured by itself at every period.
+        """
+        value = self.value - other.value
+        first, second = self.standard_error, other.standard_error
+        if self.unbiased is None or other.unbiased is None or first is None or second is None:
+            return SizeAnswer(value, reason=self.reason or other.reason)
+        return SizeAnswer(value, self.unbiased - other.unbiased, math.hypot(first, second))
 
 
 @dataclass(frozen=True)

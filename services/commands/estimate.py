@@ -29,6 +29,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--minus", metavar="PERIOD", help=words)
     words = "of sizes of places, such as north/0101; all regions together by default"
     parser.add_argument("--region", metavar="PATH", help=words)
+    words = "of sizes of places: less the answer of this region, an empty path for all of them"
+    parser.add_argument("--minus-region", metavar="PATH", help=words)
     words = "another answer, together with the first: the error of their difference and ratio,"
     words += " a band that covers all at once, with --json all covariances; repeatable"
     several = ("RELEASE", "QUERY", "PERIOD")
@@ -66,12 +68,22 @@ def run(options: argparse.Namespace) -> Output:
     if several:
         return _together(public, options)
     if _of_sizes(public, options.release):
-        for word in ("minus", "share", "count"):
+        for word in ("share", "count"):
             if getattr(options, word):
                 raise UserError(f"--{word}: goes with panels; '{options.release}' is of sizes")
-        return size_answer(public, options.release, options.query, options.region, options.period)
-    if options.region is not None:
-        raise UserError(f"--region: goes with sizes; '{options.release}' is of none")
+        return size_answer(
+            public,
+            options.release,
+            options.query,
+            options.region,
+            options.period,
+            minus=options.minus,
+            minus_region=options.minus_region,
+        )
+    for word in ("region", "minus_region"):
+        if getattr(options, word) is not None:
+            flag = word.replace("_", "-")
+            raise UserError(f"--{flag}: goes with sizes; '{options.release}' is of none")
     if public.study.batch(options.release) is not None:
         return _of_data_set(public, options)
     if options.minus is not None:
@@ -109,9 +121,9 @@ def _together(public: PublicLog, options: argparse.Namespace) -> Output:
     for name in (options.release, *(each[0] for each in also)):
         if _of_sizes(public, name):
             raise UserError(f"--also, --each-period: '{name}' is of sizes, answered one by one")
-    for word in ("minus", "region", *(["period"] if options.each_period else [])):
+    for word in ("minus", "region", "minus_region", *(["period"] if options.each_period else [])):
         if getattr(options, word) is not None:
-            raise UserError(f"--{word}: goes with one answer alone")
+            raise UserError(f"--{word.replace('_', '-')}: goes with one answer alone")
     first: Questions = [(options.release, options.query, options.period)]
     if options.each_period:
         first = every_period(public, options.release, options.query)

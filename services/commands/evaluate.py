@@ -34,11 +34,13 @@ from ..jobs.simulated import simulated_answers
 from ..known_panel import known_panel, known_panel_and_members
 from ..options import group_columns, layout, study_file, table_columns
 from ..output import Output
+from ..size_evaluations import KnownSizes, known_places, known_sizes
 
 if TYPE_CHECKING:
     from stream_dp.evaluation.data_sets.households import FitProgress
     from stream_dp.evaluation.data_sets.report import DataSetReports
     from stream_dp.evaluation.panels.report import Evaluation, Sweep
+    from stream_dp.evaluation.place_sizes import SizesReports
 
 # By default; a data set is fitted in each repetition, once for each budget and baseline.
 REPETITIONS, FITS = 200, 5
@@ -66,6 +68,8 @@ def options(parser: argparse.ArgumentParser) -> None:
         "--members", type=Path, metavar="FILE", help="a row for each member, who is in TRUTH"
     )
     group_columns(groups, "--members")
+    words = "table of places, as to 'stream-dp places'; not with a table of counts, which is TRUTH"
+    parser.add_argument("--places", type=Path, metavar="FILE", help=words)
     words = "judge data sets at this period's close; at the last due one by default"
     parser.add_argument("--at", metavar="PERIOD", help=words)
 
@@ -73,12 +77,10 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> Output:
     study = Deployment.load(options.study).study
     scales = _scales(options.scales)
-    if study.places is not None:
-        raise UserError(
-            f"{options.study}: sizes of places are not evaluated here; stream_dp.fit_sizes with a"
-            " simulation_seed measures a table of known sizes as often as you like"
-        )
     _check(study, options)
+    places = known_places(study, options.truth, options.places)
+    if places is not None:
+        study = places.of_study(study)
     if options.compare:
         return _compared(study, options)
     if options.out is not None and find_spec("matplotlib") is None:
@@ -95,12 +97,17 @@ def run(options: argparse.Namespace) -> Output:
         )
         roster = roster_from_files(study, files)
         known, members = known_panel_and_members(study, options.truth, layout(options), roster)
+    elif places is not None and places.counts is not None:
+        known = {}
     else:
         known = known_panel(study, options.truth, layout(options))
     results: dict[str, Any] = {}
     if study.releases:
         results |= _continual(study, known, scales, options)
-    if study.batches:
+    if places is not None:
+        sizes = known_sizes(study, places, known, at=options.at, scales=scales)
+        results["sizes"] = _judged_sizes(study, sizes, options)
+    if any(not isinstance(batch, SizesRelease) for batch in study.batches or ()):
         results["quality"] = _judged(study, known, members, scales=scales, options=options)
     text = "\n\n".join(_text(result) for result in results.values())
     if options.out is not None:
@@ -237,6 +244,35 @@ def _judged(
     return DataSetReports(tuple(reports))
 
 
+def _judged_sizes(
+    study: Study, known: Sequence[KnownSizes], options: argparse.Namespace
+) -> SizesReports:
+    """A report for each release of sizes."""
+    from stream_dp.evaluation.place_sizes import SizesReport, SizesReports, evaluate_sizes
+
+    repetitions, reports = options.repetitions or FITS, []
+    for one in known:
+        with tqdm(desc=one.release.name, disable=None, leave=False) as bar:
+            progress = _bar_progress(bar)
+            errors = evaluate_sizes(
+                one.leaves, one.plans, repetitions, seed=options.seed, progress=progress
+            )
+        reports.append(
+            SizesReport(
+                study=study.name,
+                release=one.release.name,
+                period=one.period,
+                places=sum(sizes.total for sizes in one.leaves),
+                people=sum(sizes.members for sizes in one.leaves),
+                repetitions=repetitions,
+                seed=options.seed,
+                rhos={label: plan.rho for label, plan in one.plans.items()},
+                errors=errors,
+            )
+        )
+    return SizesReports(tuple(reports))
+
+
 def _scaled(release: R, rhos: Sequence[Fraction]) -> list[tuple[str, R]]:
     """The release at each budget, with the budget's label."""
     from stream_dp.evaluation.data_sets.report import budget_label
@@ -306,11 +342,14 @@ def _compared(study: Study, options: argparse.Namespace) -> Output:
     return Output(data, text)
 
 
-def _text(result: Evaluation | Sweep | DataSetReports) -> str:
+def _text(result: Evaluation | Sweep | DataSetReports | SizesReports) -> str:
     from stream_dp.evaluation.data_sets.report import DataSetReports
     from stream_dp.evaluation.data_sets.text import reports_text
     from stream_dp.evaluation.panels.text import panels_text
+    from stream_dp.evaluation.place_sizes import SizesReports, sizes_text
 
+    if isinstance(result, SizesReports):
+        return sizes_text(result)
     return reports_text(result) if isinstance(result, DataSetReports) else panels_text(result)
 
 
@@ -324,8 +363,11 @@ def _write(name: str, result: Any, folder: Path) -> list[Path]:
     from stream_dp.evaluation.data_sets import figures as quality_figures
     from stream_dp.evaluation.data_sets.report import DataSetReports
     from stream_dp.evaluation.panels import figures
+    from stream_dp.evaluation.place_sizes import SizesReports
 
     written = _write_report(name, _text(result), result.as_dict(), folder)
+    if isinstance(result, SizesReports):
+        return written
     if isinstance(result, DataSetReports):
         return [*written, *quality_figures.write_quality_figures(result.releases, folder)]
     return [*written, *figures.write_panel_figures(result, folder)]

@@ -9,75 +9,10 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 from kit.commands import json_output, refusal
-from kit.studies import MARKER, study_toml
+from kit.movers import DUE, LABELS, LARGEST, PLACES, moves_toml, region, write_moves
 from kit.workers import killed_and_again
 
-LABELS = ("2021-01", "2021-02", "2021-03")
-PEOPLE, PLACES, LARGEST = 700, 400, 8
-DUE = (LABELS[1], LABELS[2])
 LEVELS = 3
-PLACE = {"place": True, "missing": {"carry": True, "first": "absent"}}
-NOWHERE = "absent"
-
-
-def study(relation: str = "add_remove", **changes: object) -> str:
-    release = {
-        **{"name": "blocks", "kind": "sizes", "attribute": "home", "largest": LARGEST},
-        **{"at": list(DUE), "rho": "3/2"},
-    }
-    release |= changes.pop("release", {})  # type: ignore[call-overload]
-    return study_toml(
-        **{
-            "name": "moves",
-            "unit": "person",
-            "neighbours": relation,
-            "rho": 3,
-            "periods": {"first": LABELS[0], "every": "month", "count": 3, **MARKER},
-            "size": None if relation == "add_remove" else 800,
-            "attributes": {"home": PLACE},
-            "places": {"unit": "block", "regions": ["county", "tract"]},
-            "releases": [{k: v for k, v in release.items() if v is not None}],
-            "run": {"log": "sqlite:moves.db", "public": "sqlite:moves-public.db", "worker": False},
-            **changes,
-        }
-    )
-
-
-def region(place: int) -> tuple[str, str]:
-    return f"c{place % 2}", f"t{place % 6}"
-
-
-def homes() -> list[dict[int, int | None]]:
-    """What people say in each month: everybody once, then those who move, or leave for good."""
-    rng = np.random.default_rng(3)
-    first = {p: int(h) for p, h in enumerate(rng.integers(0, PLACES - 10, PEOPLE))}
-    moved: list[dict[int, int | None]] = [dict(first)]
-    for _ in LABELS[1:]:
-        movers = rng.choice(PEOPLE, 100, replace=False)
-        places = rng.integers(0, PLACES - 10, 100)
-        moved.append(
-            {
-                int(p): int(h) if i % 5 else None
-                for i, (p, h) in enumerate(zip(movers, places, strict=True))
-            }
-        )
-    return moved
-
-
-def write_files(folder: Path) -> list[np.ndarray]:
-    """The tables of places and reports; returns the true sizes by place after each month."""
-    rows = ["place,county,tract", *(f"b{i:03},{','.join(region(i))}" for i in range(PLACES))]
-    (folder / "places.csv").write_text("\n".join(rows))
-    at: dict[int, int | None] = {}
-    lines, sizes = ["person,period,home"], []
-    for label, said in zip(LABELS, homes(), strict=True):
-        at |= said
-        for person, home in said.items():
-            lines.append(f"p{person},{label},{NOWHERE if home is None else f'b{home:03}'}")
-        there = [home for home in at.values() if home is not None]
-        sizes.append(np.bincount(there, minlength=PLACES))
-    (folder / "reports.csv").write_text("\n".join(lines))
-    return sizes
 
 
 @pytest.mark.parametrize("log", ["sqlite", "kafka"])
@@ -87,7 +22,7 @@ def test_people_who_move_and_the_sizes_of_their_places(
     capsys: pytest.CaptureFixture[str],
     request: pytest.FixtureRequest,
 ) -> None:
-    text = study()
+    text = moves_toml()
     if log == "kafka":
         place = f"kafka://{request.getfixturevalue('kafka')}/moves-{uuid.uuid4().hex}"
         text = text.replace("sqlite:moves.db", place)
@@ -95,7 +30,7 @@ def test_people_who_move_and_the_sizes_of_their_places(
         text += "replication = 1\ninsecure = true\n"
     file, out = tmp_path / "moves.toml", tmp_path / "out"
     file.write_text(text)
-    truth = write_files(tmp_path)
+    truth = write_moves(tmp_path)
     if log == "kafka":
         json_output(capsys, "topics", file)
 
@@ -141,6 +76,10 @@ def test_people_who_move_and_the_sizes_of_their_places(
         )
         own = sizes[[region(i) == ("c1", "t3") for i in range(PLACES)]]
         assert abs(tract["value"] - own.mean()) < 5 * tract["standard_error"]
+    change = json_output(capsys, "estimate", file, "blocks", "mean", "--minus", LABELS[1])
+    means = [np.minimum(truth[LABELS.index(label)], LARGEST).mean() for label in DUE]
+    assert (change["period"], change["minus"]) == (LABELS[2], LABELS[1])
+    assert abs(change["value"] - (means[1] - means[0])) < 5 * change["standard_error"]
     assert (tmp_path / "moves-snapshots").is_dir() or log == "kafka"
     page = tmp_path / "page.html"
     json_output(capsys, "page", file, page)
