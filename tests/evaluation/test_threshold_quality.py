@@ -112,6 +112,42 @@ def test_sums_alone_without_labels_and_nothing_without_numbers() -> None:
     assert not list(judge.measurements(lambda c: np.zeros(0), frozenset(), method="m", budget="b"))
 
 
+@pytest.mark.slow
+def test_the_command_judges_a_table_with_numbers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every class of queries and every score; numbers have codes wider than a byte."""
+    pytest.importorskip("jax")
+    file, rng = tmp_path / "numbers.toml", np.random.default_rng(3)
+    wide = {"number": {"least": 0, "most": 9000, "step": 10}, "bins": [4000], "missing": "absent"}
+    text = study_toml(
+        **{"neighbours": "add_remove", "rho": 60, "size": None},
+        periods={"first": "2021-01", "every": "month", "count": 1, **MARKER},
+        attributes={"y": attribute(["a", "b"], "a"), "n": wide, "m": wide},
+        releases=[{**RELEASE, "rho": 50, "labels": ["y"], "linear": LINEAR}],
+        run={"log": "sqlite:n.db", "public": "sqlite:n-public.db"},
+    )
+    file.write_text(text)
+    rows = ["person,period,y,n,m"]
+    for i in range(300):
+        n = int(rng.integers(900))
+        rows.append(f"p{i},2021-01,{'b' if n > 450 else 'a'},{10 * n},{10 * min(n + i % 9, 900)}")
+    (tmp_path / "truth.csv").write_text("\n".join(rows))
+    words = (file, tmp_path / "truth.csv", "--repetitions", "1")
+    (report,) = json_output(capsys, "evaluate", *words)["releases"]
+    classes = {q["queries"] for q in report["quality"]}
+    assert {f"{EDGES}, measured", WITHIN, SUMS, OTHER_SUMS, "2 columns, measured"} <= classes
+    methods = {q["method"] for q in report["quality"] if q["queries"] == OTHER_SUMS}
+    assert methods == {"rap", "independent", "another sample"}
+    floors = {q["queries"] for q in report["quality"] if q["answer"] == "measurements"}
+    assert {f"{EDGES}, measured", SUMS} <= floors
+    assert {"pMSE", "macro F1", "TV of 2 columns", "worst TV of 3 columns"} <= {
+        s["measure"] for s in report["scores"]
+    }
+    mean = {(q["method"], q["queries"]): q["mean"] for q in report["quality"]}
+    assert mean["rap", SUMS] < mean["independent", SUMS] / 3
+
+
 PANEL = study_toml(
     name="panel",
     neighbours="replace_one",

@@ -5,7 +5,8 @@ those of the columns: the projections are columns more of one table, so costs ar
 `residuals.py`. (Under replacement its maximum runs over all patterns of agreeing columns, also
 those that no numbers have; so the cost is an upper bound there, and exact where rows come and go.)
 The mixture of blocks is fitted to the columns alone; people drawn from it are weighted until the
-projections' histograms are met as far as their noise lets one tell, and drawn by these weights.
+histograms of projections and of single columns are met as far as their noise lets one tell, and
+drawn by these weights.
 """
 
 from __future__ import annotations
@@ -67,9 +68,9 @@ class LinearMixture:
         people = self.mixture.sample(seed)
         wide = widened(self.residuals.domain, people, self.projections).codes.astype(np.int64)
         columns = len(people.domain.columns)
-        histograms = [
-            self._histogram(wide, a) for a in self.targets.interactions if a and a[-1] >= columns
-        ]
+        # Single columns too, which the weights would otherwise be free to move.
+        sets = (a for a in self.targets.interactions if len(a) == 1 or a[-1] >= columns)
+        histograms = [self._histogram(wide, a) for a in sets]
         weights = entropic_weights(histograms, _TRUST * self.targets.people)
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1,)))
         labels = sorted({a[0] for a in self.targets.interactions if a and a[0] < columns <= a[-1]})
@@ -79,7 +80,7 @@ class LinearMixture:
         return People(people.domain, people.codes[rows], numbers)
 
     def _histogram(self, wide: NDArray[np.int64], columns: Columns) -> Histogram:
-        """What was measured of a projection, alone or with a label."""
+        """What was measured of a column, or of a projection with a label."""
         targets = self.targets
         assert targets is not None
         sizes = [targets.sizes[c] for c in columns]
