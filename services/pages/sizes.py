@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from stream_dp.client import PublicLog
 from stream_dp.release.sizes import PublishedSizes
 from stream_dp.size_answers import MeasuredRegion
@@ -11,7 +13,8 @@ from .charts import Bar, bars
 from .data_sets import DataSetFigures, Marginal, data_set_figures
 
 _MOST_REGIONS = 60  # with a chart on a page, from the top level down
-_MOST_BARS = 12  # of a chart; larger sizes are one bar
+_MOST_BARS = 12  # of a chart
+_MOST_ROWS = 200  # of its numbers
 
 
 def any_figures(public: PublicLog, name: str, period: str | None) -> DataSetFigures:
@@ -28,6 +31,7 @@ def sizes_figures(public: PublicLog, name: str, period: str | None) -> DataSetFi
     top = sizes.region()
     shown = [path for path in sizes.regions if sizes.region(*path).total][:_MOST_REGIONS]
     places = public.study.places
+    ranges = _ranges(int(top.size.max(initial=0)))
     unit = places.unit if places is not None else "place"
     return DataSetFigures(
         name=name,
@@ -42,7 +46,9 @@ def sizes_figures(public: PublicLog, name: str, period: str | None) -> DataSetFi
         group=unit,
         mechanism=certificate.mechanism,
         marginals=tuple(
-            _marginal(f"{unit}s by size", "/".join(path) or "all regions", sizes.region(*path))
+            _marginal(
+                f"{unit}s by size", "/".join(path) or "all regions", sizes.region(*path), ranges
+            )
             for path in shown
         ),
         measured=tuple(
@@ -55,16 +61,37 @@ def sizes_figures(public: PublicLog, name: str, period: str | None) -> DataSetFi
     )
 
 
-def _marginal(what: str, where: str, region: MeasuredRegion) -> Marginal:
+def _ranges(largest: int) -> list[tuple[int, int]]:
+    """The sizes of each bar of all charts: one size each where they fit, else doubling ranges."""
+    if largest < _MOST_BARS:
+        return [(size, size) for size in range(largest + 1)]
+    ranges = [(0, 0), (1, 1)]
+    while ranges[-1][1] < largest:
+        last = ranges[-1][1]
+        ranges.append((last + 1, 2 * last if len(ranges) < _MOST_BARS - 1 else largest))
+    return ranges
+
+
+def _name(first: int, last: int, largest: int) -> str:
+    if first == last:
+        return str(first)
+    return f"{first}-{last}" if last < largest else f"{first} or more"
+
+
+def _marginal(
+    what: str, where: str, region: MeasuredRegion, ranges: Sequence[tuple[int, int]]
+) -> Marginal:
     """The groups of a region by size."""
     total = region.total
-    pairs = list(zip(region.size.tolist(), region.groups.tolist(), strict=True))
-    rows = tuple((str(size), f"{count:,}", f"{count / total:.2%}") for size, count in pairs[:200])
-    shown = [Bar(str(size), count / total) for size, count in pairs]
-    if len(shown) > _MOST_BARS:
-        rest = sum(bar.share for bar in shown[_MOST_BARS - 1 :])
-        larger = f"{pairs[_MOST_BARS - 1][0]} or more"
-        shown = [*shown[: _MOST_BARS - 1], Bar(larger, rest)]
+    pairs = zip(region.size.tolist(), region.groups.tolist(), strict=True)
+    rows = tuple((str(size), f"{count:,}", f"{count / total:.2%}") for size, count in pairs)
+    shown = [
+        Bar(
+            _name(first, last, ranges[-1][1]),
+            float(region.groups[(region.size >= first) & (region.size <= last)].sum()) / total,
+        )
+        for first, last in ranges
+    ]
     words = ", ".join(f"{bar.name} {bar.share:.1%}" for bar in shown)
     chart = bars(shown, f"% of {total:,} by size", f"Sizes in {where}: {words}.")
-    return Marginal(what, where, chart, rows)
+    return Marginal(what, where, chart, rows[:_MOST_ROWS])

@@ -1,0 +1,151 @@
+"""The monitor of a study of sizes of places: its pages, downloads, and the exported page."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.ipc
+import pyarrow.parquet
+import pytest
+from kit.monitors import Monitor, monitor
+from kit.movers import DUE, moves_public, region
+
+from stream_dp.client import PublicLog
+from stream_dp.client import open as open_public
+from stream_dp.services import cli
+
+AXE = Path(__file__).parents[3] / ".tools" / "axe-core" / "axe.min.js"
+WHERE = ["all regions", "c0", "c1", *("/".join(region(i)) for i in range(6))]
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return moves_public(tmp_path_factory.mktemp("moves"))
+
+
+@pytest.fixture(scope="module")
+def moves(address: str) -> Iterator[Monitor]:
+    with monitor(address) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def told(address: str) -> PublicLog:
+    return open_public(address)
+
+
+def test_the_page_has_a_chart_and_the_numbers_of_each_region(
+    moves: Monitor, told: PublicLog
+) -> None:
+    for period in (None, *DUE):
+        status, body = moves.get("/data/blocks" + (f"?period={period}" if period else ""))
+        text, sizes = body.decode(), told.sizes("blocks", period)
+        assert status == 200
+        assert text.count("<figure>") == len(WHERE)
+        for where in WHERE:
+            assert f"Sizes in {where}: " in text
+            path = () if where == "all regions" else tuple(where.split("/"))
+            own = sizes.region(*path)
+            for size, groups in zip(own.size, own.groups, strict=True):
+                assert f'<th scope="row">{size}</th><td>{groups:,}</td>' in text
+        for level in ("all", "county", "tract"):
+            assert f"{level}: " in text
+    front = moves.get("/")[1].decode()
+    assert "How many blocks have each number of people, in every region." in front
+    assert '/data/blocks"' in front
+    assert moves.get("/downloads")[1].decode().count("/download/blocks/") >= 8
+
+
+def test_what_cannot_be_asked_of_sizes_is_refused_in_words(moves: Monitor) -> None:
+    for path in (
+        "/data/blocks?q=people:%20home=b001",
+        "/data/blocks?pair=a:b:c",
+        "/data/blocks?period=2021-01",
+        "/api/v1/estimate?release=blocks&query=mean",
+        "/api/v1/curve?release=blocks&query=mean",
+        "/release/blocks",
+        "/download/blocks/panel.csv",
+        "/download/blocks/people.csv",
+    ):
+        status, body = moves.get(path)
+        assert 400 <= status < 500, (path, status)
+        assert b"Traceback" not in body
+
+
+def read(form: str, body: bytes) -> pa.Table:
+    match form:
+        case "csv":
+            return pyarrow.csv.read_csv(io.BytesIO(body))
+        case "parquet":
+            return pyarrow.parquet.read_table(io.BytesIO(body))
+        case "arrow":
+            return pyarrow.ipc.open_file(body).read_all()
+    return pa.Table.from_pylist(json.loads(body))
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "arrow", "json"])
+def test_downloads_are_the_published_tables(moves: Monitor, told: PublicLog, form: str) -> None:
+    for period in (None, DUE[0]):
+        sizes = told.sizes("blocks", period)
+        for name, table in (("sizes", sizes.table), ("measurements", sizes.measurements)):
+            query = f"?period={period}" if period else ""
+            status, body = moves.get(f"/download/blocks/{name}.{form}{query}")
+            assert status == 200
+            rows = read(form, body).to_pylist()
+            for row in rows:  # text tables have nothing for what a region does not have
+                row |= {k: v or None for k, v in row.items() if k in ("county", "tract")}
+            assert rows == table.to_pylist()
+
+
+def test_the_exported_page_has_a_chart_for_each_region(address: str, tmp_path: Path) -> None:
+    out = tmp_path / "page.html"
+    assert cli.main(["page", address, str(out)]) == 0
+    text = out.read_text("utf-8")
+    for where in WHERE:
+        assert f"Sizes in {where}: " in text
+
+
+def test_pages_of_sizes_fit_and_can_be_read_by_everybody(
+    moves: Monitor, address: str, tmp_path: Path
+) -> None:
+    playwright = pytest.importorskip("playwright.sync_api")
+    chromium = shutil.which("chromium")
+    if chromium is None or not AXE.exists():
+        pytest.skip("chromium or axe-core is not installed; tests/tools fetches them")
+    out = tmp_path / "page.html"
+    assert cli.main(["page", address, str(out)]) == 0
+    with playwright.sync_playwright() as started:
+        options = ["--no-sandbox", "--disable-dev-shm-usage"]
+        browser = started.chromium.launch(executable_path=chromium, args=options)
+        for scheme, url in (
+            ("light", f"{moves.url}/data/blocks"),
+            ("dark", f"{moves.url}/data/blocks"),
+            ("light", f"{moves.url}/"),
+            ("light", out.as_uri()),
+        ):
+            page = browser.new_page(color_scheme=scheme)
+            said: list[str] = []
+            page.on("pageerror", lambda error, said=said: said.append(str(error)))
+            page.goto(url)
+            for width in (320, 1280):
+                page.set_viewport_size({"width": width, "height": 900})
+                assert page.evaluate("document.documentElement.scrollWidth") <= width
+            page.evaluate(AXE.read_text("utf-8"))
+            assert page.evaluate("axe.run(document).then(r => r.violations.map(v => v.id))") == []
+            assert said == []
+            if url.endswith("/data/blocks"):
+                figures = page.locator("figure")
+                assert figures.count() == len(WHERE)
+                # All charts have the same bars: 0 to the largest size that is published.
+                bars = {figures.nth(i).locator("svg[role=img] rect").count() for i in range(9)}
+                assert len(bars) == 1
+                figures.nth(2).locator("summary").click()
+                assert figures.nth(2).locator("table tbody tr").first.is_visible()
+            page.close()
+        browser.close()
