@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from people_tables import paired
 
+from stream_dp.batch.people import blocks
 from stream_dp.batch.people.draw import drawn_cells
-from stream_dp.batch.people.residuals import marginal_counts
+from stream_dp.batch.people.residuals import all_residuals, marginal_counts
 from stream_dp.batch.people.shrinkage import shrunk
-from stream_dp.batch.people.targets import on_simplex
+from stream_dp.batch.people.targets import CLEAR, Targets, on_simplex
+from stream_dp.batch.phases import Everything, NoisyAnswers
 
 RNG = np.random.default_rng(7)
 
@@ -96,3 +98,38 @@ def test_it_learns_what_depends_and_what_does_not(rho):
     assert max(apart((c,)) for c in range(4)) < 0.02
     assert max(apart((0, 1)), apart((2, 3))) < 0.05
     assert max(apart((a, b)) for a in (0, 1) for b in (2, 3)) < 0.07
+
+
+def targets_of(ways, rho):
+    """Noisy answers to all sets of up to so many columns of a small table."""
+    people = paired(6000, 8, 2)
+    residuals = all_residuals(people.domain, ways, 20_000)
+    every = tuple(range(residuals.candidates))
+    phase = Everything(Fraction(rho), every, (Fraction(1),) * len(every))
+    variances = phase.variances(residuals)
+    true = residuals.counter(people)(every)
+    sizes = np.diff(residuals.starts)
+    deviations = np.repeat([float(variances[i]) ** 0.5 for i in every], sizes)
+    noise = np.random.default_rng(5).normal(0, deviations)
+    values = true + np.rint(noise).astype(np.int64)
+    answers = NoisyAnswers.none().joined(residuals, every, values, variances)
+    return Targets.of(residuals, answers)
+
+
+def test_clear_pairs_are_not_shrunk_where_pairs_are_all_that_is_measured():
+    pairs, triples = targets_of(2, "1/100"), targets_of(3, "1/100")
+    assert pairs.of_pairs
+    assert not triples.of_pairs
+    assert min(pairs.signals[(0, 1)], pairs.signals[(2, 3)]) > CLEAR
+    for seen, kept in ((pairs, True), (triples, False)):
+        for columns, estimate in seen.dependence.items():
+            first, second = (seen.interactions[(c,)].values for c in columns)
+            measured = seen.interactions[columns].values - np.outer(first, second)
+            same = np.array_equal(estimate.values, measured)
+            assert same == (kept and seen.signals[columns] > CLEAR), columns
+
+
+def test_blocks_have_more_cells_where_pairs_are_all_that_is_measured(monkeypatch):
+    monkeypatch.setattr(blocks, "MOST_CELLS", 63)
+    assert blocks.column_blocks(targets_of(2, "4")) == ((0, 1), (2, 3))
+    assert blocks.column_blocks(targets_of(3, "4")) == ((0,), (1,), (2,), (3,))

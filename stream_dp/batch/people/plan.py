@@ -89,7 +89,7 @@ class ResidualPlan:
         triples = self.triples
         if triples and self._noise(triples, answers) < NOISIEST:
             return triples
-        signals = Targets.of(self.residuals, answers, self.known).signals()
+        signals = Targets.of(self.residuals, answers, self.known).signals
         return [a for a in self.again if signals[a] > SIGNAL] or self.again
 
     @property

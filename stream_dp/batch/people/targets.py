@@ -1,7 +1,9 @@
 """From noisy residuals to what a model is fitted to: shares of people, with their noise.
 
 The residuals of one set of columns, measured once or twice, are combined by their precision. A pair
-is compared with independence, the product of its noisy one-ways. Post-processing throughout.
+is compared with independence, the product of its noisy one-ways, and shrunk by its noise. Where no
+triples are measured, a pair that is clearly dependent stays as it was measured. Post-processing
+throughout.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from .residuals import Columns, Residuals, centred
 from .shrinkage import Shrunk, shrunk
 
 Table = NDArray[np.float64]
+CLEAR = 3.0  # standard deviations of a pair's sum of squares above that of noise alone
 
 
 class Interaction(NamedTuple):
@@ -82,6 +85,11 @@ class Targets:
     def sizes(self) -> tuple[int, ...]:
         return self.residuals.domain.sizes
 
+    @property
+    def of_pairs(self) -> bool:
+        """Whether no more than pairs are measured."""
+        return max(map(len, self.interactions)) < 3
+
     @cached_property
     def one_ways(self) -> tuple[Table, ...]:
         """The shares of each column's values, none below 0."""
@@ -90,8 +98,21 @@ class Targets:
 
     @cached_property
     def dependence(self) -> dict[Columns, Shrunk]:
-        """By pair of columns, how its shares differ from independence, shrunk by their noise."""
-        return {columns: shrunk(*apart) for columns, apart in self._apart()}
+        """By pair of columns, how its shares differ from independence.
+
+        Shrunk by its noise, but for clearly dependent pairs where pairs are all that is measured:
+        they have much noise then, and shrinking raises cells that nobody is in towards
+        independence, so that rare values no longer follow from others. The model is left to
+        average their noise, with shares that are not negative.
+        """
+        signals, result = self.signals, dict[Columns, Shrunk]()
+        for columns, (values, variance) in self._apart():
+            estimate = shrunk(values, variance)
+            if self.of_pairs and signals[columns] > CLEAR:
+                free = math.prod(n - 1 for n in values.shape)
+                estimate = Shrunk(values, free * variance, estimate.freedom)
+            result[columns] = estimate
+        return result
 
     def _apart(self) -> Iterator[tuple[Columns, tuple[Table, float]]]:
         """By pair, its noisy difference from independence, and the variance of its cells."""
@@ -100,6 +121,7 @@ class Targets:
                 first, second = (self.interactions[(c,)].values for c in columns)
                 yield columns, (values - np.outer(first, second), variance)
 
+    @cached_property
     def signals(self) -> dict[Columns, float]:
         """By pair, its sum of squares above that of noise alone, in standard deviations."""
         result = {}
