@@ -126,16 +126,28 @@ def lived(number: int, people: int = 100) -> list[Record]:
 
 @dataclass
 class TablesFolder(HouseholdFolder):
-    """A study of TEXTS, closed in the releaser. name: of the text."""
+    """A study of TEXTS, closed in the releaser.
+
+    name: of the text.
+    kafka: the address of a confidential log in place of the file.
+    run_more: further lines of `[run]`.
+    """
 
     name: str = "groups"
+    kafka: str = ""
+    run_more: str = ""
 
     def __post_init__(self) -> None:
         self.text = self.written()
         super().__post_init__()
 
     def written(self) -> str:
-        return TEXTS[self.name]
+        text = f"{TEXTS[self.name].rstrip()}\n{self.run_more}\n"
+        if not self.kafka:
+            return text
+        text = text.replace("sqlite:homes.db", self.kafka)
+        text = text.replace("sqlite:homes-public.db", f"{self.kafka}-public")
+        return f"{text}replication = 1\ninsecure = true\n"
 
     def begin(self) -> None:
         """Sends the table that the study needs."""
@@ -176,6 +188,11 @@ class TablesFolder(HouseholdFolder):
     @property
     def snapshot_folder(self) -> Path:
         return self.folder / "homes-snapshots"
+
+    def parts_files(self) -> list[Path]:
+        """What is left of closes in parts: manifests and parts."""
+        files = sorted(self.snapshot_folder.iterdir())
+        return [path for path in files if "-job-" not in path.name]
 
     def inputs(self) -> Mapping[str, bytes]:
         """The files of jobs by name."""

@@ -69,10 +69,9 @@ def rows(place: TablesInParts) -> dict[str, Counter[str]]:
     ("name", "change"),
     [
         ("groups", "other"),
-        ("places", "other"),
         ("sized, too small", "other"),
         *(pytest.param(n, "silent", marks=pytest.mark.slow) for n in NAMES),
-        *(pytest.param(n, "other", marks=pytest.mark.slow) for n in ("sized", "open")),
+        *(pytest.param(n, "other", marks=pytest.mark.slow) for n in ("sized", "open", "places")),
     ],
 )
 def test_one_person_changes_one_part_and_one_row(name: str, change: str, folder: Path) -> None:

@@ -40,6 +40,20 @@ def test_jobs_look_at_the_same_bytes_as_in_one_process(
     assert list(place.inputs().values()) == list(here.inputs().values())
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["groups", "sized", "places"])
+def test_everything_that_is_written_is_encrypted_where_the_rest_is(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STREAM_DP_TEST_KEY", "0f" * 32)
+    sealed = 'encryption = { env = "STREAM_DP_TEST_KEY" }'
+    here = closed(TablesFolder(folder / "here", name=name))
+    place = closed(TablesInParts(folder / "parts", name=name, run_more=sealed))
+    assert place.outcome() == here.outcome()
+    for data in (*place.inputs().values(), *(p.read_bytes() for p in place.parts_files())):
+        assert data[:4] not in (b"PAR1", b"PK\x03\x04", b'{"ac')
+
+
 def test_the_input_in_words(folder: Path) -> None:
     place = closed(TablesInParts(folder / "place", name="sized", parts=4))
     (last,) = (p for p in (place.folder / "homes-snapshots").glob("*-histories-2021-03-*people*"))
