@@ -12,11 +12,9 @@ from dataclasses import replace
 from functools import partial
 
 from stream_dp.errors import Inconsistent
-from stream_dp.log.base import Log
 from stream_dp.population.reports import ReadAs, SchemaUse
 from stream_dp.population.shapes.schemas import check_number
 
-from .. import journal
 from ..parts.orders import Order, OrderBoard, reading_record
 from .pool import Pool
 from .tasks import Decoded, Range, Source, decode
@@ -38,8 +36,7 @@ def read_reports(
     if order.read_as is None or settled is not None:
         decoded = _decoded([replace(r, read_as=settled, only=True) for r in ranges], source, pool)
         return decoded, settled
-    before = _before(board.log, order)
-    decoded = _decoded([replace(r, read_as=before) for r in ranges], source, pool)
+    decoded = _decoded([replace(r, read_as=order.read_as) for r in ranges], source, pool)
     read_as = _together(mapping, decoded)
     if read_as.schemas or any(d.unknown for d in decoded):
         source.at("schemas")
@@ -66,16 +63,6 @@ def ranges_of(order: Order, most: int) -> list[Range]:
         for partition, (begin, end) in sorted(order.ranges.items())
         for start in range(begin, end, most)
     ]
-
-
-def _before(log: Log, order: Order) -> ReadAs:
-    """The schemas by their ids that closed periods were read with."""
-    assert order.read_as is not None
-    schemas = dict[int, SchemaUse]()
-    for entry in journal.closes(journal.read_heads(log))[: order.number]:
-        if entry.read_as is not None:
-            schemas.update(entry.read_as.schemas)
-    return ReadAs(order.read_as.mapping, schemas)
 
 
 def _together(mapping: str, decoded: Sequence[Decoded]) -> ReadAs:

@@ -38,8 +38,9 @@ class Order(msgspec.Struct, frozen=True, dict=True):
     parts: how many parts are to be written.
     letters: whether to append dead letters; not for records that were read before.
     attempt: how often the order was given before, and its files were removed.
-    read_as: how the records are read: of a period that is closed again, as they were then, else
-        with whatever schemas are known; None for plain reports.
+    read_as: how the records are read; None for plain reports. Of a period that is closed again, as
+        they were then; else with whatever schemas are known, and here are those of closed periods,
+        for an id never changes its schema.
     """
 
     genesis: str

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.base import NEVER, Log, Positions, Unavailable
 from stream_dp.population import CellCounts, Population
-from stream_dp.population.reports import CHANGED_INPUT, ReadAs
+from stream_dp.population.reports import CHANGED_INPUT, ReadAs, SchemaUse
 from stream_dp.population.split import Part
 from stream_dp.study import Study
 from stream_dp.topics import REPORTS
@@ -34,6 +34,7 @@ from .recovery import check_end, check_reach, count_closed
 _EVERY = 0.2  # seconds between two reads of the topics
 _PAUSE = 10.0  # seconds until an aggregator that was killed is started again
 _MOST_ENDS = 5  # of the aggregator beside it for one order, without an answer
+_MOST_SCHEMAS = 5000  # of closed periods in an order, which is one record
 _ATTEMPTS = 3  # at an order whose manifest's files are not there
 
 
@@ -50,11 +51,6 @@ class Aggregation:
     parts: int
     command: list[str] | None = None
     mapping: str = ""
-
-    @property
-    def read_as(self) -> ReadAs | None:
-        """How records are read, before any schema is known; None for plain reports."""
-        return ReadAs(self.mapping) if self.mapping else None
 
 
 @dataclass
@@ -82,6 +78,7 @@ class InParts:
     _board: OrderBoard = field(init=False)
     _replays: list[Entry] = field(init=False)
     _begin: Positions = field(init=False)  # of what is ordered next
+    _schemas: dict[int, str] = field(default_factory=dict, init=False)  # hash by id, when closed
     _before: SnapshotFile | None = field(init=False)
     _accounting: CellCounts = field(init=False)
     _cut: Positions | None = field(default=None, init=False)
@@ -102,6 +99,12 @@ class InParts:
         self._begin = dict(self.start.cut)
         self._before = SnapshotFile(*self.start.snapshot) if self.start.number else None
         self._accounting = self.start.accounting or CellCounts(rejected={})
+        for entry in self.closes:
+            self._note_schemas(entry.read_as)
+
+    def _note_schemas(self, read_as: ReadAs | None) -> None:
+        for number, use in ({} if read_as is None else read_as.schemas).items():
+            self._schemas[number] = use.sha256
 
     @classmethod
     def recovered(
@@ -216,7 +219,7 @@ class InParts:
                 parts=self.aggregation.parts,
                 letters=again is None,
                 attempt=self._attempt,
-                read_as=self.aggregation.read_as if again is None else again.read_as,
+                read_as=self._read_as() if again is None else again.read_as,
             )
             self._ends, self._next_read = 0, 0.0
             self._board.refresh()
@@ -243,6 +246,13 @@ class InParts:
         if self.child is None:
             words = f"{label} waits for: stream-dp aggregate {self.ending.file}"
         return Event("aggregator-awaited", words, label)
+
+    def _read_as(self) -> ReadAs | None:
+        """How records are read, with the last schemas of closed periods; None for plain reports."""
+        if not self.aggregation.mapping:
+            return None
+        last = list(self._schemas.items())[-_MOST_SCHEMAS:]
+        return ReadAs(self.aggregation.mapping, {n: SchemaUse(sha256) for n, sha256 in last})
 
     def _read(self, order: Order, answer: SnapshotFile) -> Manifest | None:
         """The manifest that answers an order; its counts are not looked at. None without files."""
@@ -284,6 +294,7 @@ class InParts:
         cut, accepted = self._cut, self._accounting.accepted
         assert cut is not None
         manifest, file = self._follow(cut)
+        self._note_schemas(manifest.read_as)
         self.at("closed")
         self.facts.count(manifest.records, manifest.accounting)
         self.facts.closed_accepted = manifest.accounting.accepted - accepted

@@ -133,6 +133,19 @@ def test_a_schema_that_only_later_tasks_knew(folder: Path, server: Registry) -> 
     assert len(decoded) > len(place.rows("reports"))  # the first report was decoded again
 
 
+def test_an_id_never_changes_its_schema(folder: Path, server: Registry) -> None:
+    place = from_registry(folder / "place", server)
+    place.run()
+    assert len(place.entries()) == 2
+    server.give(7, {**AVRO_REPORT, "fields": AVRO_REPORT["fields"][::-1]})
+    place.send([avro("a", 7), *(r for r in script()[1] if r.headers)])
+    with pytest.raises(Inconsistent, match="schema 7: not the one that closed periods"):
+        place.run()
+    server.give(7, AVRO_REPORT)
+    place.run()
+    assert len(place.entries()) == 3
+
+
 def test_a_registry_that_is_down_refuses_nothing(folder: Path, server: Registry) -> None:
     place = from_registry(folder / "place", server)
     server.answers["/schemas/ids/7"] = 503, b""
