@@ -2,6 +2,7 @@
 
 from fractions import Fraction
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from stream_dp.batch.sizes.histogram import Sizes, earth_movers_distance
 from stream_dp.batch.sizes.methods import METHODS
 from stream_dp.batch.sizes.plan import DISTANCE_CHANGE, LevelPlan
+from stream_dp.privacy.noise import geometric_variance
+from stream_dp.privacy.zcdp import rho_within
 
 REGION = (0, 0, 0, 1, 1)  # of each group
 
@@ -104,6 +107,15 @@ def test_at_equal_rho_the_gaussian_has_half_the_variance():
     assert pure.variance("cumulative") / gaussian.variance("cumulative") == pytest.approx(
         2, rel=0.01
     )
+
+
+def test_at_equal_eps_and_delta_the_gaussian_is_better_from_8_to_18_levels_on():
+    for eps, delta, first in ((Fraction(1, 10), 6, 8), (Fraction(2), 9, 18)):
+        rho = rho_within(eps, Fraction(1, 10**delta))
+        better = (n for n in range(1, 60) if n / (2 * rho) < geometric_variance(eps / n))
+        assert next(better) == first
+    readme = (Path(__file__).parents[3] / "README.md").read_text("utf-8")
+    assert "the latter is better below 8 to 18 levels" in readme
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
