@@ -28,6 +28,7 @@ __all__ = [
     "FittedModel",
     "ProgressCallback",
     "Synthesizer",
+    "begun_edition",
     "begun_rounds",
     "first_seed",
     "release_domain",
@@ -91,6 +92,11 @@ class FitContext:
 
 
 _SEED = 32  # bytes
+
+
+def begun_edition(context: FitContext) -> bytes:
+    """The edition of the rounds recorded so far; empty if there is none."""
+    return b"".join(context.transcript.rounds()[:1])[_SEED:]
 
 
 def begun_rounds(context: FitContext, edition: bytes) -> list[bytes]:

@@ -1,5 +1,6 @@
 """HPD-Fixed and HPD-Gen in the adaptive loop, small: they learn, and repeat themselves."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -12,7 +13,7 @@ from stream_dp.batch import kinds
 from stream_dp.batch.base import FitContext, MemoryTranscript
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy, Roles
 from stream_dp.batch.hpd import synthesizer as mixture
-from stream_dp.batch.hpd.fit import AdamSettings
+from stream_dp.batch.hpd.fit import AdamSettings, FitSummary, compiled_logits
 from stream_dp.batch.hpd.mixture import HPD
 from stream_dp.batch.loop import AdaptiveMethod, fit_adaptively
 from stream_dp.batch.workload.candidates import (
@@ -36,7 +37,7 @@ SETTINGS = {
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
-    monkeypatch.setattr(mixture, "SETTINGS", SETTINGS)
+    monkeypatch.setattr(mixture, "SETTINGS", dict(SETTINGS))
 
 
 def release(kind, **more):
@@ -87,12 +88,15 @@ def test_privacy_noise_is_not_of_numpy_or_jax(monkeypatch):
     assert len(fitted.picked) == 5
 
 
+ROLES = Roles(column="role", head=HEAD, spouse="spouse", child="child", children=2)
+PERSON = Column("role", (HEAD, "spouse", "child")), Column("age", (0, 1, 2))
+KIN = HPD(Domain((Column("region", (0, 1)),), PERSON, 4, ROLES), 1500, 3000, 5)
+RELATIVES = KIN.sample(KIN.init(3), 1500, 1)
+
+
 def test_households_of_relatives_are_valid_and_relations_are_learnt():
-    roles = Roles(column="role", head=HEAD, spouse="spouse", child="child", children=2)
-    person = Column("role", (HEAD, "spouse", "child")), Column("age", (0, 1, 2))
-    domain = Domain((Column("region", (0, 1)),), person, 4, roles)
-    truth = HPD(domain, 1500, 3000, 5).sample(HPD(domain, 1500, 3000, 5).init(3), 1500, 1)
-    work = marginal_workload(default_marginals(domain, 2))
+    truth = RELATIVES
+    work = marginal_workload(default_marginals(truth.domain, 2))
     assert {int(x) for x in work.queries.level} == set(range(5))
     plan = AdaptivePlan(Fraction(2), 4, 3)
     start = mixture.random_start(truth, work, SETTINGS["hpd-fixed"])
@@ -114,6 +118,76 @@ def test_the_decay_of_a_network_falls_with_noise():
     assert decays[1] == pytest.approx(2 * decays[0])
     assert 0 < decays[0] < decays[1] < decays[2] == 1
     assert mixture.HPD_FIXED.adapted(1) == mixture.HPD_FIXED.adam
+
+
+BEFORE = replace(SETTINGS["hpd-gen"], adam=AdamSettings(40, 0.02), spread=1)
+LATER = replace(SETTINGS["hpd-gen"], adam=AdamSettings(30, 0.01), last=60)
+
+
+@pytest.mark.parametrize("after", [1, 3])
+def test_a_network_that_another_edition_began_goes_on_as_it_was_begun(after, monkeypatch):
+    """Whatever is recorded: rounds and data set are those of a fit that was never interrupted."""
+    edition = mixture.EDITIONS["hpd-gen"]
+    fit = kinds.load_synthesizer("hpd-gen")
+    monkeypatch.setitem(mixture.SETTINGS, "hpd-gen", BEFORE)
+    monkeypatch.setitem(mixture.EDITIONS, "hpd-gen", b"2")
+    transcript = MemoryTranscript()
+    old = fit(TRUTH, release("hpd-gen"), FitContext(Silent(), transcript))
+    begun = MemoryTranscript(transcript.recorded[:after])
+
+    monkeypatch.setitem(mixture.SETTINGS, "hpd-gen", LATER)
+    monkeypatch.setitem(mixture.EDITIONS, "hpd-gen", edition)
+    monkeypatch.setitem(mixture.EARLIER, ("hpd-gen", b"2"), BEFORE)
+    new = fit(TRUTH, release("hpd-gen"), FitContext(Silent(), begun))
+    assert begun.recorded == transcript.recorded
+    assert begun.recorded[0][32:] == b"2" != edition
+    for name, value in old.model.params.items():
+        assert (new.model.params[name] == value).all()
+    assert (new.sample(3).people == old.sample(3).people).all()
+
+    fresh = MemoryTranscript()
+    fit(TRUTH, release("hpd-gen"), FitContext(Silent(), fresh))
+    assert fresh.recorded[0][32:] == edition
+    assert fresh.recorded[1:] != transcript.recorded[1:]
+
+
+def test_the_settings_of_editions_before():
+    """As that version had them; HPD-Fixed's have not changed."""
+    network = mixture.MixtureSettings(
+        200, (256, 256), AdamSettings(100, 0.003), noisy_decay=40_000, last=None, spread=1
+    )
+    assert {("hpd-gen", b"2"): network} == mixture.EARLIER
+    assert mixture.EDITIONS == {"hpd-fixed": b"2", "hpd-gen": b"3"}
+    assert mixture.MixtureSettings(200, None, AdamSettings(60, 0.03, 0.1)) == mixture.HPD_FIXED
+
+
+@pytest.mark.parametrize("roles", [False, True])
+def test_the_last_round_has_updates_of_its_own(roles, monkeypatch):
+    """The last of those after which something is learnt: none is learnt before the base."""
+    steps = []
+
+    def fit(self, params, measured, settings, room):
+        steps.append(settings.steps)
+        return params, FitSummary(1.0, 1.0, 0, True)
+
+    monkeypatch.setattr(HPD, "fit", fit)
+    monkeypatch.setitem(mixture.SETTINGS, "hpd-gen", LATER)
+    truth = RELATIVES if roles else TRUTH
+    declared = release("hpd-gen", rounds=3, per_round=1).model_copy(
+        update={"attributes": tuple(c.name for c in truth.domain.person if c.name != "role")}
+    )
+    fitted = mixture.fit_mixture(truth, declared, FitContext(Silent()))
+    assert steps == [30] * (len(fitted.picked) - roles - 1) + [60]
+
+
+@pytest.mark.parametrize("spread", [1, 1 / 16])
+def test_the_first_logits_have_their_spread(spread):
+    model = HPD(TRUTH.domain, 10, 20, 400, hidden=(256, 256), spread=spread)
+    logits = compiled_logits(model.layout, model.init(1))
+    own = np.concatenate([np.asarray(v) for v in logits.values()])
+    assert own.var() == pytest.approx(spread, rel=0.35)
+    fixed = HPD(TRUTH.domain, 10, 20, 4000).init(1)
+    assert np.concatenate([*fixed.values()]).var() == pytest.approx(1 / 16, rel=0.05)
 
 
 def test_what_is_too_much_to_ask_is_refused():

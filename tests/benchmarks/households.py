@@ -16,8 +16,8 @@ households and people, a household's size among them.
     reduced    few enough kinds of households for an explicit histogram, that of MWEM
     relations  heads, spouses and children, as far as order, age and nothing else tell (the survey
                states no relation), and queries about relatives
-    generated  HPD-Gen beside HPD-Fixed on the full survey at eps .25 and 1: errors among groups,
-               their ratio, and CPU seconds of a fit
+    generated  HPD-Gen beside HPD-Fixed on the full survey at eps .25 and 1: errors, their ratio,
+               CPU seconds of a fit, beside independent columns and every query measured
     families   simulated families (`families.py`), 8 rounds at eps 1: errors by class and couples
                of one sex, beside members shuffled within their roles
 
@@ -42,9 +42,10 @@ from stream_dp.batch.data.readers import read_hierarchy, read_pums
 from stream_dp.batch.workload.candidates import default_marginals
 from stream_dp.batch.workload.counts import marginal_counts
 from stream_dp.batch.workload.queries import SPOUSE, Marginal, Queries
+from stream_dp.evaluation.data_sets.baselines import measure_every_query
 from stream_dp.evaluation.data_sets.households import evaluate_data_sets
 from stream_dp.evaluation.data_sets.judge import DataSetJudge
-from stream_dp.evaluation.data_sets.report import CLASSES
+from stream_dp.evaluation.data_sets.report import CLASSES, Quality
 from stream_dp.evaluation.data_sets.text import quality_text
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.privacy.zcdp import rho_within
@@ -163,25 +164,48 @@ def fitted(truth: Hierarchy, release: BatchRelease, seed: int) -> tuple[Hierarch
 def errors(truth: Hierarchy, synthetic: Hierarchy) -> dict[str, tuple[float, float]]:
     """By class of queries the largest and the mean error, in percentage points."""
     queries = Queries.joined(m.queries() for m in default_marginals(truth.domain, 3))
-    qualities = DataSetJudge.of(truth, queries).data_set(synthetic, "", "")
+    return points(DataSetJudge.of(truth, queries).data_set(synthetic, "", ""))
+
+
+def points(qualities: list[Quality]) -> dict[str, tuple[float, float]]:
     return {q.queries: (100 * q.greatest, 100 * q.mean) for q in qualities}
+
+
+def every_query(truth: Hierarchy, epsilon: str, seed: int) -> dict[str, tuple[float, float]]:
+    """The errors of noisy answers to all queries, without a data set."""
+    marginals = default_marginals(truth.domain, 3)
+    rho = batch(truth, "independent", epsilon).rho
+    noisy = measure_every_query(truth, marginals, rho, SeededNoise(seed))
+    judge = DataSetJudge.of(truth, Queries.joined(m.queries() for m in marginals))
+    return points(judge.counts(truth, noisy, "", ""))
 
 
 def generated(repetitions: int) -> None:
     truth = full()
-    print(f"groups, largest / mean error in points; CPU s. {repetitions} repetitions")
+    print(f"largest / mean error in points, groups and people; {repetitions} repetitions, CPU s")
     for epsilon in ("0.25", "1"):
         means = {}
-        for kind in HPD:
-            runs = [fitted(truth, batch(truth, kind, epsilon), s) for s in range(repetitions)]
-            each = np.array([errors(truth, synthetic)["groups"] for synthetic, _ in runs])
-            means[kind] = each.mean(axis=0)
-            every = ", ".join(f"{a:.2f} / {b:.4f}" for a, b in each)
-            cpu = np.mean([took for _, took in runs])
-            line = f"{means[kind][0]:.2f} / {means[kind][1]:.4f}  {cpu:.0f} s"
-            print(f"eps {epsilon:>4}  {kind:<9}  {line}   ({every})", flush=True)
+        for kind in (*HPD, "independent", "every query"):
+            each, seconds = [], 0.0
+            for seed in range(repetitions):
+                if kind == "every query":
+                    of_class = every_query(truth, epsilon, seed)
+                else:
+                    synthetic, took = fitted(truth, batch(truth, kind, epsilon), seed)
+                    of_class, seconds = errors(truth, synthetic), seconds + took / repetitions
+                each.append((*of_class["groups"], *of_class["people"]))
+            means[kind] = np.mean(each, axis=0)
+            every = ", ".join(f"{a:.2f} / {b:.4f}" for a, b, *_ in each)
+            took_words = f"{seconds:.0f} s, groups: {every}" if kind in HPD else ""
+            print(f"eps {epsilon:<5}{kind:<12}{in_points(means[kind])}  {took_words}", flush=True)
         ratio = means["hpd-gen"] / means["hpd-fixed"]
-        print(f"eps {epsilon:>4}  ratio      {ratio[0]:.2f} / {ratio[1]:.2f}", flush=True)
+        print(f"eps {epsilon:<5}{'ratio':<12}{in_points(ratio, 2)}", flush=True)
+
+
+def in_points(each: np.ndarray, digits: int = 4) -> str:
+    """Largest and mean error among groups, then among people."""
+    pairs = (f"{a:.2f} / {b:.{digits}f}" for a, b in np.reshape(each, (2, 2)))
+    return "".join(f"{pair:>16}" for pair in pairs)
 
 
 def of_one_sex(hierarchy: Hierarchy) -> float:

@@ -28,6 +28,7 @@ from .draw import draw_households
 from .fit import LATENT, AdamSettings, FitSummary, Params
 from .layout import EncodedQueries, ModelLayout, encode_queries, model_layout, pack_queries
 
+SPREAD = 1 / 16  # the variance of the first logits
 _LONGEST = 64  # queries per chunk: more are hardly faster, and pad short rounds
 
 
@@ -65,6 +66,7 @@ class HPD:
     latent: length of HPD-Gen's Gaussian columns.
     others: largest number of people in a household who are neither head, spouse nor child; None:
         as many as there is room for.
+    spread: the variance of the first logits; of a network about, and over its random weights.
     memory: bytes that one chunk of queries may take in a gradient, besides several copies of the
         tables of probabilities (slots x values x K floats) and of the parameters.
     """
@@ -76,6 +78,7 @@ class HPD:
     hidden: tuple[int, ...] | None = None
     latent: int = 32
     others: int | None = None
+    spread: float = SPREAD
     memory: int = 1 << 27
 
     @cached_property
@@ -115,10 +118,9 @@ class HPD:
             if name.endswith(fitting.BIAS):
                 params[name] = np.zeros(shape, np.float32)
                 continue
-            wide = name.endswith(".weight")
-            gain = (2 if name.startswith("hidden") else 1) / shape[1] if wide else 1
-            if self.hidden is None:
-                gain = 1 / 16
+            gain = 1.0 if name == LATENT else self.spread
+            if name.endswith(".weight"):
+                gain = (2 if name.startswith("hidden") else self.spread) / shape[1]
             params[name] = np.asarray(jax.random.normal(key, shape) * gain**0.5)
             if name == "person.weight":
                 own = params[name][: shape[0] // self.layout.slots]

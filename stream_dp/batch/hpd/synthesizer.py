@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 
 from stream_dp.study.groups import ROWS, BatchRelease
 
-from ..base import FitContext
+from ..base import FitContext, begun_edition
 from ..data.domain import Hierarchy, Int64Array
 from ..kinds import kind_title
 from ..loop import AdaptiveFit, AdaptiveMethod, Model, NoisyAnswers, fit_adaptively
-from ..phases import Phase, Rounds
+from ..phases import Everything, Phase, Rounds
 from ..workload.candidates import Workload, declared_workload
 from ..workload.plan import EDITION, AdaptivePlan
 from .fit import AdamSettings, Params
 from .layout import EncodedQueries
-from .mixture import HPD, MeasuredQueries
+from .mixture import HPD, SPREAD, MeasuredQueries
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,16 @@ class MixtureSettings:
     adam: the updates of one round.
     noisy_decay: what the variance of an answer's noise, as a share of all groups or people, adds to
         the decay, up to 1: the weight of a network's prior, rows that are alike, against answers.
+    last: the updates of the last round, after which nothing is picked; None: as many as before.
+    spread: the variance of the first logits, about.
     """
 
     rows: int
     hidden: tuple[int, ...] | None
     adam: AdamSettings
     noisy_decay: float = 0
+    last: int | None = None
+    spread: float = SPREAD
 
     def adapted(self, variance: float) -> AdamSettings:
         """The updates of a round on answers whose noise has this mean variance, as shares."""
@@ -48,8 +52,12 @@ class MixtureSettings:
 
 
 HPD_FIXED = MixtureSettings(ROWS, None, AdamSettings(60, 0.03, 0.1))
-HPD_GEN = MixtureSettings(ROWS, (256, 256), AdamSettings(100, 0.003), noisy_decay=40_000)
+HPD_GEN = MixtureSettings(ROWS, (256, 256), AdamSettings(100, 0.003), noisy_decay=120_000, last=400)
 SETTINGS = {"hpd-fixed": HPD_FIXED, "hpd-gen": HPD_GEN}
+# By kind: the edition of what SETTINGS say, and the settings of editions before it. A fit goes on
+# as it was begun.
+EDITIONS = {"hpd-fixed": EDITION, "hpd-gen": b"3"}
+EARLIER = {("hpd-gen", b"2"): replace(HPD_GEN, noisy_decay=40_000, last=None, spread=1)}
 
 
 @dataclass(frozen=True)
@@ -77,6 +85,7 @@ class MixtureModel:
 
     encoded: the workload's queries as row numbers.
     room: of the programs, which then serve all rounds.
+    left: how often it will still learn; below 0 where that is not known.
     """
 
     family: HPD
@@ -84,6 +93,7 @@ class MixtureModel:
     params: Params
     settings: MixtureSettings
     room: Room
+    left: int = -1
 
     def answers(self, rows: Int64Array) -> NDArray[np.float64]:
         return self.family.answers(self.params, self.encoded.take(rows), self.room.asked)
@@ -93,8 +103,10 @@ class MixtureModel:
         counts = MeasuredQueries(queries, measured.values, measured.noise)
         noise = float((measured.noise / self.family.totals(queries) ** 2).mean())
         adam, room = self.settings.adapted(noise), self.room.measured
+        if self.left == 1 and self.settings.last is not None:
+            adam = adam._replace(steps=self.settings.last)
         params, summary = self.family.fit(self.params, counts, adam, room)
-        return replace(self, params=params), summary.after
+        return replace(self, params=params, left=self.left - 1), summary.after
 
     def sample(self, seed: int) -> Hierarchy:
         return self.family.sample(self.params, self.family.groups, seed)
@@ -113,11 +125,16 @@ def random_start(
         people=hierarchy.N,
         rows=settings.rows,
         hidden=settings.hidden,
+        spread=settings.spread,
     )
     encoded, room = family.encode(workload.queries), Room.of(workload, phases)
+    # Nothing is learnt between a phase and one that measures everything.
+    together = sum(isinstance(phase, Everything) for phase in phases[1:])
+    left = sum(phase.rounds for phase in phases) - together
 
     def start(seed: int) -> MixtureModel:
-        return MixtureModel(family, encoded, family.init(seed % (1 << 31)), settings, room)
+        params = family.init(seed % (1 << 31))
+        return MixtureModel(family, encoded, params, settings, room, left)
 
     return start
 
@@ -126,12 +143,15 @@ def fit_mixture(
     hierarchy: Hierarchy, release: BatchRelease, context: FitContext
 ) -> AdaptiveFit[Workload, Hierarchy]:
     """See `base.Synthesizer`: kinds 'hpd-fixed' and 'hpd-gen'."""
-    settings = SETTINGS[release.kind]
+    begun = begun_edition(context)
+    settings, edition = SETTINGS[release.kind], EDITIONS[release.kind]
+    if (release.kind, begun) in EARLIER:
+        settings, edition = EARLIER[release.kind, begun], begun
     if release.rows is not None:
         settings = replace(settings, rows=release.rows)
     workload = declared_workload(hierarchy.domain, release)
     plan = AdaptivePlan.of(release)
     phases = plan.phases(workload)
     start = random_start(hierarchy, workload, settings, phases)
-    method = AdaptiveMethod.of(kind_title(release.kind), workload, phases, start, EDITION)
+    method = AdaptiveMethod.of(kind_title(release.kind), workload, phases, start, edition)
     return fit_adaptively(hierarchy, method, context)
