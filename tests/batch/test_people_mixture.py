@@ -89,6 +89,7 @@ def test_it_learns_what_depends_and_what_does_not(rho):
     synthetic = fit.sample(1)
     assert abs(synthetic.N - people.N) < 200
     assert fit.model.layout.blocks == ((0, 1), (2, 3))
+    assert fit.notes["error_on_measurements"] < 1.5
 
     def apart(columns):
         true = marginal_counts(people, columns) / people.N
@@ -133,3 +134,16 @@ def test_blocks_have_more_cells_where_pairs_are_all_that_is_measured(monkeypatch
     monkeypatch.setattr(blocks, "MOST_CELLS", 63)
     assert blocks.column_blocks(targets_of(2, "4")) == ((0, 1), (2, 3))
     assert blocks.column_blocks(targets_of(3, "4")) == ((0,), (1,), (2,), (3,))
+
+
+def test_a_model_that_is_far_says_so(monkeypatch):
+    """Four product rows cannot hold two strong pairs: their misfit is far above noise."""
+    pytest.importorskip("jax")
+    from stream_dp.batch.people import synthesizer
+
+    monkeypatch.setattr(synthesizer, "column_blocks", lambda seen: ((0,), (1,), (2,), (3,)))
+    monkeypatch.setattr(synthesizer, "_MOST", 4)
+    seen = targets_of(2, "1/4")
+    fit, error = synthesizer.BlockMixture(seen.residuals, 1).fitted_to(seen)
+    assert fit.layout.blocks == ((0,), (1,), (2,), (3,))
+    assert error > 3

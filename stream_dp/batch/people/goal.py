@@ -16,13 +16,13 @@ from .mixture import Goal, Layout, name_of
 from .residuals import Columns
 from .targets import Table, Targets
 
-_FINEST = 0.5  # people: noise below it is as good as none, and weighs no more
+FINEST = 0.5  # people: noise below it is as good as none, and weighs no more
 
 
 def mixture_goal(layout: Layout, targets: Targets) -> Goal:
     """The goal of one-ways, pairs and the triples that were measured."""
     values, offsets = layout.offsets[-1], layout.offsets
-    finest = (_FINEST / targets.people) ** 2
+    finest = (FINEST / targets.people) ** 2
     least = max(finest, min(targets.interactions[pair].variance for pair in targets.dependence))
 
     def weight(columns: Columns) -> np.float32:

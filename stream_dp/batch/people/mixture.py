@@ -10,7 +10,7 @@ layout; it sees noisy answers only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import combinations
@@ -153,6 +153,23 @@ def _reduced(layout: Layout, blocks: list[jax.Array], columns: Columns) -> jax.A
     number = layout.block_of[columns[0]]
     others = [i + 1 for i, c in enumerate(layout.blocks[number]) if c not in columns]
     return blocks[number].sum(axis=tuple(others))
+
+
+def pair_shares(
+    layout: Layout, params: Mapping[str, Array], pairs: Iterable[Columns]
+) -> dict[Columns, NDArray[np.float64]]:
+    """The shares of pairs of columns."""
+    blocks = row_blocks(layout, params)
+    singles = [
+        np.asarray(_reduced(layout, blocks, (c,)), np.float64) for c in range(len(layout.sizes))
+    ]
+    result = dict[Columns, NDArray[np.float64]]()
+    for a, b in pairs:
+        if layout.inside((a, b)):
+            result[a, b] = np.asarray(_reduced(layout, blocks, (a, b)), np.float64).mean(0)
+        else:
+            result[a, b] = singles[a].T @ singles[b] / layout.rows
+    return result
 
 
 def _loss(layout: Layout, params: Arrays, goal: Goal) -> jax.Array:

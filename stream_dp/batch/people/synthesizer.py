@@ -25,6 +25,7 @@ from .blocks import column_blocks
 from .draw import drawn_cells
 from .goal import mixture_goal
 from .known import Known
+from .misfit import misfit
 from .mixture import Layout, Params, fitted, row_blocks, starting_params
 from .numbers import spread
 from .plan import MOST_TRIPLE, ResidualPlan, label_columns
@@ -61,13 +62,14 @@ class BlockMixture:
         return self.fitted_to(Targets.of(self.residuals, measured, self.known))
 
     def fitted_to(self, targets: Targets) -> tuple[BlockMixture, float]:
-        """The mixture that has these shares as far as it can, and its error on them."""
+        """The mixture that has these shares as far as it can, and its misfit of pairs."""
         layout = mixture_layout(targets, self.known)
         start = starting_params(layout, targets.one_ways, self.seed)
         goal = mixture_goal(layout, targets)
-        end, error = fitted(layout, start, goal, steps=np.int32(_STEPS), rate=np.float32(_RATE))
+        end, _ = fitted(layout, start, goal, steps=np.int32(_STEPS), rate=np.float32(_RATE))
         params = {name: np.asarray(values) for name, values in end.items()}
-        return replace(self, people=targets.people, layout=layout, params=params), float(error)
+        error = misfit(layout, params, targets)
+        return replace(self, people=targets.people, layout=layout, params=params), error
 
     def sample(self, seed: int) -> People:
         assert self.layout is not None  # it has learnt
