@@ -83,7 +83,7 @@ def open_session(processes: int) -> Any:
     Raises UserError where Spark is not installed, does not start, or is not to be trusted.
     """
     try:
-        from pyspark import SparkConf
+        from pyspark import SparkConf, SparkContext
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     except ImportError:
@@ -91,7 +91,8 @@ def open_session(processes: int) -> Any:
     # Tasks run in this interpreter, which has this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     try:
-        conf = SparkConf()  # starts Java
+        SparkContext._ensure_initialized()  # starts Java, which alone knows Spark's own settings
+        conf = SparkConf()
     except PySparkException:
         raise UserError(
             "spark: Java does not start; install Java 17 or newer, or set JAVA_HOME"
@@ -106,6 +107,7 @@ def open_session(processes: int) -> Any:
         for name, value in _LOCAL.items():
             conf.setIfMissing(name, value)
     session = SparkSession.builder.config(conf=conf).getOrCreate()
+    check_master(dict(session.sparkContext.getConf().getAll()))
     for name, value in _FIXED.items():
         session.conf.set(name, value)
     if not _has_connector(session):
