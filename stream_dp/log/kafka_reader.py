@@ -34,6 +34,20 @@ _FIRST_BULK, _BULK_BYTES = 8, 4_000_000  # fewer while their sizes are not known
 # A fetch is bounded as it is sent, and a few bytes may expand to megabytes: so little of it at a
 # time. A batch that expands to more than the last of these cannot be read; see `unreadable.py`.
 _FETCHED, _QUEUED, _EXPANDED = 16_384, 16_000_000, 64_000_000
+READING: dict[str, Any] = {  # librdkafka's settings of a reader
+    "isolation.level": "read_committed",
+    "enable.auto.commit": False,
+    "enable.partition.eof": True,
+    "auto.offset.reset": "error",
+    "fetch.wait.max.ms": 50,
+    "fetch.queue.backoff.ms": 20,
+    "queued.min.messages": 200_000,
+    "queued.max.messages.kbytes": _QUEUED // 1000,
+    "message.max.bytes": _FETCHED,
+    "fetch.message.max.bytes": _FETCHED,
+    "fetch.max.bytes": _FETCHED,
+    "receive.message.max.bytes": _EXPANDED,
+}
 _UNREADABLE = object()  # headers of a message
 _RANGE = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
 
@@ -47,22 +61,7 @@ class KafkaReader:
     """
 
     def __init__(self, topics: Topics, settings: Mapping[str, str], group: str) -> None:
-        reading = {
-            **settings,
-            "group.id": group,
-            "isolation.level": "read_committed",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "auto.offset.reset": "error",
-            "fetch.wait.max.ms": 50,
-            "fetch.queue.backoff.ms": 20,
-            "queued.min.messages": 200_000,
-            "queued.max.messages.kbytes": _QUEUED // 1000,
-            "message.max.bytes": _FETCHED,
-            "fetch.message.max.bytes": _FETCHED,
-            "fetch.max.bytes": _FETCHED,
-            "receive.message.max.bytes": _EXPANDED,
-        }
+        reading = {**settings, **READING, "group.id": group}
         self._topics = topics
         self._consumer: Consumer = new_client(Consumer, reading)
         self._unreadable = Unreadable(reading)
