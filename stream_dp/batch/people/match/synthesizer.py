@@ -27,7 +27,9 @@ from ..table import People
 from .compression import Compression
 from .encoding import Encoding
 from .fit import MatchFit
+from .graph import MOST_CELLS, GraphModel
 from .plan import MatchPlan
+from .tree import JunctionTree
 
 _EDITION = b"match 1"
 
@@ -91,6 +93,8 @@ def fit_match(people: People, release: MatchRelease, context: FitContext) -> Mat
         *(merged.known(place) for place, merged in enumerate(compression.columns)),
         *_unmerged(context.known, encoding, compression),
     )
+    tree = JunctionTree.of(compression.domain.sizes, residuals.sets)
+    exact = bool(plan.listed) and tree.cells <= MOST_CELLS
     second: AdaptiveFit[Residuals, People] = fit_adaptively(
         compression.merged(coded),
         AdaptiveMethod(
@@ -98,7 +102,11 @@ def fit_match(people: People, release: MatchRelease, context: FitContext) -> Mat
             workload=residuals,
             phase=fixed_phases([phase]),
             rounds=1,
-            start=lambda seed: BlockMixture(residuals, seed % (1 << 31), known),
+            start=lambda seed: (
+                GraphModel(residuals, tree, known)
+                if exact
+                else BlockMixture(residuals, seed % (1 << 31), known)
+            ),
             edition=_EDITION,
         ),
         replace(
