@@ -5,11 +5,11 @@ strong: six independent pairs of 30 values, the second a permutation with 2 % er
 chain: a latent class, a chain of ten columns and three of noise (20,000 x 14); no default was set
 on it. rare: towns, streets and trades, hundreds of values of which most are rare (30,000 x 6); no
 default was set on it either. Each is fitted as `mixture` and as `match` at rho = .014973 under
-add_remove (the chain also with the marginals that matter listed), beside independent columns at the same rho and a fresh sample of independent draws from
-the truth, which is the floor of any table. Prints the mean total variation over all pairs and over
-100 triples, the largest over pairs, macro F1 (every column in turn learnt from the others on 4,000
-synthetic rows by logistic regression, predicted on 4,000 true ones; of `small` on people who are
-not in it), and CPU seconds.
+add_remove (the chain also with the marginals that matter listed), beside independent columns at the
+same rho and a fresh sample of independent draws from the truth, which is the floor of any table.
+Prints the mean total variation over all pairs and over 100 triples, the largest over pairs, macro
+F1 (every column in turn learnt from the others on 4,000 synthetic rows by logistic regression,
+predicted on 4,000 true ones; of `small` on people who are not in it), and CPU seconds.
 
 `--peers CLONE --peer-python PYTHON` runs `mst`, and with `--aim` also `aim`, of private-pgm beside
 them (`people_peer.py`). AIM compiles its model anew for every clique, in 16 rounds a column.
