@@ -1,6 +1,6 @@
 """Wall time, CPU time and memory of a study's run, closed here and in parts by processes.
 
-    python tests/benchmarks/parts.py [PEOPLE]
+    python -m benchmarks.parts [PEOPLE]        (in tests/)
 
 Two periods on SQLite, one report of everybody in each; in the second everybody is known. A run is
 `stream-dp run --until-idle` on a copy of the same logs, with the aggregator that it starts beside
