@@ -32,6 +32,7 @@ from stream_dp.services.aggregator.engines import Engine, Processes
 from stream_dp.services.aggregator.spark.engine import Spark
 from stream_dp.services.aggregator.tasks import first_entry
 from stream_dp.services.deployment import Deployment
+from stream_dp.services.following import collector_paused
 from stream_dp.services.parts.manifests import Manifest, write_manifest
 from stream_dp.services.parts.orders import Order, OrderBoard, answer_record
 from stream_dp.services.releaser.setup import releaser_of
@@ -48,6 +49,7 @@ class Here:
         self.population = Population(deployment.study)
         self.decoder = Decoder(deployment.study, first_entry(self.log).key)
 
+    @collector_paused()
     def close(self, order: Order) -> None:
         positions = {part: begin for part, (begin, _) in order.ranges.items()}
         while positions:
