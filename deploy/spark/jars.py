@@ -45,10 +45,10 @@ def fetch(folder: Path) -> None:
 
 def spark_jars() -> Path:
     """The folder of the jars of the Spark that this interpreter has."""
-    found = importlib.util.find_spec("pyspark")
-    if found is None or found.origin is None:
+    pyspark = importlib.util.find_spec("pyspark")
+    if pyspark is None or pyspark.origin is None:
         raise Missing("pyspark is not installed; name a FOLDER, or pip install 'stream-dp[spark]'")
-    return Path(found.origin).parent / "jars"
+    return Path(pyspark.origin).parent / "jars"
 
 
 def main() -> int:

@@ -101,10 +101,10 @@ class Records(Sequence[Stored]):
 
     def take(self, rows: Iterable[int]) -> Records:
         """The records at these places."""
-        taken, places = Records(), list(rows)
+        chosen, places = Records(), list(rows)
         lists = (column if isinstance(column, list) else list(column) for column in self.columns())
-        taken.add(*(list(map(column.__getitem__, places)) for column in lists))
-        return taken
+        chosen.add(*(list(map(column.__getitem__, places)) for column in lists))
+        return chosen
 
     def below(self, ends: Positions) -> Records:
         """The records below the end of their partition."""

@@ -79,11 +79,11 @@ def received(address: str, people: int) -> float:
         log.create({"reports": PARTITIONS})
         send(log, people, 1)
 
-    def told(text: str) -> None:
+    def noted(text: str) -> None:
         seen[0] = json.loads(text)["rx_bytes"]
 
     settings: dict[str, Any] = {"bootstrap.servers": address, "group.id": prefix}
-    consumer = Consumer({**settings, "statistics.interval.ms": 100, "stats_cb": told})
+    consumer = Consumer({**settings, "statistics.interval.ms": 100, "stats_cb": noted})
     consumer.assign([TopicPartition(f"{prefix}.reports", p, 0) for p in range(PARTITIONS)])
     left = people
     while left:

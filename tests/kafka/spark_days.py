@@ -159,11 +159,11 @@ def estimates(days: Days) -> list[Any]:
     """By period, what it published of every release, without noise."""
     by_period = []
     for entry in days.entries():
-        records, found = entry.public_records(), {}
+        records, columns = entry.public_records(), {}
         for name in (release.name for release in days.setting.study.releases):
             of_release = [r for r in records if (r.key or b"").endswith(f"/{name}".encode())]
             if of_release:
                 table = read_estimates(parts_in_records(of_release))
-                found[name] = table.column("value").to_pylist()
-        by_period.append(found)
+                columns[name] = table.column("value").to_pylist()
+        by_period.append(columns)
     return by_period

@@ -30,7 +30,6 @@ from stream_dp.topics import DEAD_LETTERS, REPORTS
 PARTITIONS, PERIODS = 3, 3
 
 pytestmark = [
-    pytest.mark.xdist_group("spark"),
     # pyspark leaves sockets open.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),

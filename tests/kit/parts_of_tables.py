@@ -163,8 +163,8 @@ class TablesFolder(HouseholdFolder):
 
     def period(self, number: int) -> list[Record]:
         """The reports of a period and its marker."""
-        told = {"groups": reports, "places": lived, "counted": lambda number: []}
-        return [*told.get(self.name, said)(number), close_marker(number, 0)]
+        script = {"groups": reports, "places": lived, "counted": lambda number: []}
+        return [*script.get(self.name, said)(number), close_marker(number, 0)]
 
     @property
     def periods(self) -> int:

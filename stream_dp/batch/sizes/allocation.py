@@ -78,8 +78,8 @@ def _at_size(
     cost[start[:, None] + steps >= top[:, None]] = np.inf
     # Of one child a group comes after those before it.
     first = np.argsort(cost, axis=None, kind="stable")[:missing]
-    taken: Int64Array = start + np.bincount(first // len(steps), minlength=len(start))
-    return taken
+    counts: Int64Array = start + np.bincount(first // len(steps), minlength=len(start))
+    return counts
 
 
 def _within(amount: int, room: Int64Array) -> Int64Array:

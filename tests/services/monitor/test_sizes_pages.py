@@ -36,16 +36,16 @@ def moves(address: str) -> Iterator[Monitor]:
 
 
 @pytest.fixture(scope="module")
-def told(address: str) -> PublicLog:
+def public(address: str) -> PublicLog:
     return open_public(address)
 
 
 def test_the_page_has_a_chart_and_the_numbers_of_each_region(
-    moves: Monitor, told: PublicLog
+    moves: Monitor, public: PublicLog
 ) -> None:
     for period in (None, *DUE):
         status, body = moves.get("/data/blocks" + (f"?period={period}" if period else ""))
-        text, sizes = body.decode(), told.sizes("blocks", period)
+        text, sizes = body.decode(), public.sizes("blocks", period)
         assert status == 200
         assert text.count("<figure>") == len(WHERE)
         for where in WHERE:
@@ -90,9 +90,9 @@ def read(form: str, body: bytes) -> pa.Table:
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet", "arrow", "json"])
-def test_downloads_are_the_published_tables(moves: Monitor, told: PublicLog, form: str) -> None:
+def test_downloads_are_the_published_tables(moves: Monitor, public: PublicLog, form: str) -> None:
     for period in (None, DUE[0]):
-        sizes = told.sizes("blocks", period)
+        sizes = public.sizes("blocks", period)
         for name, table in (("sizes", sizes.table), ("measurements", sizes.measurements)):
             query = f"?period={period}" if period else ""
             status, body = moves.get(f"/download/blocks/{name}.{form}{query}")
