@@ -113,7 +113,7 @@ class BatchRelease(TableRelease):
 
 def _section_of(release: Any) -> str:
     """The section that reads a data set's kind: keys of `match` are its own."""
-    kind = release.get("kind") if isinstance(release, dict) else release.kind
+    kind = release.get("kind") if isinstance(release, dict) else getattr(release, "kind", None)
     of = {**dict.fromkeys(PEOPLE_KINDS, "people"), **dict.fromkeys(MATCH_KINDS, "match")}
     return {**of, **dict.fromkeys(SIZES_KINDS, "sizes")}.get(str(kind), "groups")
 

@@ -24,8 +24,6 @@ from stream_dp.log.sqlite import SqliteLog
 from stream_dp.services.cli import main
 
 SENT = sound()
-# Children are limited between fork and exec, in a process where JAX may have been imported.
-pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")
 
 
 # Memory, measured in a process of its own with a limit.
