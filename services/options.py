@@ -59,11 +59,16 @@ def layout(options: argparse.Namespace) -> TableLayout:
         if not equals:
             raise UserError(f"--columns: write COL=NAME,COL=NAME, not '{pair}'")
         columns[name] = column
+    # Who names these two like all other columns means the same.
+    person, period = (
+        next((name for name, meant in columns.items() if meant == key == given), given)
+        for key, given in (("person", options.person), ("period", options.period))
+    )
     if options.id_width is not None and not 0 < options.id_width <= LONGEST_ID:
         raise UserError(f"--id-width: write a number of digits from 1 to {LONGEST_ID}")
     return TableLayout(
-        person=options.person,
-        period=options.period,
+        person=person,
+        period=period,
         attribute=options.attribute,
         columns=columns,
         values=_mapped_values(options.map or []),

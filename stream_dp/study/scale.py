@@ -145,5 +145,6 @@ def bin_fault(scale: Scale, bins: Sequence[int]) -> str | None:
     if any(a >= b for a, b in itertools.pairwise(bins)):
         return "edges must increase"
     if bins[0] <= scale.least or bins[-1] > scale.most or any(b % scale.step for b in bins):
-        return f"edges must be numbers of the scale above {scale.least}"
+        line = f"edges must be numbers of the scale above {scale.least}"
+        return f"{line}, where the first bin begins" if bins[0] == scale.least else line
     return None

@@ -26,6 +26,13 @@ def test_send_a_wide_table(study, stream_dp, as_json):
     assert as_json("status", study)["cells_at_last_cut"]["accepted"] == 4
 
 
+def test_columns_names_those_of_ids_and_periods_too(study, stream_dp, as_json):
+    table = study.parent / "long.csv"
+    table.write_text("id,month,poor\na,2021-01,1\nb,2021-01,0\n")
+    layout = ["--columns", "id=person,month=period,poor=poverty"]
+    assert as_json("send", study, table, *layout)["sent"] == {str(table): 2}
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
