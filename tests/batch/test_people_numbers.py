@@ -5,6 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from kit.people_costs import brute_force_costs
 from kit.studies import attribute, small_study
 
 from stream_dp.batch.people.numbers import spread
@@ -55,31 +56,15 @@ def test_the_plan_costs_rho_over_all_answers(relation, labels):
     domain = study_people(declared, declared.batches[0])
     residuals = all_residuals(domain, 3, 10**6)
     plan = ResidualPlan(residuals, Fraction(1), frozenset({2} if labels else ()))
-    rest = [(1, 0, 2), (4, 1, 0)]
-    everybody = list(product(range(5), range(2), range(3)))
 
     def measured(rows, number):
         return residuals.counter(People.of_answers(domain, np.array(rows)))([number])
 
-    if relation == "add_remove":
-        inputs = [(rest, [*rest, x]) for x in everybody]
-    else:
-        inputs = [([*rest, x], [*rest, y]) for x in everybody[::7] for y in everybody]
-    # Exact answers of a small table in place of noisy ones: triples must be worth measuring.
-    answers, costs, number = NoisyAnswers.none(), [], 0
-    while (phase := plan.phase(number, answers)) is not None:
-        variances = phase.variances(residuals)
-        own = [Fraction(0)] * len(inputs)
-        for place, (before, after) in enumerate(inputs):
-            for i in phase.candidates:
-                squared = np.square(measured(before, i) - measured(after, i)).sum()
-                own[place] += Fraction(int(squared)) / (2 * variances[i])
-        costs.append(max(own))
-        if relation == "add_remove":
-            assert len(set(own)) == 1  # everybody costs the same
-        many = [100_000 * measured(inputs[0][0], i) for i in phase.candidates]
-        answers = answers.joined(residuals, phase.candidates, np.concatenate(many), variances)
-        number += 1
+    costs, answers = brute_force_costs(
+        *(plan, residuals, relation, measured, [(1, 0, 2), (4, 1, 0)], (5, 2, 3)),
+        every=7,
+        times=100_000,
+    )
     assert sum(costs) == 1
     triples = [residuals.sets[i] for i in answers.candidates if len(residuals.sets[i]) == 3]
     assert triples in ([(0, 1, 2)], []) if relation != "add_remove" else triples == [(0, 1, 2)]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kit.people_costs import brute_force_costs
 from kit.studies import attribute, small_study
 
 from stream_dp.batch.kinds import planned_phases
@@ -18,7 +19,6 @@ from stream_dp.batch.people.projections import (
     widened,
 )
 from stream_dp.batch.people.table import People, study_people
-from stream_dp.batch.phases import NoisyAnswers
 from stream_dp.errors import UserError
 
 ATTRIBUTES = {
@@ -129,30 +129,16 @@ def test_the_plan_costs_rho_over_all_answers(relation, labels):
     sums = {a for a in residuals.sets if any(c > 2 for c in a)}
     assert sums == {(3,), (4,)} | ({(2, 3), (2, 4)} if labels else set())
     plan = ResidualPlan(residuals, Fraction(1), frozenset({2} if labels else ()))
-    rest, everybody = [(1, 0, 0), (3, 1, 1)], list(product(range(4), range(3), range(2)))
 
     def measured(rows, number):
         people = People.of_answers(domain, np.array(rows))
         return residuals.counter(widened(residuals.domain, people, projections))([number])
 
-    if relation == "add_remove":
-        inputs = [(rest, [*rest, x]) for x in everybody]
-    else:
-        inputs = [([*rest, x], [*rest, y]) for x in everybody[::5] for y in everybody]
-    answers, costs, number = NoisyAnswers.none(), [], 0
-    while (phase := plan.phase(number, answers)) is not None:
-        variances = phase.variances(residuals)
-        own = [Fraction(0)] * len(inputs)
-        for i in phase.candidates:
-            for place, (before, after) in enumerate(inputs):
-                squared = np.square(measured(before, i) - measured(after, i)).sum()
-                own[place] += Fraction(int(squared)) / (2 * variances[i])
-        costs.append(max(own))
-        if relation == "add_remove":
-            assert len(set(own)) == 1  # everybody costs the same
-        many = [10_000 * measured(inputs[0][0], i) for i in phase.candidates]
-        answers = answers.joined(residuals, phase.candidates, np.concatenate(many), variances)
-        number += 1
+    costs, _ = brute_force_costs(
+        *(plan, residuals, relation, measured, [(1, 0, 0), (3, 1, 1)], (4, 3, 2)),
+        every=5,
+        times=10_000,
+    )
     if relation == "add_remove":
         assert sum(costs) == 1
     else:

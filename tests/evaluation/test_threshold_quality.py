@@ -52,10 +52,10 @@ def test_errors_of_a_known_change() -> None:
     changed[low, 1] = 9
     other = People.of_answers(judge.people.domain, changed)
     measured = frozenset({(0, 1)})
-    qualities_of = list(judge.data_set(other, measured, method="m", budget="b"))
-    qualities = {q.queries: q for q in qualities_of}
+    in_order = list(judge.data_set(other, measured, method="m", budget="b"))
+    qualities = {q.queries: q for q in in_order}
     edges, held_out = f"{EDGES}, measured", f"{EDGES}, held out"
-    assert [q.queries for q in qualities_of] == [edges, held_out, WITHIN, SUMS, OTHER_SUMS]
+    assert [q.queries for q in in_order] == [edges, held_out, WITHIN, SUMS, OTHER_SUMS]
     # By value of y an edge, two middles and two sums; one value's share falls by 1/300.
     assert (qualities[edges].number, qualities[edges].greatest) == (2, pytest.approx(1 / 300))
     assert qualities[edges].mean == pytest.approx(1 / 600)

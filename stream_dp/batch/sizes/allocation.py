@@ -30,9 +30,9 @@ def allocated(parent: Int64Array, counts: Sequence[Counts]) -> list[Int64Array]:
 
     Size by size, each as near as can be to what is known of it: one group more at or below a size
     costs 2 F - 1 in expected distance, F being the probability of at most the count before it. So
-    the groups of the least F are taken, as many as the parent has at or below this size and not at
-    or below the one before. The odds of F tell apart what is all but certain. Equal ones are taken
-    in the order of the children.
+    these are the groups of the least F, as many as the parent has at or below this size and not at
+    or below the one before. The odds of F tell apart what is all but certain. Of equal ones the
+    first children's come first.
     """
     sizes = len(parent)
     totals = np.array([each.chain.total for each in counts], np.int64)

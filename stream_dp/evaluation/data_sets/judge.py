@@ -19,7 +19,7 @@ from stream_dp.batch.workload.candidates import Workload
 from stream_dp.batch.workload.counts import exact_answers
 from stream_dp.batch.workload.queries import GROUP, HAS_CHILD, HAS_PARENT, PERSON, SPOUSE, Queries
 
-from .report import CLASSES, DATA_SET, MEASURED, MODEL, Quality
+from .report import CLASSES, DATA_SET, MEASURED, MODEL, Quality, class_qualities
 
 
 @dataclass(frozen=True)
@@ -79,22 +79,9 @@ def _by_class(
     level = queries.level
     relations = (level == r for r in (SPOUSE, HAS_CHILD, HAS_PARENT))
     members = (level == GROUP, level == PERSON, level >= SPOUSE, *relations)
-    qualities = []
-    for name, rows in zip(CLASSES, members, strict=True):
-        if rows.any():
-            sizes = np.abs(errors[rows])
-            qualities.append(
-                Quality(
-                    method=method,
-                    budget=budget,
-                    answer=answer,
-                    queries=name,
-                    number=int(rows.sum()),
-                    greatest=float(sizes.max()),
-                    mean=float(sizes.mean()),
-                )
-            )
-    return qualities
+    by_class = zip(CLASSES, members, strict=True)
+    own = {name: [errors[rows]] for name, rows in by_class if rows.any()}
+    return list(class_qualities(own, method=method, budget=budget, answer=answer))
 
 
 def _as_shares(queries: Queries, counts: NDArray[Any], hierarchy: Hierarchy) -> NDArray[np.float64]:

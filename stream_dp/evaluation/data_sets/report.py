@@ -5,12 +5,13 @@ CONFIDENTIAL: errors are computed from true data, and no noise protects them; ev
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..table import WARNING
 
@@ -35,6 +36,27 @@ class Quality:
     number: int
     greatest: float
     mean: float
+
+
+def class_qualities(
+    errors: Mapping[str, Sequence[NDArray[np.float64]]],
+    *,
+    method: str,
+    budget: str,
+    answer: str,
+) -> Iterator[Quality]:
+    """One entry for each class of queries; errors: of each class, in parts of any shape."""
+    for name, parts in errors.items():
+        sizes = np.abs(np.concatenate([part.reshape(-1) for part in parts]))
+        yield Quality(
+            method=method,
+            budget=budget,
+            answer=answer,
+            queries=name,
+            number=len(sizes),
+            greatest=float(sizes.max()),
+            mean=float(sizes.mean()),
+        )
 
 
 def averaged(qualities: Sequence[Quality]) -> list[Quality]:

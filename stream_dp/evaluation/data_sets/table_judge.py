@@ -19,7 +19,7 @@ from stream_dp.batch.people.residuals import Columns, marginal_counts
 from stream_dp.batch.people.table import People, PeopleDomain
 
 from .logistic import fitted_classifier, indicators, macro_f1
-from .report import DATA_SET, MEASURED, Quality, Score
+from .report import DATA_SET, MEASURED, Quality, Score, class_qualities
 
 MOST_WAYS, MOST_SETS, MOST_CELLS = 4, 100, 100_000
 _LEARNT = 4_000  # rows that a classifier is trained and tested on, at most
@@ -156,15 +156,5 @@ def _by_class(
     """One entry for each class that there are queries of."""
     classes: dict[str, list[NDArray[np.float64]]] = {}
     for columns, each in errors.items():
-        classes.setdefault(class_name(columns, measured), []).append(np.abs(each).reshape(-1))
-    for name, parts in classes.items():
-        sizes = np.concatenate(parts)
-        yield Quality(
-            method=method,
-            budget=budget,
-            answer=answer,
-            queries=name,
-            number=len(sizes),
-            greatest=float(sizes.max()),
-            mean=float(sizes.mean()),
-        )
+        classes.setdefault(class_name(columns, measured), []).append(each)
+    return class_qualities(classes, method=method, budget=budget, answer=answer)

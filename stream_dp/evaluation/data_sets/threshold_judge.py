@@ -24,7 +24,7 @@ from stream_dp.errors import UserError
 from stream_dp.study import PeopleRelease
 from stream_dp.study.linear import MOST_SUM, Linear
 
-from .report import DATA_SET, MEASURED, Quality
+from .report import DATA_SET, MEASURED, Quality, class_qualities
 
 HELD_OUT = 16
 EDGES, WITHIN = "thresholds at edges of bins", "thresholds within bins, held out"
@@ -78,9 +78,9 @@ class ThresholdJudge:
         classes: dict[str, list[Floats]] = {}
         for name, shares in self._shares(synthetic).items():
             for columns, own in shares.items():
-                error = np.abs(own - self._true[name][columns]).reshape(-1)
+                error = own - self._true[name][columns]
                 classes.setdefault(_class(name, columns, measured), []).append(error)
-        yield from _qualities(classes, method=method, budget=budget, answer=DATA_SET)
+        return class_qualities(classes, method=method, budget=budget, answer=DATA_SET)
 
     def measurements(
         self,
@@ -98,9 +98,9 @@ class ThresholdJudge:
                 if own in measured:
                     cells = noisy(own) if own == columns else noisy(own).T
                     cells = cells.reshape(len(true), -1)
-                    error = np.abs(cells.cumsum(axis=1)[:, : true.shape[1]] - true).reshape(-1)
+                    error = cells.cumsum(axis=1)[:, : true.shape[1]] - true
                     classes.setdefault(_class(name, columns, measured), []).append(error)
-        yield from _qualities(classes, method=method, budget=budget, answer=MEASURED)
+        return class_qualities(classes, method=method, budget=budget, answer=MEASURED)
 
     def _shares(self, people: People) -> dict[str, dict[Columns, Floats]]:
         """By class, and by listed column and number or sum, (values, thresholds) shares."""
@@ -146,19 +146,3 @@ def _class(name: str, columns: Columns, measured: frozenset[Columns]) -> str:
     if name != EDGES:
         return name
     return f"{name}, {'measured' if tuple(sorted(columns)) in measured else 'held out'}"
-
-
-def _qualities(
-    classes: dict[str, list[Floats]], *, method: str, budget: str, answer: str
-) -> Iterator[Quality]:
-    for name, parts in classes.items():
-        errors = np.concatenate(parts)
-        yield Quality(
-            method=method,
-            budget=budget,
-            answer=answer,
-            queries=name,
-            number=len(errors),
-            greatest=float(errors.max()),
-            mean=float(errors.mean()),
-        )
