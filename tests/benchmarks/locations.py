@@ -4,7 +4,7 @@ Vietri et al. 2022. A row of K is a product of distributions of listed values an
 for each number, measured in bins: P(number <= edge e) = sigmoid(sigma (e - u)), and P(sum of
 numbers <= threshold t) = sigmoid(sigma (t - v)), v the location of the sum between its thresholds.
 Locations begin at the noisy one-ways' quantiles; Adam fits the noisy shares of `rap` with linear
-thresholds, all of them in one goal; sigma is fixed, or rises during the fit. `people_sums.py`
+thresholds, all of them in one goal; sigma is fixed, or rises during the fit. `people_numbers.py`
 prints its errors.
 """
 

@@ -3,14 +3,20 @@
 nist: people of Massachusetts in the American Community Survey (7,244 x 20): the year before is the
 public past, from which values and bins follow, and on which predictions are tested. latent: a
 latent class behind six listed columns and four numbers (20,000 x 10), simulated; no default was set
-on it. Each is fitted under add_remove at delta = 1e-6 with several numbers of bins, as `match`, as
-`rap` with labels and without, beside independent columns, and judged in 20 bins of its own:
+on it. Each is fitted under add_remove at delta = 1e-6 and judged in 20 bins of its own:
+
+independent: every column by itself. match: in two phases. rap: with labels and without (`mixture`
+of the bins is `rap` without), and with seeded sums of the numbers, measured within each label.
+locations: RAP++'s rows, sigmoids that steepen to 32 a bin, fitted to the same noisy answers as the
+sums (`locations.py`). With `--peers CLONE --peer-python PYTHON` also mst and aim of private-pgm
+(`peers.py`), on the bins; one seed of aim, whose limits `--aim-megabytes` and `--peer-minutes` set.
 
 pairs, triples: mean total variation over all pairs and 100 triples of columns;
 marginals: mean error of 1,000 shares, of two values and a threshold of a number, in points;
-thresholds: the same of a label and a random linear threshold of all numbers;
+thresholds: the same of a label and a random linear threshold of all numbers, other sums than those
+that are measured;
 F1: macro F1 of five labels, learnt by logistic regression from the table, tested on the past;
-CPU seconds of a fit with its sample; memory of this process at its largest so far.
+CPU seconds of a fit with its compilation and sample; MiB of its process at most.
 
 Another sample of the same people with replacement is the floor of any table; `real` is the table.
 """
@@ -20,34 +26,41 @@ from __future__ import annotations
 import argparse
 import csv
 import itertools
-import resource
+import re
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from multiprocessing import get_context
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+from locations import located_answers
 from numpy.typing import NDArray
+from peers import Peers
 
 from stream_dp.batch.base import FitContext
 from stream_dp.batch.data.domain import Column
+from stream_dp.batch.people.linear import fit_rap
 from stream_dp.batch.people.match.synthesizer import fit_match
 from stream_dp.batch.people.numbers import spread
 from stream_dp.batch.people.residuals import marginal_counts
-from stream_dp.batch.people.synthesizer import fit_people
 from stream_dp.batch.people.table import People, PeopleDomain
 from stream_dp.evaluation.data_sets.baselines import independent_people
 from stream_dp.evaluation.data_sets.table_judge import target_f1
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.privacy.zcdp import rho_within
 from stream_dp.study import MatchRelease, Numbers, PeopleRelease, Scale
+from stream_dp.study.linear import Linear
 
 FLAT = Path(__file__).parents[3] / "shared" / "data" / "flat"
 DELTA = Fraction(1, 10**6)
 JUDGED = 20  # bins of a number
+SIGMA = 2.0, 32.0  # a bin, at the first and at the last step
+PEERS = ("mst", "aim")
 SCALES = {
     "AGEP": Scale(least=0, most=99),
     "PINCP": Scale(least=-9000, most=1_400_000, step=100),
@@ -224,79 +237,134 @@ class Judge:
         return [*result, float(np.mean(scores))]
 
 
-def matched(table: Table, bins: int, rho: Fraction, seed: int) -> Codes:
+def matched(people: People, rho: Fraction, seed: int) -> Codes:
     """In two phases, with every pair."""
-    people = People.of_answers(table.domain(bins), table.now)
-    names = tuple(table.values)
+    names = tuple(column.name for column in people.domain.columns)
     release = MatchRelease(name="people", kind="match", attributes=names, rho=rho, every=1)
     fit = fit_match(people, release, FitContext(SeededNoise(seed)))
     return fit.sample(seed).answers.astype(np.int64)
 
 
-def fitted(table: Table, bins: int, labels: bool, rho: Fraction, seed: int) -> Codes:
-    domain = table.domain(bins)
-    release = PeopleRelease(
+def declared(
+    people: People, rho: Fraction, labels: tuple[str, ...] | None, sums: int
+) -> PeopleRelease:
+    return PeopleRelease(
         name="people",
         kind="rap",
-        attributes=tuple(table.values),
-        labels=table.labels if labels else None,
+        attributes=tuple(column.name for column in people.domain.columns),
+        labels=labels,
+        linear=(Linear(random=sums, seed=5),) if sums else None,
         rho=rho,
         every=1,
     )
-    fit = fit_people(People.of_answers(domain, table.now), release, FitContext(SeededNoise(seed)))
+
+
+def fitted(people: People, release: PeopleRelease, seed: int) -> Codes:
+    fit = fit_rap(people, release, FitContext(SeededNoise(seed)))
     return fit.sample(seed).answers.astype(np.int64)
 
 
-def alone(table: Table, bins: int, rho: Fraction, seed: int) -> Codes:
+def alone(people: People, rho: Fraction, seed: int) -> Codes:
     """Every column by itself, at the same rho."""
-    domain = table.domain(bins)
-    real = People.of_answers(domain, table.now)
-    codes = independent_people(real, rho, SeededNoise(seed), seed).codes.astype(np.int64)
-    rng = np.random.default_rng(seed)
+    codes = independent_people(people, rho, SeededNoise(seed), seed).codes
+    return within_bins(people.domain, codes, seed)
+
+
+def within_bins(domain: PeopleDomain, codes: NDArray[np.integer], seed: int) -> Codes:
+    """Answers of codes, numbers uniform within their bins."""
+    answers, rng = codes.astype(np.int64), np.random.default_rng(seed)
     for column, numbers in domain.numbers.items():
-        codes[:, column] = spread(rng, codes[:, column], numbers)
-    return codes
+        answers[:, column] = spread(rng, answers[:, column], numbers)
+    return answers
 
 
-def compare(name: str, epsilons: list[str], seeds: int, bins: list[int]) -> None:
-    table = TABLES[name]()
+class Method(NamedTuple):
+    """A row of the comparison."""
+
+    name: str
+    bins: int
+    labels: bool = False
+    sums: int = 0
+
+    @property
+    def words(self) -> str:
+        added = [f"{self.bins} bins"]
+        added += ["labels"] * self.labels + [f"{self.sums} sums"] * bool(self.sums)
+        return ", ".join([self.name, *added])
+
+    def answers(
+        self, table: Table, rho: Fraction, seed: int, peers: Peers | None
+    ) -> tuple[Codes, float, float]:
+        """Of its table, with CPU seconds and MiB of the process that fits."""
+        domain = table.domain(self.bins)
+        people = People.of_answers(domain, table.now)
+        if self.name in PEERS:
+            assert peers is not None
+            codes, spent, peak = peers.table(people, self.name, rho, seed)
+            return within_bins(domain, codes, seed), spent, peak
+        release = declared(people, rho, table.labels if self.labels else None, self.sums)
+        began = time.process_time()
+        if self.name == "independent":
+            answers = alone(people, rho, seed)
+        elif self.name == "match":
+            answers = matched(people, rho, seed)
+        elif self.name == "locations":
+            answers = located_answers(people, release, seed, SIGMA)
+        else:
+            answers = fitted(people, release, seed)
+        spent = time.process_time() - began
+        high = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+        assert high
+        return answers, spent, int(high[1]) / 1024
+
+
+def methods(bins: list[int], sums: int, peers: Peers | None) -> list[Method]:
+    finest = max(bins)
+    rows = [Method("independent", 20)]
+    rows += [Method("match", count) for count in bins]
+    rows += [Method("rap", count, on) for count in bins for on in (False, True)]
+    rows += [Method("rap", finest, True, sums)]
+    rows.append(Method("locations", finest, True, sums))
+    return rows + [Method(name, finest) for name in PEERS if peers]
+
+
+def compare(name: str, options: argparse.Namespace) -> None:
+    table, peers = TABLES[name](), Peers.of(options)
     judge = Judge(table)
-    print(f"{name}: {len(table.now):,} x {len(table.values)}")
-    print(f"  {'eps':<4}{'method':<24}   pairs triples marginals thresholds     F1    CPU  memory")
+    print(f"{name}: {len(table.now):,} x {len(table.values)}; {options.seeds} seeds")
+    print(f"  {'eps':<4}{'method':<28}   pairs triples marginals thresholds     F1     CPU     MiB")
 
-    def line(eps: str, method: str, make: Callable[[int], Codes]) -> None:
-        rows = []
-        for seed in range(1, seeds + 1):
-            began = time.process_time()
-            answers = make(seed)
-            spent = time.process_time() - began
-            rows.append([*judge.figures(answers), spent])
-        pairs, triples, marginals, thresholds, f1, spent = np.mean(rows, axis=0)
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    def line(eps: str, words: str, rows: list[list[float]]) -> None:
+        pairs, triples, marginals, thresholds, f1, *cost = np.mean(rows, axis=0)
+        spent = f"{cost[0]:7.1f} {cost[1]:7.0f}" if cost else ""
         print(
-            f"  {eps:<4}{method:<24} {pairs:7.4f} {triples:7.4f} {marginals:9.3f}"
-            f" {thresholds:10.3f} {f1:6.3f} {spent:5.1f}s {peak:4.1f}GiB",
+            f"  {eps:<4}{words:<28} {pairs:7.4f} {triples:7.4f} {marginals:9.3f}"
+            f" {thresholds:10.3f} {f1:6.3f} {spent}".rstrip(),
             flush=True,
         )
 
-    rng = np.random.default_rng(1)
-    line("", "real", lambda seed: table.now)
-    line("", "another sample", lambda seed: table.now[rng.choice(len(table.now), len(table.now))])
-    for eps in epsilons:
-        rho = rho_within(Fraction(eps), DELTA)
-        line(eps, "independent", lambda seed, rho=rho: alone(table, 20, rho, seed))
-        for count in bins:
-            line(
-                eps,
-                f"match, {count} bins",
-                lambda seed, c=count, rho=rho: matched(table, c, rho, seed),
-            )
-        for count, labels in itertools.product(bins, (False, True)):
-            words = f"rap, {count} bins{', labels' * labels}"
-            line(
-                eps,
-                words,
-                lambda seed, c=count, on=labels, rho=rho: fitted(table, c, on, rho, seed),
+    if options.methods is None:
+        rng = np.random.default_rng(1)
+        again = [rng.choice(len(table.now), len(table.now)) for _ in range(options.seeds)]
+        line("", "real", [judge.figures(table.now)])
+        line("", "another sample", [judge.figures(table.now[rows]) for rows in again])
+    for eps, method in itertools.product(options.eps, methods(options.bins, options.sums, peers)):
+        if method.name not in (options.methods or (method.name,)):
+            continue
+        rho, rows = rho_within(Fraction(eps), DELTA), []
+        for seed in range(1, (1 if method.name == "aim" else options.seeds) + 1):
+            # A process for each fit: it compiles all, and its memory is its own.
+            with get_context("spawn").Pool(1) as pool:
+                try:
+                    own = pool.apply(method.answers, (table, rho, seed, peers))
+                except TimeoutError:
+                    break
+            rows.append([*judge.figures(own[0]), *own[1:]])
+        if rows:
+            line(eps, method.words, rows)
+        else:
+            print(
+                f"  {eps:<4}{method.words:<28} no table after {options.peer_minutes:g} CPU minutes"
             )
 
 
@@ -304,11 +372,14 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("tables", nargs="*", metavar="TABLE", default=list(TABLES))
     parser.add_argument("--eps", nargs="+", default=["0.1", "1", "5"])
-    parser.add_argument("--bins", nargs="+", type=int, default=[8, 16, 32])
+    parser.add_argument("--bins", nargs="+", type=int, default=[16])
+    parser.add_argument("--sums", type=int, default=8)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--methods", nargs="+", metavar="NAME", help="these alone, such as aim")
+    Peers.options(parser)
     options = parser.parse_args()
     unknown = set(options.tables) - set(TABLES)
     if unknown:
         sys.exit(f"no table {', '.join(sorted(unknown))}; there are {', '.join(TABLES)}")
     for table in options.tables:
-        compare(table, options.eps, options.seeds, options.bins)
+        compare(table, options)

@@ -1,12 +1,13 @@
-"""A peer's synthetic table, in a Python that can run private-pgm; see `people.py`.
+"""A peer's synthetic table, in a Python that can run private-pgm; `peers.py` runs it.
 
-That is one with jax 0.4.35, pandas 2, networkx, scipy, matplotlib and attrs: newer ones of the
-first two end in errors of its programs.
+That is one with jax 0.4.35, optax 0.2.5, pandas 2, chex, networkx, scipy, matplotlib and attrs:
+newer ones of the first and the third end in errors of its programs.
 
-`python people_peer.py CLONE aim|mst RHO SEED TABLE.csv OUT.csv`. CLONE: of the repository
-github.com/ryan112358/private-pgm, whose programs are run as they are, with its own `mbi`, but for
-the budget: rho is given, not (epsilon, delta). AIM's workload is all pairs of columns, as its
-command's. TABLE has codes from 0 to the largest in each column. Prints the CPU seconds.
+`python people_peer.py CLONE aim|mst RHO SEED MEGABYTES SIZES TABLE.csv OUT.csv`. CLONE: of the
+repository github.com/ryan112358/private-pgm, whose programs are run as they are, with its own
+`mbi`, but for the budget: rho is given, not (epsilon, delta). AIM's workload is all pairs of
+columns, as its command's; MEGABYTES is its `max_model_size`. TABLE has codes below SIZES, a number
+for each column with commas between. Prints the CPU seconds and the most memory in MiB.
 """
 
 from __future__ import annotations
@@ -15,30 +16,37 @@ import contextlib
 import importlib
 import io
 import itertools
+import re
 import sys
 import time
+import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-folder, name, rho, seed, table, out = sys.argv[1:]
+folder, name, rho, seed, megabytes, sizes, table, out = sys.argv[1:]
 sys.path[:0] = [f"{folder}/mechanisms", f"{folder}/src"]
 mbi, mechanism = importlib.import_module("mbi"), importlib.import_module(name)
 codes = pd.read_csv(table)
-domain = mbi.Domain.fromdict({column: int(codes[column].max()) + 1 for column in codes})
+domain = mbi.Domain.fromdict(dict(zip(codes, map(int, sizes.split(",")), strict=True)))
 data = mbi.Dataset(codes, domain)
 # The peers draw from the global generator.
 np.random.seed(int(seed))  # noqa: NPY002
 began = time.process_time()
-with contextlib.redirect_stdout(io.StringIO()):
+with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+    warnings.simplefilter("ignore")
     if name == "mst":
         mechanism.cdp_rho = lambda epsilon, delta: float(rho)
         synthetic = mechanism.MST(data, 1.0, 1e-9)
     else:
-        aim = mechanism.AIM(1.0, 1e-9, prng=np.random)
+        aim = mechanism.AIM(1.0, 1e-9, prng=np.random, max_model_size=float(megabytes))
         aim.rho = float(rho)
         pairs = [(pair, 1.0) for pair in itertools.combinations(domain.attrs, 2)]
         synthetic = aim.run(data, pairs)[1]
 spent = time.process_time() - began
 synthetic.df[list(codes)].to_csv(out, index=False)
-print(spent)
+# Not ru_maxrss, which begins with what the parent had.
+peak = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+assert peak
+print(spent, int(peak[1]) / 1024)
