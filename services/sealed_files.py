@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from stream_dp.log.sealing import KEY_ID, Keyring, derived_key
@@ -44,9 +43,9 @@ def write_sealed(file: BinaryIO, keys: Keyring, name: str, save: Callable[[Binar
     return sink.digest.hexdigest()
 
 
-def open_sealed(path: Path, keys: Keyring, name: str) -> io.BufferedReader:
-    """The content of a file; reading raises NotSealedSo. Raises OSError."""
-    return io.BufferedReader(_Source(path, keys, name), _PIECE)
+def open_sealed(file: BinaryIO, keys: Keyring, name: str) -> io.BufferedReader:
+    """The content of an open file, which it closes; reading raises NotSealedSo. Raises OSError."""
+    return io.BufferedReader(_Source(file, keys, name), _PIECE)
 
 
 def _cipher(key: bytes, name: str, salt: bytes) -> AESGCM:
@@ -96,15 +95,15 @@ class _Sink(io.RawIOBase):
 class _Source(io.RawIOBase):
     """The content of a sealed file, decrypted as it is read; keeps one piece in memory."""
 
-    def __init__(self, path: Path, keys: Keyring, name: str) -> None:
+    def __init__(self, file: BinaryIO, keys: Keyring, name: str) -> None:
         super().__init__()
-        self._file = path.open("rb")
+        self._file = file
         head = self._file.read(_HEAD)
         key = keys.key(head[len(_MARK) : len(_MARK) + KEY_ID])
         self._cipher = None
         if len(head) == _HEAD and head.startswith(_MARK) and key is not None:
             self._cipher = _cipher(key, name, head[-_SALT:])
-        sealed = path.stat().st_size - _HEAD
+        sealed = self._file.seek(0, io.SEEK_END) - _HEAD
         self._pieces = max(1, -(-sealed // (_PIECE + _TAG)))
         self._length = max(0, sealed - self._pieces * _TAG)
         self._at, self._number, self._piece = 0, -1, b""

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from io import BufferedReader
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkstemp
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 import fsspec
 
@@ -22,6 +22,9 @@ from stream_dp.log.sealing import Keyring
 from stream_dp.population import Population
 
 from .sealed_files import NotSealedSo, open_sealed, write_sealed
+
+_AHEAD = 1 << 16  # bytes that are read ahead at a URL
+_File = TypeVar("_File", bound=BinaryIO)
 
 
 class Snapshots:
@@ -71,39 +74,55 @@ class Snapshots:
         """Writes a snapshot of the population; returns its name and SHA-256, see `store`."""
         return self.store(f"period-{population.period:05d}", ".npz", population.save)
 
-    def store(self, what: str, suffix: str, save: Callable[[BinaryIO], None]) -> tuple[str, str]:
-        """Writes a file, which is durable when this returns; its name and its content's SHA-256.
+    def store(
+        self,
+        what: str,
+        suffix: str,
+        save: Callable[[BinaryIO], None],
+        *,
+        durable: bool = True,
+    ) -> tuple[str, str]:
+        """Writes a file; its name and its content's SHA-256.
 
         what: the middle of its name, after the owner's.
         suffix: the end of its name, after a part of the hash.
         save: writes the content.
+        durable: whether it outlives a failure of power once this has returned.
 
         Raises OSError, UserError; no file is left then.
         """
         stem = f"{self._owner}-{what}"
         try:
-            return self._store(stem, suffix, save)
+            return self._store(stem, suffix, save, durable)
         except OSError as error:
             raise write_error(f"{self._root}/{stem}{suffix}", error) from None
 
-    def _store(self, stem: str, suffix: str, save: Callable[[BinaryIO], None]) -> tuple[str, str]:
+    def _store(
+        self, stem: str, suffix: str, save: Callable[[BinaryIO], None], durable: bool
+    ) -> tuple[str, str]:
         if self._fs is None:
             root = Path(self._root)
-            temporary, digest = self._written(save, root, stem, stem + suffix)
+            temporary, digest = self._written(save, root, stem, stem + suffix, durable)
             name = f"{stem}-{digest[:16]}{suffix}"
             temporary.rename(root / name)
-            _sync(root)
+            if durable:
+                _sync(root)
             return name, digest
         with TemporaryDirectory() as folder:
-            temporary, digest = self._written(save, Path(folder), stem, stem + suffix)
+            temporary, digest = self._written(save, Path(folder), stem, stem + suffix, durable)
             name = f"{stem}-{digest[:16]}{suffix}"
             self._fs.put_file(str(temporary), f"{self._root}/{name}")
         return name, digest
 
     def _written(
-        self, save: Callable[[BinaryIO], None], folder: Path, stem: str, bound: str
+        self,
+        save: Callable[[BinaryIO], None],
+        folder: Path,
+        stem: str,
+        bound: str,
+        durable: bool,
     ) -> tuple[Path, str]:
-        """Writes a synced file that only its owner can read; its path and its content's SHA-256.
+        """Writes a file that only its owner can read; its path and its content's SHA-256.
 
         Its name is its own, as two processes may write the same snapshot at once.
 
@@ -118,7 +137,8 @@ class Snapshots:
                 else:
                     digest = write_sealed(file, self._keys, bound, save)
                 file.flush()
-                os.fsync(file.fileno())
+                if durable:
+                    os.fsync(file.fileno())
                 if self._keys is None:
                     file.seek(0)
                     digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -145,17 +165,32 @@ class Snapshots:
                 if self._fs is not None:
                     path = Path(stack.enter_context(TemporaryDirectory())) / name
                     self._fs.get_file(f"{self._root}/{name}", str(path))
-                file = stack.enter_context(self._opened(path))
+                file = stack.enter_context(self._content(path.open("rb"), name))
             except FileNotFoundError:
                 file = None
             yield file
 
-    def _opened(self, path: Path) -> BufferedReader:
-        """The content of a file, decrypted. Raises FileNotFoundError."""
+    @contextmanager
+    def in_place(self, name: str) -> Iterator[BinaryIO | None]:
+        """The same, to read little of it: at a URL it is read where it lies, and not fetched."""
+        if self._fs is None:
+            with self.at(name) as local:
+                yield local
+            return
+        with ExitStack() as stack:
+            try:
+                there = self._fs.open(f"{self._root}/{name}", "rb", block_size=_AHEAD)
+                file = stack.enter_context(self._content(there, name))
+            except FileNotFoundError:
+                file = None
+            yield file
+
+    def _content(self, file: _File, name: str) -> _File | BufferedReader:
+        """What is in an open file, decrypted."""
         if self._keys is None:
-            return path.open("rb")
-        stem, _, rest = path.name.rpartition("-")
-        return open_sealed(path, self._keys, stem + Path(rest).suffix)
+            return file
+        stem, _, rest = name.rpartition("-")
+        return open_sealed(file, self._keys, stem + Path(rest).suffix)
 
     def holds(self, name: str) -> bool:
         """Whether there is a file of that name."""

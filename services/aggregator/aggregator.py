@@ -23,6 +23,7 @@ from stream_dp.study import Study
 from ..events import Event, Tell, ignore
 from ..jobs.records import SnapshotFile
 from ..parts.manifests import (
+    CELLS,
     SUFFIX,
     Manifest,
     PartFile,
@@ -73,7 +74,7 @@ class Aggregator:
 
         Raises Inconsistent, LogError, OSError, UserError.
         """
-        board, announced = OrderBoard(self.log), False
+        board, tidied = OrderBoard(self.log), False
         try:
             while not self.stop.is_set():
                 with suppress(Missing):  # before the releaser's first start
@@ -81,13 +82,15 @@ class Aggregator:
                 order = board.last
                 if order is not None and board.answer(order) is None:
                     self._answer(board, order)
-                    announced = False
+                    tidied = False
                     continue
+                if not tidied and order is not None:
+                    self._tidy(order)
                 if until_idle:
                     return
-                if not announced:
+                if not tidied:
                     self.tell(Event("aggregator-idle", "waits for an order"))
-                    announced = True
+                    tidied = True
                 self.stop.wait(_POLL)
         except Stopped:
             return
@@ -113,6 +116,14 @@ class Aggregator:
         self.log.append([answer_record(order, file)])
         self.at("answered")
         self.tell(Event("order-answered", f"{label} is closed in {order.parts} parts", label))
+
+    def _tidy(self, order: Order) -> None:
+        """Removes files of cells, those of others too: the order is answered.
+
+        Whoever still works on it gives up.
+        """
+        self.snapshots.of(order.owner).keep(set(), CELLS, order.number)
+        self.at("tidied")
 
     def _close(self, order: Order, board: OrderBoard) -> Manifest:
         if first_entry(self.log).message.hash != order.genesis:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
+import numpy as np
+
 from stream_dp.population.rejected import Reason
 from stream_dp.population.reports import ReadAs
 from stream_dp.population.split import Part
@@ -17,7 +19,8 @@ from ..parts.manifests import PartFile
 from ..parts.orders import Order, OrderBoard
 from .pool import Pool
 from .reading import read_reports
-from .tasks import Closing, Decoded, MembersOfPart, Source, Written, close
+from .spill import Spilled, SpilledPart, close_spilled
+from .tasks import Closing, MembersOfPart, Source, Written
 
 _RANGE = 1 << 18  # reports of one task at most
 
@@ -85,44 +88,51 @@ class Processes:
         self._pool = Pool(self.count, self.stop)
 
     def input(self, source: Source, order: Order, board: OrderBoard, given: Given) -> Input:
-        decoded, read_as = read_reports(order, source, board, self._pool, self.most)
-        return _Decoded(self._pool, source, order, given, decoded, read_as)
+        spilled, read_as = read_reports(order, source, board, self._pool, self.most)
+        return _OnDisk(self._pool, source, order, given, spilled, read_as)
 
     def close(self) -> None:
         self._pool.close()
 
 
 @dataclass(frozen=True)
-class _Decoded:
-    """Input whose cells are in this process."""
+class _OnDisk:
+    """Input whose cells are in files."""
 
     pool: Pool
     source: Source
     order: Order
     given: Given
-    decoded: Sequence[Decoded]
+    spilled: Sequence[Spilled]
     read_as: ReadAs | None
 
     @property
     def records(self) -> int:
-        return sum(some.records for some in self.decoded)
+        return sum(some.decoded.records for some in self.spilled)
 
     @property
     def rejected(self) -> Tally[Reason]:
-        return sum((some.rejected for some in self.decoded), Tally())
+        return sum((some.decoded.rejected for some in self.spilled), Tally())
 
     def closed(self, rooms: Mapping[int, int | None]) -> list[Written]:
         before, members = self.given.before, self.given.members
+        files = [some for some in self.spilled if some.file]
+        names = tuple(some.file for some in files)
+        ends = np.array([some.ends for some in files]).reshape(len(files), self.order.parts + 1)
         tasks = [
-            Closing(
-                part=Part(index, self.order.parts),
-                number=self.order.number,
-                before=None if before is None else before[index],
-                blobs=[some.blobs[index] for some in self.decoded],
-                room=rooms[index],
-                due=self.given.due,
-                members=members[index],
+            SpilledPart(
+                closing=Closing(
+                    part=Part(index, self.order.parts),
+                    number=self.order.number,
+                    before=None if before is None else before[index],
+                    blobs=[],
+                    room=rooms[index],
+                    due=self.given.due,
+                    members=members[index],
+                ),
+                files=names,
+                spans=ends[:, index : index + 2],
             )
             for index in sorted(rooms)
         ]
-        return self.pool.map(partial(close, self.source), tasks)
+        return self.pool.map(partial(close_spilled, self.source), tasks)

@@ -17,12 +17,13 @@ from stream_dp.population.shapes.schemas import check_number
 
 from ..parts.orders import Order, OrderBoard, reading_record
 from .pool import Pool
-from .tasks import Decoded, Range, Source, decode
+from .spill import Spilled, spill
+from .tasks import Decoded, Range, Source
 
 
 def read_reports(
     order: Order, source: Source, board: OrderBoard, pool: Pool, most: int
-) -> tuple[list[Decoded], ReadAs | None]:
+) -> tuple[list[Spilled], ReadAs | None]:
     """What is in the ranges of an order, and how it was read; None for plain reports.
 
     most: reports of one task at most.
@@ -37,23 +38,23 @@ def read_reports(
         decoded = _decoded([replace(r, read_as=settled, only=True) for r in ranges], source, pool)
         return decoded, settled
     decoded = _decoded([replace(r, read_as=order.read_as) for r in ranges], source, pool)
-    read_as = _together(mapping, decoded)
-    if read_as.schemas or any(d.unknown for d in decoded):
+    read_as = _together(mapping, [d.decoded for d in decoded])
+    if read_as.schemas or any(d.decoded.unknown for d in decoded):
         source.at("schemas")
         board.log.append([reading_record(order, read_as)])
         board.refresh()
         settled = board.reading(order)
         assert settled is not None
         read_as = settled
-        again = [i for i, d in enumerate(decoded) if not _agrees(d, read_as)]
+        again = [i for i, d in enumerate(decoded) if not _agrees(d.decoded, read_as)]
         tasks = [replace(ranges[i], read_as=read_as, only=True) for i in again]
         for i, one in zip(again, _decoded(tasks, source, pool), strict=True):
             decoded[i] = one
     return decoded, read_as
 
 
-def _decoded(ranges: list[Range], source: Source, pool: Pool) -> list[Decoded]:
-    return pool.map(partial(decode, source), ranges)
+def _decoded(ranges: list[Range], source: Source, pool: Pool) -> list[Spilled]:
+    return pool.map(partial(spill, source), ranges)
 
 
 def ranges_of(order: Order, most: int) -> list[Range]:

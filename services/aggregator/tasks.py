@@ -150,16 +150,14 @@ class Range:
 
 @dataclass(frozen=True)
 class Decoded:
-    """What is in a range.
+    """What is in a range, but for the cells.
 
-    blobs: by part, its cells.
     records: how many reports there are.
     rejected: by reason, the cells that cannot be used.
     read_as: with which schemas something was read; None for plain reports.
     unknown: ids of schemas that were not known.
     """
 
-    blobs: list[bytes]
     records: int
     rejected: Tally[Reason]
     read_as: ReadAs | None
@@ -167,8 +165,8 @@ class Decoded:
 
 
 @collector_paused()
-def decode(source: Source, task: Range) -> Decoded:
-    """Decodes a range of reports.
+def decode(source: Source, task: Range) -> tuple[list[bytes], Decoded]:
+    """Decodes a range of reports; by part its cells, and what else is in it.
 
     Raises Inconsistent where records are gone, schemas are others, or this process began with
     another `[run.input]`; Unavailable where a schema cannot be had now.
@@ -205,7 +203,7 @@ def decode(source: Source, task: Range) -> Decoded:
         count, position = count + reports, after
     blobs = [packed(part) for part in split(Cells.joined(cells), task.parts)]
     unknown = here.decoder.unknown
-    return Decoded(blobs, count, rejected, here.decoder.close_period(), unknown)
+    return blobs, Decoded(count, rejected, here.decoder.close_period(), unknown)
 
 
 def decode_reports(

@@ -26,6 +26,7 @@ from ..journal import Entry
 from ..snapshots import Snapshots
 
 KIND, SUFFIX = "part", ".json"  # of the files of parts, and of their manifests
+CELLS = "cells"  # the kind of files of cells that are on their way to parts
 
 
 class PartFile(msgspec.Struct, frozen=True):
@@ -148,6 +149,8 @@ def read_population(
 def keep_files(snapshots: Snapshots, names: Iterable[str], upto: int) -> None:
     """Keeps these snapshots of the population, with the parts of manifests; removes the others.
 
+    Files of cells go, too: no closed period needs them.
+
     upto: the last closed period; files of the open one may be of a close that is under way.
     """
     names, parts = set(names), set[str]()
@@ -158,6 +161,7 @@ def keep_files(snapshots: Snapshots, names: Iterable[str], upto: int) -> None:
                 parts |= {part.name for part in manifest.parts}
     snapshots.keep(names, upto=upto)
     snapshots.keep(parts, KIND, upto)
+    snapshots.keep(set(), CELLS, upto)
 
 
 def newest_files(closes: Sequence[Entry], snapshots: Snapshots) -> Entry:

@@ -21,8 +21,8 @@ from stream_dp.topics import MANIFESTS
 
 NAMES = ("groups", "sized, too small", "places")
 OF_AGGREGATOR = (
-    *("order", "decoded", "part-read", "part-closed", "part-table", "part-written"),
-    *("job-inputs", "refused", "manifest", "answered"),
+    *("order", "decoded", "cells-written", "cells-read", "part-read", "part-closed", "part-table"),
+    *("part-written", "job-inputs", "refused", "manifest", "answered"),
 )
 OF_RELEASER = (
     *("owned", "recovered", "ordered", "cut", "closed", "drawn", "commit", "committed"),

@@ -20,8 +20,8 @@ OF_RELEASER = [
     *("commit", "committed", "publish", "published", "cleaned"),
 ]
 OF_AGGREGATOR = [
-    *("order", "decoded", "letters", "part-read", "part-closed", "part-written"),
-    *("refused", "manifest", "answered"),
+    *("order", "decoded", "letters", "cells-written", "cells-read", "part-read", "part-closed"),
+    *("part-written", "refused", "manifest", "answered"),
 ]
 
 

@@ -38,7 +38,7 @@ def sealed(tmp_path, monkeypatch):
 
 
 def content_of(path, keys=KEYS, name="a.npz"):
-    with open_sealed(path, keys, name) as file:
+    with open_sealed(path.open("rb"), keys, name) as file:
         return file.read()
 
 
@@ -47,7 +47,7 @@ def test_what_is_written_is_read_from_any_place(sealed, size):
     content = np.random.default_rng(size).bytes(size)
     path = sealed(content)
     assert content_of(path) == content
-    with open_sealed(path, KEYS, "a.npz") as file:
+    with open_sealed(path.open("rb"), KEYS, "a.npz") as file:
         for start in range(0, size + 3, 13):
             file.seek(start)
             assert file.read(PIECE) == content[start : start + PIECE]
@@ -63,7 +63,7 @@ def test_archives_and_tables_are_written_and_read(sealed, tmp_path):
     ):
         with (tmp_path / "f").open("wb") as file:
             write_sealed(file, KEYS, "a.npz", save)
-        with open_sealed(tmp_path / "f", KEYS, "a.npz") as file:
+        with open_sealed((tmp_path / "f").open("rb"), KEYS, "a.npz") as file:
             if zipfile.is_zipfile(file):
                 file.seek(0)
                 assert np.array_equal(np.load(file)["a"], arrays["a"])

@@ -116,9 +116,9 @@ class Decoding:
 
     def _range(self, partition: int, begin: int, end: int) -> pa.RecordBatch:
         task = Range(partition, begin, end, self.number, self.parts, self.letters)
-        done = decode(self.source, task)
-        blobs = dict(enumerate(done.blobs))
-        return _batch({**blobs, COUNTED: _counted(done.records, done.rejected)})
+        blobs, done = decode(self.source, task)
+        rows = dict(enumerate(blobs))
+        return _batch({**rows, COUNTED: _counted(done.records, done.rejected)})
 
 
 @dataclass(frozen=True)

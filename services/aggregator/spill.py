@@ -1,0 +1,92 @@
+"""Cells on disk between decoding and closing, so that memory does not grow with a period's reports.
+
+Each task that decodes writes a file, the cells of each part behind one another; each task that
+closes a part reads its range of every file. The files are confidential and lie with those of the
+parts, named by their hashes, so that a task may run twice. They are not durable: whoever begins an
+order anew writes them again. They go when the order is answered, at the latest when the releaser
+removes what no longer counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dp.errors import Inconsistent
+
+from ..parts.manifests import CELLS
+from ..sealed_files import NotSealedSo
+from ..snapshots import Snapshots
+from .tasks import Closing, Decoded, Range, Source, Written, close, decode, workplace
+
+
+@dataclass(frozen=True)
+class Spilled:
+    """A range of reports whose cells are in a file.
+
+    file: its name; empty where there are no cells.
+    ends: where the cells of the parts begin and end, shape (parts + 1,).
+    decoded: what else is in the range.
+    """
+
+    file: str
+    ends: NDArray[np.int64]
+    decoded: Decoded
+
+
+@dataclass(frozen=True)
+class SpilledPart:
+    """A part to be closed, whose cells are in files.
+
+    closing: all but the cells.
+    files: their names.
+    spans: where in each of them its cells begin and end, shape (files, 2).
+    """
+
+    closing: Closing
+    files: tuple[str, ...]
+    spans: NDArray[np.int64]
+
+
+def spill(source: Source, task: Range) -> Spilled:
+    """Decodes a range, see `decode`, and writes its cells to a file. Raises OSError as well."""
+    blobs, decoded = decode(source, task)
+    ends = np.cumsum([0, *map(len, blobs)])
+    file = ""
+    if any(len(blob) > 1 for blob in blobs):
+
+        def save(opened: BinaryIO) -> None:
+            opened.writelines(blobs)
+
+        what = f"{CELLS}-{task.number:05d}-{task.partition:05d}-{task.begin}"
+        snapshots = workplace(source).snapshots
+        file, _ = snapshots.store(what, ".bin", save, durable=False)
+    source.at("cells-written")
+    return Spilled(file, ends, decoded)
+
+
+def close_spilled(source: Source, task: SpilledPart) -> Written:
+    """Closes a part, see `close`. Raises Inconsistent where a file of cells is gone."""
+    blobs = list(_ranges(workplace(source).snapshots, task))
+    source.at("cells-read")
+    return close(source, replace(task.closing, blobs=blobs))
+
+
+def _ranges(snapshots: Snapshots, task: SpilledPart) -> Iterator[bytes]:
+    for name, (begin, end) in zip(task.files, task.spans.tolist(), strict=True):
+        blob = b""
+        with snapshots.in_place(name) as file, suppress(NotSealedSo):
+            if file is not None:
+                file.seek(begin)
+                blob = file.read(end - begin)
+        if len(blob) < end - begin:
+            raise Inconsistent(
+                f"snapshot {name}: the cells of a period are gone while it is closed; start the"
+                " aggregator again"
+            )
+        yield blob
