@@ -1,7 +1,7 @@
 """Errors of batch releases on real households, by method and epsilon.
 
     python tests/benchmarks/households.py [full|reduced|relations|all] [REPETITIONS]
-    python tests/benchmarks/households.py generated [REPETITIONS]
+    python tests/benchmarks/households.py generated [REPETITIONS [EPS...]]
     python tests/benchmarks/households.py families [REPETITIONS]
     python tests/benchmarks/households.py HOUSEHOLDS.csv PERSONS.csv [REPETITIONS]
 
@@ -16,8 +16,9 @@ households and people, a household's size among them.
     reduced    few enough kinds of households for an explicit histogram, that of MWEM
     relations  heads, spouses and children, as far as order, age and nothing else tell (the survey
                states no relation), and queries about relatives
-    generated  HPD-Gen beside HPD-Fixed on the full survey at eps .25 and 1: errors, their ratio,
-               CPU seconds of a fit, beside independent columns and every query measured
+    generated  HPD-Gen beside HPD-Fixed on the full survey, at four eps or those given: errors,
+               their ratio, CPU seconds of a fit, beside people without households, independent
+               columns and every query measured
     families   simulated families (`families.py`), 8 rounds at eps 1: errors by class and couples
                of one sex, beside members shuffled within their roles
 
@@ -39,11 +40,13 @@ from stream_dp.batch import kinds
 from stream_dp.batch.base import FitContext
 from stream_dp.batch.data.domain import Bins, Column, Domain, Hierarchy, Roles
 from stream_dp.batch.data.readers import read_hierarchy, read_pums
+from stream_dp.batch.hpd.synthesizer import HPD_FIXED
 from stream_dp.batch.workload.candidates import default_marginals
 from stream_dp.batch.workload.counts import marginal_counts
+from stream_dp.batch.workload.plan import AdaptivePlan
 from stream_dp.batch.workload.queries import SPOUSE, Marginal, Queries
-from stream_dp.evaluation.data_sets.baselines import measure_every_query
-from stream_dp.evaluation.data_sets.households import evaluate_data_sets
+from stream_dp.evaluation.data_sets.baselines import measure_every_query, without_households
+from stream_dp.evaluation.data_sets.households import EVERY, FLAT, evaluate_data_sets
 from stream_dp.evaluation.data_sets.judge import DataSetJudge
 from stream_dp.evaluation.data_sets.report import CLASSES, Quality
 from stream_dp.evaluation.data_sets.text import quality_text
@@ -180,26 +183,38 @@ def every_query(truth: Hierarchy, epsilon: str, seed: int) -> dict[str, tuple[fl
     return points(judge.counts(truth, noisy, "", ""))
 
 
-def generated(repetitions: int) -> None:
+def flat(truth: Hierarchy, epsilon: str, seed: int) -> tuple[Hierarchy, float]:
+    """People without households, put into some, and the CPU seconds of the fit."""
+    began = time.process_time()
+    plan = AdaptivePlan.of(batch(truth, "hpd-fixed", epsilon))
+    fit = without_households(truth, 3, plan, settings=HPD_FIXED, source=SeededNoise(seed))
+    took = time.process_time() - began
+    return fit.sample(seed), took
+
+
+def generated(repetitions: int, epsilons: list[str]) -> None:
     truth = full()
     print(f"largest / mean error in points, groups and people; {repetitions} repetitions, CPU s")
-    for epsilon in ("0.25", "1"):
+    for epsilon in epsilons:
         means = {}
-        for kind in (*HPD, "independent", "every query"):
+        for kind in (*HPD, FLAT, "independent", EVERY):
             each, seconds = [], 0.0
             for seed in range(repetitions):
-                if kind == "every query":
+                if kind == EVERY:
                     of_class = every_query(truth, epsilon, seed)
                 else:
-                    synthetic, took = fitted(truth, batch(truth, kind, epsilon), seed)
+                    if kind == FLAT:
+                        synthetic, took = flat(truth, epsilon, seed)
+                    else:
+                        synthetic, took = fitted(truth, batch(truth, kind, epsilon), seed)
                     of_class, seconds = errors(truth, synthetic), seconds + took / repetitions
                 each.append((*of_class["groups"], *of_class["people"]))
             means[kind] = np.mean(each, axis=0)
             every = ", ".join(f"{a:.2f} / {b:.4f}" for a, b, *_ in each)
-            took_words = f"{seconds:.0f} s, groups: {every}" if kind in HPD else ""
-            print(f"eps {epsilon:<5}{kind:<12}{in_points(means[kind])}  {took_words}", flush=True)
+            took_words = f"{seconds:.0f} s, groups: {every}" if seconds else ""
+            print(f"eps {epsilon:<5}{kind:<24}{in_points(means[kind])}  {took_words}", flush=True)
         ratio = means["hpd-gen"] / means["hpd-fixed"]
-        print(f"eps {epsilon:<5}{'ratio':<12}{in_points(ratio, 2)}", flush=True)
+        print(f"eps {epsilon:<5}{'ratio':<24}{in_points(ratio, 2)}", flush=True)
 
 
 def in_points(each: np.ndarray, digits: int = 4) -> str:
@@ -238,9 +253,13 @@ def simulated(repetitions: int) -> None:
 
 
 def main(arguments: list[str]) -> None:
+    if arguments[:1] == ["generated"]:
+        count, *epsilons = arguments[1:] or ["1"]
+        generated(int(count), epsilons or list(EPSILONS))
+        return
     repetitions = int(arguments.pop()) if arguments and arguments[-1].isdigit() else 1
-    if arguments in (["generated"], ["families"]):
-        (generated if arguments == ["generated"] else simulated)(repetitions)
+    if arguments == ["families"]:
+        simulated(repetitions)
         return
     if len(arguments) == 2:
         compare("census", census(Path(arguments[0]), Path(arguments[1])), HPD, repetitions)
