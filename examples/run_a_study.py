@@ -54,4 +54,7 @@ def run(folder: Path) -> str:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2 or not Path(sys.argv[1]).is_dir():
+        print("usage: run_a_study.py FOLDER, one that is there and empty", file=sys.stderr)
+        sys.exit(2)
     print(run(Path(sys.argv[1])))

@@ -17,7 +17,10 @@ import subprocess
 import sys
 import time
 from fractions import Fraction
+from importlib.util import find_spec
 from pathlib import Path
+
+from tables import refuse
 
 from stream_dp.privacy.zcdp import rho_within
 from stream_dp.services.cli import main
@@ -48,10 +51,14 @@ def study_text(pums: str) -> tuple[str, list[str]]:
 
 def experiment(housing: str, people: str, out: str, repetitions: str = "1") -> int:
     """Makes the tables and judges both kinds on them; the exit code."""
+    if not (repetitions.isdecimal() and int(repetitions)):
+        refuse(f"REPETITIONS is '{repetitions}': give a whole number from 1 on")
+    if lacking := [name for name in ("jax", "optax", "matplotlib") if find_spec(name) is None]:
+        refuse(f"not installed: {', '.join(lacking)}; pip install 'stream-dp[batch,plot]'")
     folder = Path(out)
     tables = [sys.executable, str(Path(__file__).with_name("tables.py")), housing, people, out]
-    if subprocess.run(tables, check=False).returncode:
-        return 1
+    if code := subprocess.run(tables, check=False).returncode:
+        return code
     text, scales = study_text((folder / "pums.toml").read_text("utf-8"))
     (folder / "experiment.toml").write_text(text, "utf-8")
     arguments = ["evaluate", str(folder / "experiment.toml"), str(folder / "reports.csv")]
@@ -66,11 +73,13 @@ def experiment(housing: str, people: str, out: str, repetitions: str = "1") -> i
         arguments += [option, value]
     began, cpu = time.monotonic(), time.process_time()
     code = main(arguments)
+    if code:
+        return code
     print(f"in {time.monotonic() - began:.0f} s, {time.process_time() - cpu:.0f} s of CPU")
-    return code
+    return 0
 
 
 if __name__ == "__main__":
     if len(sys.argv) not in {4, 5}:
-        sys.exit("usage: experiment.py psam_h06.csv psam_p06.csv OUT [REPETITIONS]")
+        refuse("usage: experiment.py psam_h06.csv psam_p06.csv OUT [REPETITIONS]")
     sys.exit(experiment(*sys.argv[1:]))

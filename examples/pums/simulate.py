@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
+from tables import refuse
+
 HEAD, SPOUSE, PARTNER, CHILD, SIBLING, LODGER, INMATE = "20", "21", "22", "25", "28", "34", "37"
 HOUSING = ("RT", "SERIALNO", "NP", "TEN", "HINCP", "WGTP")
 PEOPLE = ("RT", "SERIALNO", "SPORDER", "RELSHIPP", "AGEP", "SEX", "ESR", "PWGTP")
@@ -77,7 +79,9 @@ def simulate(folder: Path, households: int) -> tuple[Path, Path]:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in {2, 3} or not all(n.isdigit() and int(n) for n in sys.argv[2:]):
-        sys.exit("usage: simulate.py OUT [HOUSEHOLDS]")
-    made = simulate(Path(sys.argv[1]), int(sys.argv[2]) if sys.argv[2:] else 5000)
-    print(*made)
+    if len(sys.argv) not in {2, 3} or not all(n.isdecimal() and int(n) for n in sys.argv[2:]):
+        refuse("usage: simulate.py OUT [HOUSEHOLDS]")
+    try:
+        print(*simulate(Path(sys.argv[1]), int(sys.argv[2]) if sys.argv[2:] else 5000))
+    except OSError as error:
+        refuse(f"{sys.argv[1]}: cannot be written: {error.strerror}; name a folder for the files")

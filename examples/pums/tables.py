@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,6 +34,12 @@ HEADS = {"RELSHIPP": ("20",), "RELP": ("0",)}
 INCOMES = (25_000, 50_000, 100_000, 200_000)  # dollars a year, where a new class begins
 
 
+def refuse(line: str) -> NoReturn:
+    """One line of what is wrong, and exit code 2."""
+    print(line, file=sys.stderr)
+    sys.exit(2)
+
+
 def columns_of(path: str) -> list[str]:
     try:
         with pa.csv.open_csv(path) as rows:
@@ -43,7 +50,7 @@ def columns_of(path: str) -> list[str]:
             if isinstance(error, FileNotFoundError)
             else "no CSV file, or cut off"
         )
-        sys.exit(f"{path}: {why}; give the ACS PUMS file of housing units, then that of people")
+        refuse(f"{path}: {why}; give the ACS PUMS file of housing units, then that of people")
 
 
 def read(path: str, columns: tuple[str, ...], either: tuple[str, ...] = ()) -> pa.Table:
@@ -54,7 +61,7 @@ def read(path: str, columns: tuple[str, ...], either: tuple[str, ...] = ()) -> p
     if either and not some:
         lacking.append(" or ".join(either))
     if lacking:
-        sys.exit(f"{path}: no column {', '.join(lacking)}: is it a file of the ACS PUMS?")
+        refuse(f"{path}: no column {', '.join(lacking)}: is it a file of the ACS PUMS?")
     how = pa.csv.ConvertOptions(
         column_types=dict.fromkeys((*columns, *some), pa.string()),
         include_columns=[*columns, *some],
@@ -64,7 +71,7 @@ def read(path: str, columns: tuple[str, ...], either: tuple[str, ...] = ()) -> p
     try:
         return pa.csv.read_csv(path, convert_options=how)
     except (OSError, pa.ArrowInvalid):
-        sys.exit(f"{path}: no CSV file, or cut off; download it again")
+        refuse(f"{path}: no CSV file, or cut off; download it again")
 
 
 def among(column: pa.ChunkedArray, codes: tuple[str, ...]) -> pa.ChunkedArray:
@@ -78,7 +85,7 @@ def numbers(path: str, table: pa.Table, name: str) -> pa.ChunkedArray:
     try:
         return pc.fill_null(pc.cast(table[name], pa.int64()), 0)
     except pa.ArrowInvalid:
-        sys.exit(f"{path}: column {name} holds something that is no whole number")
+        refuse(f"{path}: column {name} holds something that is no whole number")
 
 
 def classes(values: pa.ChunkedArray, begins: tuple[int, ...]) -> pa.ChunkedArray:
@@ -100,7 +107,7 @@ def main(housing_file: str, person_file: str, out: str) -> None:
     kept = housing.filter(pc.and_(occupied, pc.less_equal(size, MOST)))
     people = people.filter(pc.is_in(people["SERIALNO"], kept["SERIALNO"].combine_chunks()))
     if not len(people):
-        sys.exit(f"{person_file}: nobody lives in the households of {housing_file}")
+        refuse(f"{person_file}: nobody lives in the households of {housing_file}")
 
     head, spouse, child = (among(people[relation], m[relation]) for m in (HEADS, SPOUSES, CHILDREN))
     role = pc.if_else(
@@ -129,17 +136,20 @@ def main(housing_file: str, person_file: str, out: str) -> None:
     }
 
     folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, columns in tables.items():
-        pa.csv.write_csv(pa.table(columns), folder / f"{name}.csv")
     study = Path(__file__).with_name("pums.toml").read_text("utf-8")
     study = re.sub(r"(?m)^size = \d+", f"size = {len(person)}", study)
-    (folder / "pums.toml").write_text(study, "utf-8")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, columns in tables.items():
+            pa.csv.write_csv(pa.table(columns), folder / f"{name}.csv")
+        (folder / "pums.toml").write_text(study, "utf-8")
+    except OSError as error:
+        refuse(f"{out}: cannot be written: {error.strerror}; name a folder for the tables")
     left_out = pc.sum(occupied).as_py() - len(kept)
     print(f"{len(kept)} households, {len(person)} people; {left_out} larger households left out")
 
 
 if __name__ == "__main__":
     if len(sys.argv) != 4:
-        sys.exit("usage: tables.py psam_h06.csv psam_p06.csv OUT")
+        refuse("usage: tables.py psam_h06.csv psam_p06.csv OUT")
     main(*sys.argv[1:])

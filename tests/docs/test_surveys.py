@@ -158,17 +158,69 @@ def test_pums_refuses_other_files_in_one_line(tmp_path, homes, people, message):
         if text is not None:
             (tmp_path / name).write_text(text)
     done = pums_tables(tmp_path)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert message in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
+def experiment_module(monkeypatch):
+    monkeypatch.syspath_prepend(PUMS)
+    return runpy.run_path(str(PUMS / "experiment.py"), run_name="experiment")
+
+
 def test_the_experiment_ends_with_the_tables_fault(tmp_path, capfd, monkeypatch):
-    module = runpy.run_path(str(PUMS / "experiment.py"), run_name="experiment")
+    module = experiment_module(monkeypatch)
     monkeypatch.chdir(tmp_path)
-    assert module["experiment"]("h.csv", "p.csv", "out") == 1
+    assert module["experiment"]("h.csv", "p.csv", "out") == 2
     assert len(capfd.readouterr().err.splitlines()) == 1
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("repetitions", ["0", "many", "-1", "1.5"])
+def test_the_experiment_asks_for_a_number_before_it_writes(
+    repetitions, tmp_path, capfd, monkeypatch
+):
+    module = experiment_module(monkeypatch)
+    with pytest.raises(SystemExit) as ended:
+        module["experiment"]("h.csv", "p.csv", str(tmp_path / "out"), repetitions)
+    assert ended.value.code == 2
+    line = f"REPETITIONS is '{repetitions}': give a whole number from 1 on\n"
+    assert capfd.readouterr().err == line
+    assert not (tmp_path / "out").exists()
+
+
+SIPP_HEADER = "SSUID|PNUM|MONTHCODE|THINCPOVT2\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "words", "message"),
+    [
+        (SIPP / "reports.py", [], "usage: reports.py pu2021.csv OUT.csv"),
+        (SIPP / "reports.py", ["none.csv", "out.csv"], "none.csv: no such file"),
+        (SIPP / "reports.py", ["other.csv", "out.csv"], "other.csv: no file of the SIPP"),
+        (SIPP / "reports.py", ["secret.csv", "out.csv"], "secret.csv: no file of the SIPP"),
+        (SIPP / "reports.py", ["right.csv", "none/out.csv"], "none/out.csv: cannot be written"),
+        (PUMS / "tables.py", ["h.csv"], "usage: tables.py"),
+        (PUMS / "simulate.py", ["out", "0"], "usage: simulate.py OUT [HOUSEHOLDS]"),
+        (PUMS / "simulate.py", ["other.csv"], "other.csv: cannot be written"),
+        (PUMS / "experiment.py", ["h.csv"], "usage: experiment.py"),
+        (SIPP.with_name("run_a_study.py"), [], "usage: run_a_study.py FOLDER"),
+        (SIPP.with_name("run_a_study.py"), ["none"], "usage: run_a_study.py FOLDER"),
+        (SIPP.with_name("read_public_log.py"), [], "usage: read_public_log.py PUBLIC"),
+        (SIPP.with_name("read_public_log.py"), ["none.db"], "log 'none.db': write it as"),
+        (SIPP.with_name("read_public_log.py"), ["sqlite:none.db"], "none.db: no such log"),
+    ],
+)
+def test_a_mistake_is_one_line_and_code_2(script, words, message, tmp_path):
+    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "secret.csv").write_text(f"{SIPP_HEADER}1|1|1|s3cret\n")
+    (tmp_path / "right.csv").write_text(f"{SIPP_HEADER}1|1|1|0.5\n")
+    command = [sys.executable, str(script), *words]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
+    assert message in done.stderr
+    assert "s3cret" not in done.stderr
+    assert done.stdout == ""
 
 
 def simulated(folder, households):
@@ -193,7 +245,7 @@ def test_simulated_files_of_the_acs_become_a_study(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_the_experiment_on_simulated_files_prints_its_table(tmp_path, capsys, monkeypatch):
-    module = runpy.run_path(str(PUMS / "experiment.py"), run_name="experiment")
+    module = experiment_module(monkeypatch)
     small = module["RELEASE"] + "rows = 5\nrounds = 1\n"
     monkeypatch.setitem(module["study_text"].__globals__, "RELEASE", small)
     monkeypatch.setitem(module["study_text"].__globals__, "EPSILONS", ("1",))
@@ -209,7 +261,7 @@ def test_the_experiment_on_simulated_files_prints_its_table(tmp_path, capsys, mo
 
 def test_the_experiment_on_pums_is_one_command(tmp_path, monkeypatch):
     """A study of both kinds at eps 1 is judged at four budgets; nothing is fitted here."""
-    module = runpy.run_path(str(PUMS / "experiment.py"), run_name="experiment")
+    module = experiment_module(monkeypatch)
     write_pums(tmp_path, "RELSHIPP")
     asked = []
     monkeypatch.setitem(module["experiment"].__globals__, "main", lambda words: asked.extend(words))
