@@ -1,6 +1,6 @@
 """Estimates of long studies: seconds and memory of the first question, and what is left of them.
 
-    cd tests && python -m benchmarks.estimates [--rows N] [--periods T ...]
+    python tests/benchmarks/estimates.py [--rows N] [--periods T ...]
 
 A window of 3 and totals of the same people are published into a file, with simulated noise, and
 asked by processes of their own that have the public file alone. Seconds are CPU seconds:
@@ -22,6 +22,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from kit.monitors import publish
 from kit.public_logs import published
 from kit.studies import attribute, cumulative, small_study, window

@@ -1,6 +1,6 @@
 """The monitor under load: how long the first page takes, and a hundred viewers at once.
 
-    cd tests && python -m benchmarks.monitor --rows 1000000 --periods 60
+    python tests/benchmarks/monitor.py --rows 1000000 --periods 60
 
 A study of that many synthetic rows is published into a file, with simulated noise, and served by
 `stream-dp monitor`. Measured are the time from the start until the log is read and the first pages
@@ -15,6 +15,7 @@ import argparse
 import http.client
 import http.server
 import json
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +24,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from kit.monitors import monitor, publish
 from kit.public_logs import published
 from kit.studies import attribute, cumulative, small_study, window

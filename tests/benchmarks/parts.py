@@ -1,15 +1,17 @@
 """Wall time, CPU time and memory of a study's run, closed here and in parts by processes.
 
-    python -m benchmarks.parts [PEOPLE]        (in tests/)
+    python tests/benchmarks/parts.py [PEOPLE]
 
 Two periods on SQLite, one report of everybody in each; in the second everybody is known. A run is
 `stream-dp run --until-idle` on a copy of the same logs, with the aggregator that it starts beside
-itself. Seconds include the start of each process; CPU is of all processes together, memory the most
-that one of them had. Ratios are against `here` in the same run.
+itself. Seconds include the start of each process; CPU is of all processes together. Ratios are
+against `here` in the same run. Memory is the most of the releaser, and of the aggregator or the
+largest of its processes, which closes in the releaser's place.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import shutil
@@ -22,6 +24,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from kit.studies import attribute, cumulative, study_toml, window
 
 from stream_dp.log.base import Record
@@ -87,8 +92,8 @@ def children(pid: int) -> list[int]:
     return below
 
 
-def run(folder: Path) -> tuple[float, float, int]:
-    """Seconds, CPU seconds and MiB of a run to the end."""
+def run(folder: Path) -> tuple[float, float, int, int]:
+    """Seconds and CPU seconds of a run to the end, MiB of the releaser and of the others."""
     start, peaks, ticks = time.monotonic(), dict[int, int](), dict[int, int]()
     arguments = [sys.executable, "-m", "stream_dp.services.cli", "run", "--until-idle"]
     process = subprocess.Popen(
@@ -114,14 +119,18 @@ def run(folder: Path) -> tuple[float, float, int]:
     watcher.join()
     assert "horizon" in said, said
     cpu = sum(ticks.values()) / os.sysconf("SC_CLK_TCK")
-    return time.monotonic() - start, cpu, max(peaks.values())
+    releaser = peaks.pop(process.pid)
+    return time.monotonic() - start, cpu, releaser, max(peaks.values(), default=0)
 
 
 def main() -> None:
-    people = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("people", type=int, nargs="?", default=1_000_000)
+    people = parser.parse_args().people
     print(f"{people} people, 2 periods, {PARTITIONS} partitions, {os.cpu_count()} cores")
-    print(f"{'engine':<14}{'wall s':>9}{'ratio':>7}{'CPU s':>9}{'ratio':>7}{'MiB':>8}")
-    first: tuple[float, float, int] | None = None
+    columns = f"{'wall s':>9}{'ratio':>7}{'CPU s':>9}{'ratio':>7}"
+    print(f"{'engine':<14}{columns}{'releaser MiB':>14}{'aggregator MiB':>16}", flush=True)
+    first: tuple[float, float] | None = None
     with TemporaryDirectory() as name:
         sent = Path(name) / "sent"
         sent.mkdir()
@@ -130,11 +139,11 @@ def main() -> None:
             folder = Path(name) / f"{engine}-{processes}"
             shutil.copytree(sent, folder)
             (folder / "bench.toml").write_text(text(people, engine, processes))
-            wall, cpu, peak = run(folder)
-            first = first or (wall, cpu, peak)
+            wall, cpu, releaser, others = run(folder)
+            first = first or (wall, cpu)
             label = engine if engine == "here" else f"{processes} process" + "es" * (processes > 1)
             ratios = f"{wall:9.1f}{wall / first[0]:7.2f}{cpu:9.1f}{cpu / first[1]:7.2f}"
-            print(f"{label:<14}{ratios}{peak:8}", flush=True)
+            print(f"{label:<14}{ratios}{releaser:14}{others or '':>16}", flush=True)
             shutil.rmtree(folder)
 
 

@@ -1,6 +1,6 @@
 """Wall time, CPU time and memory of one close from Kafka: here, by processes, by a warm Spark.
 
-    python tests/benchmarks/spark.py [PEOPLE [PARTS]]
+    python tests/benchmarks/spark.py [PEOPLE] [--parts N]
 
 Two periods, one report of everybody in each, in 4 partitions of a real broker. Each engine answers
 the orders of both periods; what the first close costs Spark more is its start, so the second one is
@@ -10,6 +10,7 @@ Ratios are against `here`: the same reports read, folded and closed in this proc
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import sys
@@ -20,6 +21,9 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2] / "deploy" / "kafka"))
 
 from kit.brokers import running_broker
 from kit.spark import application
@@ -89,8 +93,11 @@ def keep(results: list[Manifest], close: Callable[[], Manifest]) -> None:
 
 
 def main() -> None:
-    people = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
-    parts = int(sys.argv[2]) if len(sys.argv) > 2 else 64
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("people", type=int, nargs="?", default=1_000_000)
+    parser.add_argument("--parts", type=int, default=64)
+    options = parser.parse_args()
+    people, parts = options.people, options.parts
     with (
         running_broker() as server,
         TemporaryDirectory() as name,
