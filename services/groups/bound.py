@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from stream_dp.errors import Inconsistent, UserError
+from stream_dp.errors import UserError
 from stream_dp.log.base import Log
 from stream_dp.study import Study
 
 from .places import PlacesTable, bound_places
 from .roster import Roster, read_roster
+from .topic import checked_table
 
 
 def bound_table(log: Log, study: Study, bound: str | None) -> Roster | PlacesTable | None:
@@ -30,17 +31,7 @@ def bound_roster(log: Log, study: Study, bound: str | None) -> Roster | None:
     """
     if study.groups is None:
         return None
-    table = read_roster(log)
-    if table is None and bound is None:
-        raise UserError(
-            "groups: the study declares groups, and no table of groups was sent: stream-dp"
-            " groups STUDY.toml GROUPS.csv MEMBERS.csv"
-        )
-    if table is None or (bound is not None and table.hash != bound):
-        raise Inconsistent(
-            "groups: this is not the table that the journal was begun with; groups and who belongs"
-            " to them stay as they are over the whole history: restore the confidential log"
-        )
+    table = checked_table("groups", read_roster(log), bound)
     table.codes(study)
     if study.ids is not None:
         duplicates = len(table.persons) - len(

@@ -25,13 +25,9 @@ from stream_dp.release.arrow import ipc_stream
 from stream_dp.study import Study
 
 from ..deployment import Deployment
-from .topic import commit_table, last_table
+from .topic import NONE_SENT, checked_table, commit_table, last_table
 
 _TYPE = "stream-dp.places"
-NONE_SENT = (
-    "places: the study declares places, and no table of places was sent: stream-dp places"
-    " STUDY.toml PLACES.csv"
-)
 
 
 @dataclass(frozen=True)
@@ -174,14 +170,7 @@ def bound_places(log: Log, study: Study, bound: str | None) -> PlacesTable | Non
     """
     if study.places is None:
         return None
-    table = read_places(log)
-    if table is None and bound is None:
-        raise UserError(NONE_SENT)
-    if table is None or (bound is not None and table.hash != bound):
-        raise Inconsistent(
-            "places: this is not the table that the journal was begun with; places and their"
-            " regions stay as they are over the whole history: restore the confidential log"
-        )
+    table = checked_table("places", read_places(log), bound)
     table.check(study)
     return table
 
@@ -203,5 +192,5 @@ def study_with_places(deployment: Deployment) -> Study:
     except LogError:
         return study
     if table is None:
-        raise UserError(NONE_SENT)
+        raise UserError(NONE_SENT["places"])
     return table.of_study(study)

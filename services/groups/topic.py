@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing, suppress
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
-from stream_dp.errors import UserError
+from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.base import Log, Missing, Writer
 from stream_dp.log.message import START, Message, build_message, message_records, read_messages
 from stream_dp.study import Study
@@ -17,6 +17,43 @@ from stream_dp.topics import GROUPS
 
 from .. import journal
 from ..deployment import Deployment
+
+NONE_SENT = {
+    "groups": "groups: the study declares groups, and no table of groups was sent: stream-dp groups"
+    " STUDY.toml GROUPS.csv MEMBERS.csv",
+    "places": "places: the study declares places, and no table of places was sent: stream-dp places"
+    " STUDY.toml PLACES.csv",
+}
+_STAYS = {
+    "groups": "groups and who belongs to them stay as they are over the whole history",
+    "places": "places and their regions stay as they are over the whole history",
+}
+
+
+class _Table(Protocol):
+    @property
+    def hash(self) -> str: ...
+
+
+_Kind = TypeVar("_Kind", bound=_Table)
+
+
+def checked_table(what: str, table: _Kind | None, bound: str | None) -> _Kind:
+    """The last table that was sent, where it is the one to be used.
+
+    what: `groups` or `places`.
+    bound: the hash of the table that the journal was begun with; None before it is begun.
+
+    Raises UserError where no table was sent, Inconsistent where it is not the one of the journal.
+    """
+    if table is None and bound is None:
+        raise UserError(NONE_SENT[what])
+    if table is None or (bound is not None and table.hash != bound):
+        raise Inconsistent(
+            f"{what}: this is not the table that the journal was begun with; {_STAYS[what]}:"
+            " restore the confidential log"
+        )
+    return table
 
 
 def commit_table(
@@ -45,13 +82,8 @@ def commit_table(
                 for earlier in [message for message in sent if message.head["hash"] == bound][:1]:
                     _append(writer, study.name, sent, head=earlier.head, parts=earlier.parts)
     if bound not in {None, digest}:
-        raise UserError(
-            "places: the study has begun with another table; places and their regions stay as"
-            " they are over the whole history"
-            if kind.endswith("places")
-            else "groups: the study has begun with another table; groups and who belongs to them"
-            " stay as they are over the whole history"
-        )
+        what = "places" if kind.endswith("places") else "groups"
+        raise UserError(f"{what}: the study has begun with another table; {_STAYS[what]}")
     return True
 
 

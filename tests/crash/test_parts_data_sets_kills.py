@@ -83,16 +83,22 @@ def folders() -> Iterator[Iterator[Path]]:
         yield (folder / str(i) for i in count())
 
 
+@pytest.fixture
+def place(name: str, sent: dict[str, TablesInParts], folders: Iterator[Path]) -> TablesInParts:
+    """A place of its own for a test, of the study of that name."""
+    return in_parts(sent[name], next(folders))
+
+
 def in_parts(place: TablesInParts, folder: Path) -> TablesInParts:
     copy = copied(place, folder)
     assert isinstance(copy, TablesInParts)
     return copy
 
 
-def finish(place: TablesInParts, expected: list[Any]) -> None:
+def finish(place: TablesInParts, expected: dict[str, list[Any]]) -> None:
     """Run to the horizon; every job looks at what it would have, and its files are there."""
     place.run()
-    assert place.outcome() == expected
+    assert place.outcome() == expected[place.name]
     jobs = [job for entry in place.entries() for job in entry.jobs]
     wanted = {file.name for job in jobs for file in job.files.values()}
     assert place.inputs().keys() == wanted
@@ -110,58 +116,41 @@ def ordered(place: TablesInParts) -> None:
 
 @pytest.mark.parametrize(("name", "step"), cases(OF_AGGREGATOR))
 def test_the_aggregator_is_killed_at_a_step(
-    name: str,
-    step: str,
-    sent: dict[str, TablesInParts],
-    expected: dict[str, list[Any]],
-    folders: Iterator[Path],
+    step: str, place: TablesInParts, expected: dict[str, list[Any]]
 ) -> None:
-    place = in_parts(sent[name], next(folders))
     ordered(place)
     call = int(step.startswith("part-"))
     finished = place.child(lambda note: place.aggregate(at=dying(call, step, note)))
-    assert not finished or (step == "refused" and name == "groups")
-    finish(place, expected[name])
+    assert not finished or (step == "refused" and place.name == "groups")
+    finish(place, expected)
 
 
 @pytest.mark.parametrize(("name", "step"), cases(OF_RELEASER))
 def test_the_releaser_is_killed_at_a_step(
-    name: str,
-    step: str,
-    sent: dict[str, TablesInParts],
-    expected: dict[str, list[Any]],
-    folders: Iterator[Path],
+    step: str, place: TablesInParts, expected: dict[str, list[Any]]
 ) -> None:
-    place = in_parts(sent[name], next(folders))
     # Of places alone nothing is published at a close.
-    at_start = ("owned", "recovered", *(("publish", "published") if name == "places" else ()))
+    at_start = ("owned", "recovered", *(("publish", "published") if place.name == "places" else ()))
     assert not place.releases_to(step not in at_start, step)
-    finish(place, expected[name])
+    finish(place, expected)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("step", ["part-read", "part-table", "part-written"])
 def test_a_process_of_the_aggregator_is_killed(
-    name: str,
-    step: str,
-    sent: dict[str, TablesInParts],
-    expected: dict[str, list[Any]],
-    folders: Iterator[Path],
+    step: str, place: TablesInParts, expected: dict[str, list[Any]]
 ) -> None:
-    place = in_parts(sent[name], next(folders))
     ordered(place)
     mark = place.folder / "killed"
     place.aggregate(processes=2, most=10, at=DieOnce(step, mark))
     assert mark.exists()
-    finish(place, expected[name])
+    finish(place, expected)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_order_that_is_worked_on_twice_has_one_answer(
-    name: str, sent: dict[str, TablesInParts], folders: Iterator[Path]
-) -> None:
-    place, answers, files = in_parts(sent[name], next(folders)), [], []
+def test_an_order_that_is_worked_on_twice_has_one_answer(place: TablesInParts) -> None:
+    answers, files = [], []
     ordered(place)
     for most in (1000, 7):
         place.aggregate(most=most)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from kit.households import EVERY, PERIODS, NotedNoise, reports, roster, use_fit_in_rounds
+from kit.studies import on_kafka
 
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
@@ -27,9 +28,7 @@ from stream_dp.topics import REPORTS, TRANSCRIPTS
 @pytest.fixture
 def setting(kafka: str, tmp_path: Path) -> Deployment:
     prefix, file = f"homes-{uuid.uuid4().hex[:8]}", tmp_path / "homes.toml"
-    text = EVERY.replace("sqlite:homes.db", f"kafka://{kafka}/{prefix}")
-    text = text.replace("sqlite:homes-public.db", f"kafka://{kafka}/{prefix}-public")
-    file.write_text(text + "insecure = true\nreplication = 1\n")
+    file.write_text(on_kafka(EVERY, f"kafka://{kafka}/{prefix}"))
     return Deployment.load(file)
 
 

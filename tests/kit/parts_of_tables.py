@@ -14,7 +14,7 @@ import numpy as np
 from kit.households import EVERY, PERIODS, HouseholdFolder, report, reports, roster
 from kit.panels import Noiseless
 from kit.parts import in_parts
-from kit.studies import MARKER, MONTHS, attribute, study_toml, window
+from kit.studies import MARKER, MONTHS, attribute, on_kafka, study_toml, window
 from stream_dp.log.base import Record
 from stream_dp.services.aggregator.aggregator import Aggregator
 from stream_dp.services.aggregator.engines import Processes
@@ -143,11 +143,7 @@ class TablesFolder(HouseholdFolder):
 
     def written(self) -> str:
         text = f"{TEXTS[self.name].rstrip()}\n{self.run_more}\n"
-        if not self.kafka:
-            return text
-        text = text.replace("sqlite:homes.db", self.kafka)
-        text = text.replace("sqlite:homes-public.db", f"{self.kafka}-public")
-        return f"{text}replication = 1\ninsecure = true\n"
+        return on_kafka(text, self.kafka) if self.kafka else text
 
     def begin(self) -> None:
         """Sends the table that the study needs."""

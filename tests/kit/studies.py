@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from datetime import time
@@ -96,6 +97,17 @@ def study_toml(**changes: Any) -> str:
 def toml_lines(table: Mapping[str, Any]) -> str:
     """The keys and values of a table as lines of TOML."""
     return "\n".join(_sections("", table))
+
+
+def on_kafka(text: str, address: str) -> str:
+    """The text of a study file whose logs are files, with both of them on one broker.
+
+    text: its last table is `[run]`.
+    address: `kafka://host:port/prefix` of the confidential log.
+    """
+    text = re.sub(r'"sqlite:[^"]*-public\.db"', f'"{address}-public"', text)
+    text = re.sub(r'"sqlite:[^"]*"', f'"{address}"', text)
+    return f"{text}replication = 1\ninsecure = true\n"
 
 
 def small_study(**changes: Any) -> Study:

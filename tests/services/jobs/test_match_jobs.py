@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 from kit.commands import json_output, refusal
-from kit.studies import MARKER, attribute, study_toml
+from kit.studies import MARKER, attribute, on_kafka, study_toml
 from kit.workers import killed_and_again
 
 PEOPLE = 600
@@ -65,10 +65,8 @@ def test_from_reports_to_a_table(
     pytest.importorskip("jax")
     text = STUDY
     if log == "kafka":
-        place = f"kafka://{request.getfixturevalue('kafka')}/match-{uuid.uuid4().hex}"
-        text = text.replace("sqlite:workers.db", place)
-        text = text.replace("sqlite:workers-public.db", f"{place}-public")
-        text += "replication = 1\ninsecure = true\n"
+        server = request.getfixturevalue("kafka")
+        text = on_kafka(text, f"kafka://{server}/match-{uuid.uuid4().hex}")
     file, out = tmp_path / "workers.toml", tmp_path / "out"
     file.write_text(text)
     write_reports(tmp_path)

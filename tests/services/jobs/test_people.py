@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 from kit.commands import json_output, refusal
-from kit.studies import MARKER, attribute, study_toml, window
+from kit.studies import MARKER, attribute, on_kafka, study_toml, window
 from kit.workers import killed_and_again
 
 from stream_dp.batch.people.table import present_rows, study_people
@@ -68,10 +68,8 @@ def test_from_reports_to_a_table_of_people(
     pytest.importorskip("jax")
     text = study()
     if log == "kafka":
-        place = f"kafka://{request.getfixturevalue('kafka')}/people-{uuid.uuid4().hex}"
-        text = text.replace("sqlite:workers.db", place)
-        text = text.replace("sqlite:workers-public.db", f"{place}-public")
-        text += "replication = 1\ninsecure = true\n"
+        server = request.getfixturevalue("kafka")
+        text = on_kafka(text, f"kafka://{server}/people-{uuid.uuid4().hex}")
     file, out = tmp_path / "workers.toml", tmp_path / "out"
     file.write_text(text)
     write_reports(tmp_path)

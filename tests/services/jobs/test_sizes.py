@@ -10,6 +10,7 @@ import pyarrow.parquet
 import pytest
 from kit.commands import json_output, refusal
 from kit.movers import DUE, LABELS, LARGEST, PLACES, moves_toml, region, write_moves
+from kit.studies import on_kafka
 from kit.workers import killed_and_again
 
 LEVELS = 3
@@ -24,10 +25,8 @@ def test_people_who_move_and_the_sizes_of_their_places(
 ) -> None:
     text = moves_toml()
     if log == "kafka":
-        place = f"kafka://{request.getfixturevalue('kafka')}/moves-{uuid.uuid4().hex}"
-        text = text.replace("sqlite:moves.db", place)
-        text = text.replace("sqlite:moves-public.db", f"{place}-public")
-        text += "replication = 1\ninsecure = true\n"
+        server = request.getfixturevalue("kafka")
+        text = on_kafka(text, f"kafka://{server}/moves-{uuid.uuid4().hex}")
     file, out = tmp_path / "moves.toml", tmp_path / "out"
     file.write_text(text)
     truth = write_moves(tmp_path)
