@@ -7,10 +7,12 @@ for control records take offsets too.
 from __future__ import annotations
 
 import time as clock_module
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, overload
 
+import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from .base import (
@@ -171,14 +173,19 @@ class KafkaReader:
         if any(errors):
             events = [m for m, error in zip(messages, errors, strict=True) if error is not None]
             messages = [m for m, error in zip(messages, errors, strict=True) if error is None]
-        parts, offsets = list(map(Message.partition, messages)), list(map(Message.offset, messages))
+        count = len(messages)
+        parts = np.fromiter(map(Message.partition, messages), np.int64, count)
+        offsets = np.fromiter(map(Message.offset, messages), np.int64, count)
         keys, values = list(map(Message.key, messages)), list(map(Message.value, messages))
         headers = _headers(messages)
         self._bytes += sum(map(len, filter(None, keys))) + sum(map(len, messages))
         self._bytes += sum([memory_bytes(None, None, several) for several in headers if several])
-        records.add(parts, offsets, _Times(messages), keys, values, headers)
-        for part, offset in dict(zip(parts, offsets, strict=True)).items():
-            after[part] = offset + 1
+        positions = (array("q", column.tobytes()) for column in (parts, offsets))
+        records.add(*positions, _Times(messages), keys, values, headers)
+        # The last of each run of one partition.
+        for row in np.flatnonzero(np.diff(parts, append=-1)).tolist():
+            part = int(parts[row])
+            after[part] = int(offsets[row]) + 1
             self._ended.pop(part, None)
         for event in events:
             self._note(event, after)

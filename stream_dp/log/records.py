@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
@@ -54,8 +55,8 @@ class Records(Sequence[Stored]):
     """
 
     def __init__(self) -> None:
-        self.partitions: list[int] = []
-        self.offsets: list[int] = []
+        self.partitions = array("q")
+        self.offsets = array("q")
         self.times = Times()
         self.keys: list[bytes | None] = []
         self.values: list[bytes | None] = []
@@ -95,8 +96,8 @@ class Records(Sequence[Stored]):
 
     def empty(self) -> list[int]:
         """The places of the records without a value."""
-        if self.values.count(None) == 0:
-            return []
+        if all(self.values):
+            return []  # the usual case, and quicker than a comparison with None
         return [place for place, value in enumerate(self.values) if value is None]
 
     def take(self, rows: Iterable[int]) -> Records:

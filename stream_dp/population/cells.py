@@ -36,8 +36,8 @@ class Cells:
     def __len__(self) -> int:
         return int(self.hi.shape[0])
 
-    def take(self, rows: NDArray[Any]) -> Cells:
-        """The cells at row numbers, or where a mask is true."""
+    def take(self, rows: NDArray[Any] | slice) -> Cells:
+        """The cells at row numbers, where a mask is true, or in a slice."""
         return Cells(*(column[rows] for column in self.columns()))
 
     def columns(self) -> tuple[NDArray[Any], ...]:
@@ -116,9 +116,12 @@ class WaitingCells:
 
     def add(self, cells: Cells) -> None:
         """Add cells, and merge repeated ones where a partition has many."""
-        partitions = np.unique(cells.partition).tolist()
-        for partition in partitions:
-            part = cells if len(partitions) == 1 else cells.take(cells.partition == partition)
+        counts = np.bincount(cells.partition)
+        if np.count_nonzero(counts) > 1:
+            cells = cells.take(np.argsort(cells.partition, kind="stable"))
+        ends = np.cumsum(counts)
+        for partition in np.flatnonzero(counts).tolist():
+            part = cells.take(slice(ends[partition] - counts[partition], ends[partition]))
             # The decoder puts irregular reports last in a batch: restore the order of offsets.
             if (np.diff(part.offset) < 0).any():
                 part = part.take(np.argsort(part.offset, kind="stable"))

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import cast
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-# Ids whose hashes are kept in memory, at about 200 bytes each. With more people than this none are:
-# of so many, few would be there when they are needed again.
-KEPT = 1 << 17
+from .kept_hashes import LONGEST, KeptHashes, packed
+
+_FEW = 16  # ids of which each is hashed at once: to look them up would take longer
 
 
 class Hasher:
@@ -19,31 +21,38 @@ class Hasher:
 
     def __init__(self, key: bytes) -> None:
         self._key = key
-        self._kept: dict[bytes, bytes] | None = {}
+        self._kept = KeptHashes()
 
-    def hashes(self, ids: Sequence[bytes]) -> NDArray[np.uint64]:
-        """The hash of each id, as its two halves, (n, 2)."""
-        flat = np.frombuffer(b"".join(self._digests(ids)), ">u8").astype(np.uint64)
-        return flat.reshape(-1, 2)
+    def hashes(self, ids: Any) -> NDArray[np.uint64]:
+        """The hash of each id, as its two halves, (n, 2).
 
-    def _digests(self, ids: Sequence[bytes]) -> list[bytes]:
-        kept = self._kept
-        if kept is None:
-            return self._computed(ids)
-        digests = list(map(kept.get, ids))
-        if None in digests:
-            new = [one for one, digest in zip(ids, digests, strict=True) if digest is None]
-            kept.update(zip(new, self._computed(new), strict=True))
-            digests = list(map(kept.get, ids))
-            if len(kept) > KEPT:
-                self._kept = None
-        return cast(list[bytes], digests)
+        ids: an array of `large_binary` without nulls.
+        """
+        if len(ids) < _FEW:
+            return self._computed(ids.to_pylist())
+        keepable = pc.less_equal(pc.binary_length(ids), LONGEST)
+        if pc.all(keepable).as_py():
+            return self._looked_up(ids)
+        hashes, keep = np.empty((len(ids), 2), np.uint64), keepable.to_numpy(zero_copy_only=False)
+        hashes[keep] = self._looked_up(ids.filter(keepable))
+        hashes[~keep] = self._computed(ids.filter(pc.invert(keepable)).to_pylist())
+        return hashes
 
-    def _computed(self, ids: Sequence[bytes]) -> list[bytes]:
+    def _looked_up(self, ids: Any) -> NDArray[np.uint64]:
+        """As `hashes`, for ids that may be kept."""
+        keys = packed(ids)
+        hashes, unknown = self._kept.find(keys)
+        if unknown.size:
+            new = self._computed(ids.take(pa.array(unknown)).to_pylist())
+            hashes[unknown] = new
+            self._kept.add(keys[unknown], new)
+        return hashes
+
+    def _computed(self, ids: Sequence[bytes]) -> NDArray[np.uint64]:
         start = hashlib.blake2b(key=self._key, digest_size=16).copy
         digests = []
         for one in ids:
             state = start()
             state.update(one)
             digests.append(state.digest())
-        return digests
+        return np.frombuffer(b"".join(digests), ">u8").astype(np.uint64).reshape(-1, 2)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import Counter as Tally
 from collections.abc import Callable, Sequence
-from itertools import compress
 from typing import Any
 
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from stream_dp.errors import Inconsistent
@@ -98,7 +98,7 @@ class Decoder:
 
     def hashes(self, ids: Sequence[str]) -> NDArray[np.uint64]:
         """The 128-bit keyed BLAKE2b hash of each id, as its two halves, (n, 2)."""
-        return self._hasher.hashes([person.encode() for person in ids])
+        return self._hasher.hashes(_binary([person.encode() for person in ids]))
 
     def decode(self, records: Sequence[Stored], closed: int) -> tuple[Cells, list[RejectedRecord]]:
         """Cells of the records that can be used, and what is rejected.
@@ -106,8 +106,9 @@ class Decoder:
         closed: the last closed period; cells for it or an earlier one are late.
         """
         columns = Records.of(records)
-        sized = _sized(columns)
-        cells, usable = self._alike(columns, sized, closed)
+        values = _binary(columns.values)
+        sized = _sized(columns, values)
+        cells, usable = self._alike(columns, values, sized, closed)
         left = np.ones(len(columns), bool)
         left[usable] = False
         if not left.any():
@@ -116,18 +117,17 @@ class Decoder:
         return Cells.joined([cells, typed]), rejected
 
     def _alike(
-        self, records: Records, sized: NDArray[np.bool_], closed: int
+        self, records: Records, values: Any, sized: NDArray[np.bool_], closed: int
     ) -> tuple[Cells, NDArray[np.int64]]:
         """The cells of reports that share templates, and which records these are.
 
         Only those of which every cell is accepted.
 
+        values: the records' values, as an array.
         sized: which records have a value, and are not too large.
         """
-        places, values = np.flatnonzero(sized), records.values
-        if places.size < len(values):
-            values = list(map(values.__getitem__, places.tolist()))
-        divided = divide(pa.array(values, pa.large_binary()))
+        places = np.flatnonzero(sized)
+        divided = divide(values if places.size == len(values) else values.take(pa.array(places)))
         count = len(divided.templates)
         if _SHARED * count > divided.rows.size:
             return EMPTY, np.zeros(0, np.int64)
@@ -139,12 +139,12 @@ class Decoder:
         fit = (code != _BAD).all(axis=0) & (code != _NONE).any(axis=0) & (period > closed)
         kept, ids, lengths = fit[divided.template], divided.ids, divided.lengths
         if self._rule is not None:
-            normal = self.ids([person.decode() for person in ids])
-            ids = [person.encode() for person in normal]
+            normal = self.ids([person.decode() for person in ids.to_pylist()])
+            ids = _binary([person.encode() for person in normal])
             lengths = np.fromiter(map(len, normal), np.int64, len(normal))
         kept &= (lengths > 0) & (lengths <= LONGEST_ID)
         if not kept.all():
-            ids = list(compress(ids, kept))
+            ids = ids.filter(pa.array(kept))
         rows, template = places[divided.rows[kept]], divided.template[kept]
         hashes, codes = self._hasher.hashes(ids), code[:, template]
         attribute, row_of = np.nonzero(codes != _NONE)
@@ -341,25 +341,33 @@ class Decoder:
         ), reasons
 
 
-def _sized(records: Records) -> NDArray[np.bool_]:
-    """Which records have a value, headers that can be read, and no more bytes than they may."""
-    values, keys, headers, count = records.values, records.keys, records.headers, len(records)
-    sized: NDArray[np.bool_] = _lengths(values) + _lengths(keys) <= LARGEST_REPORT
-    sized[records.empty()] = False
-    if headers.count(()) < count:
+def _sized(records: Records, values: Any) -> NDArray[np.bool_]:
+    """Which records have a value, headers that can be read, and no more bytes than they may.
+
+    values: the records' values, as an array.
+    """
+    keys, headers = records.keys, records.headers
+    sized: NDArray[np.bool_] = _lengths(values) + _lengths(_binary(keys)) <= LARGEST_REPORT
+    if values.null_count:
+        sized &= values.is_valid().to_numpy(zero_copy_only=False)
+    if headers.count(()) < len(records):
         for row in np.flatnonzero(sized).tolist():
             several = headers[row]
             sized[row] = several is not None and (
-                memory_bytes(keys[row], values[row], several) <= LARGEST_REPORT
+                memory_bytes(keys[row], records.values[row], several) <= LARGEST_REPORT
             )
     return sized
 
 
-def _lengths(column: Sequence[bytes | None]) -> NDArray[np.int64]:
+def _binary(column: Sequence[bytes | None]) -> Any:
+    """A column as an array."""
+    return pa.array(column, pa.large_binary())
+
+
+def _lengths(array: Any) -> NDArray[np.int64]:
     """The length of each; 0 of None."""
-    if column.count(None) == 0:
-        return np.fromiter(map(len, column), np.int64, len(column))  # type: ignore[arg-type]
-    return np.fromiter([len(one or b"") for one in column], np.int64, len(column))
+    lengths: NDArray[np.int64] = pc.fill_null(pc.binary_length(array), 0).to_numpy()
+    return lengths
 
 
 DecoderMaker = Callable[[Study, bytes], Decoder]

@@ -24,14 +24,14 @@ class Divided:
     """Values that are divided at their ids, a row for each.
 
     rows: their places among all values, ascending.
-    ids: their ids, of plain ASCII characters.
+    ids: their ids, of plain ASCII characters; an array of `large_binary`.
     lengths: of the ids.
     template: of each, its place among the templates.
     templates: the bytes before the id, up to its quotation mark, and from its end on.
     """
 
     rows: NDArray[np.int64]
-    ids: list[bytes]
+    ids: Any
     lengths: NDArray[np.int64]
     template: NDArray[np.int64]
     templates: list[tuple[bytes, bytes]]
@@ -59,8 +59,7 @@ def divide(values: Any) -> Divided:
         ids = pieces.take(pa.array(3 * rows + 1))
     heads = pieces.take(pa.array(3 * rows)).dictionary_encode()
     tails = pieces.take(pa.array(3 * rows + 2)).dictionary_encode()
-    lengths, texts = np.diff(_bounds(ids)), ids.to_numpy(zero_copy_only=False).tolist()
-    return Divided(rows, texts, lengths, *_pairs(heads, tails))
+    return Divided(rows, ids, np.diff(_bounds(ids)), *_pairs(heads, tails))
 
 
 def _bounds(values: Any) -> NDArray[np.int64]:
