@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
 import pyarrow as pa
 
 from .estimate.data_sets.published import PublishedTables
@@ -14,6 +15,7 @@ from .release.data_sets import DataSet, binned
 from .release.panels import check_strategy
 from .release.published import PublishedRelease
 from .study import Study
+from .study.scale import Numbers
 
 
 def stream_measurements(
@@ -41,7 +43,11 @@ def published_tables(study: Study, data_set: DataSet) -> PublishedTables:
     certificate = data_set.certificate
     declared = study.batch(certificate.release)
     assert declared is not None
-    columns, tables = binned(certificate.columns, data_set.check())
+    exact = data_set.check()
+    columns, tables = binned(certificate.columns, exact)
+    known, order = certificate.columns["people"], exact["people"].column_names
+    values = {name: known[name] for name in order if name in known}
+    numbers = {name: own for name, own in values.items() if isinstance(own, Numbers)}
     return PublishedTables(
         study=study,
         declared=declared,
@@ -49,6 +55,8 @@ def published_tables(study: Study, data_set: DataSet) -> PublishedTables:
         columns=columns,
         tables=tables,
         measurements=data_set.measurements,
+        numbers=numbers,
+        number_codes={n: exact["people"][n].to_numpy().astype(np.int64) for n in numbers},
     )
 
 

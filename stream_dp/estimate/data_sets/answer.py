@@ -30,6 +30,7 @@ from .match_weights import match_weights
 from .published import PublishedTables, Weights
 from .residual_weights import people_weights, residual_weights
 
+LINEAR = "linear and unbiased, from measured residuals of the numbers or their sum"
 NO_ERROR = "the synthetic records alone: no measurement says how far off they are"
 
 
@@ -101,7 +102,7 @@ class Conjunctions:
     ) -> DataSetEstimate:
         rows = max(1, published.tables[query.table].num_rows)
         own = matching_rows(query, published) / (1 if count else rows)
-        weights = self.weights(query, published)
+        weights = self.measured(query, published)
         groups = published.study.groups
         unit = groups.unit + "s" if query.table == "groups" and groups is not None else "people"
         value, error, interval = own, None, None
@@ -120,8 +121,16 @@ class Conjunctions:
             interval=interval,
             level=LEVEL,
             records=own,
-            method=NO_ERROR if weights is None else self.method,
+            method=NO_ERROR if weights is None else LINEAR if query.linear else self.method,
         )
+
+    def measured(self, query: Conjunction, published: PublishedTables) -> Weights | None:
+        """The weights of a query, sums of numbers too; None where no measurement says it."""
+        if not query.linear:
+            return self.weights(query, published)
+        each = (self.weights(one, published) for one in query.measurable(published))
+        known = [weights for weights in each if weights is not None]
+        return min(known, key=lambda w: w.covariance(w, published), default=None)
 
     def total(self, query: Conjunction, published: PublishedTables) -> Weights:
         """The number that a share is of."""

@@ -5,6 +5,7 @@ work=none|some                       either value
 households: region=north & size=2    groups (the study's own word, or `groups`)
 households: work=full                groups with at least one such member
 people: region=north                 people, by columns of their groups too
+income-12*rent <= 0 & sex=f          people on one side of a sum of numbers (linear.py)
 
 Without `people:` or the groups' word a query is about people, or about groups where it names
 columns of groups alone.
@@ -24,6 +25,7 @@ from stream_dp.errors import UserError
 from stream_dp.study.groups import KEY_COLUMN
 
 from ..query import nearest
+from .linear import LinearThreshold, example_threshold, parse_threshold
 from .published import PublishedTables, Value
 
 _MOST_PAIRED = 2_000  # cells of all pairs of columns of a table
@@ -34,22 +36,39 @@ class Conjunction:
     """text: the query in its shortest words
     table: which rows are counted: `people` or `groups`
     codes: by table and column, the codes that a row may have
+    linear: the sums of numbers that a person must be on one side of
     """
 
     text: str
     table: str
     codes: Mapping[str, Mapping[str, tuple[int, ...]]]
+    linear: tuple[LinearThreshold, ...] = ()
 
     def of(self, table: str) -> Mapping[str, tuple[int, ...]]:
         return self.codes.get(table, {})
+
+    def measurable(self, published: PublishedTables) -> Iterator[Conjunction]:
+        """The same without sums of numbers: in the cells of columns that may be measured."""
+        choices = [tuple(one.measurable(published)) for one in self.linear]
+        for chosen in product(*choices):
+            codes = dict(self.of("people"))
+            for column, cells in chosen:
+                both = {*cells} & {*codes.get(column, cells)}
+                codes[column] = tuple(sorted(both))
+            yield Conjunction(self.text, self.table, {**self.codes, "people": codes})
 
 
 def parse_conjunction(text: str, published: PublishedTables) -> Conjunction:
     """The query that the words mean of a data set. Raises UserError with the nearest right word."""
     head, terms = _head(" ".join(text.split()), published)
     codes: dict[str, dict[str, tuple[int, ...]]] = {}
-    words = []
+    words, linear = [], []
     for term in _terms(text, terms, published):
+        threshold = parse_threshold(text, term, published)
+        if threshold is not None:
+            linear.append(threshold)
+            words.append(threshold.text)
+            continue
         name, equals, value = (part.strip() for part in term.partition("="))
         table = _table_of(text, name, published)
         if not equals:
@@ -60,11 +79,14 @@ def parse_conjunction(text: str, published: PublishedTables) -> Conjunction:
         own = _codes(text, name, value, values)
         codes.setdefault(table, {})[name] = own
         words.append(f"{name}={'|'.join(str(values[code]) for code in own)}")
-    table = head or ("groups" if set(codes) == {"groups"} else "people")
+    table = head or ("groups" if set(codes) == {"groups"} and not linear else "people")
     prefix = {"people": "people: ", "groups": f"{_unit(published)}s: "}[table]
     shortest = " & ".join(words)
     return Conjunction(
-        prefix + shortest if "groups" in published.tables else shortest, table, codes
+        prefix + shortest if "groups" in published.tables else shortest,
+        table,
+        codes,
+        tuple(linear),
     )
 
 
@@ -77,7 +99,8 @@ def example_conjunctions(published: PublishedTables) -> list[str]:
     people = [term("people", name) for name in published.names["people"][:3]]
     alone = [people[0], " & ".join(people[:2])]
     if "groups" not in published.tables:
-        return list(dict.fromkeys(alone))
+        threshold = example_threshold(published)
+        return list(dict.fromkeys([*alone, *([threshold] if threshold else [])]))
     groups = [term("groups", name) for name in published.names["groups"]]
     unit = _unit(published)
     mixed = [f"people: {groups[0]} & {people[0]}", f"{unit}s: {' & '.join(groups[-2:])}"]
@@ -121,6 +144,8 @@ def _mask(query: Conjunction, published: PublishedTables, table: str) -> NDArray
     mask = np.ones(rows.num_rows, bool)
     for name, codes in query.of(table).items():
         mask &= np.isin(rows[name].to_numpy(), codes)
+    for threshold in query.linear if table == "people" else ():
+        mask &= threshold.rows(published)
     return mask
 
 

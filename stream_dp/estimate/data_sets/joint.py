@@ -52,7 +52,7 @@ def _part(asked: Sequence[Asked | AskedTables], *, count: bool) -> JointEstimate
     weights, totals = [], []
     for one in tables:
         query = parse_conjunction(one.query, published)
-        own = kind.weights(query, published)
+        own = kind.measured(query, published)
         if own is None:
             raise UserError(f"query '{query.text}': no measurement says how far off its answer is")
         weights.append(own)

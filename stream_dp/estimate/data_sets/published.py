@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stream_dp.study import DataSetRelease, Study
+from stream_dp.study.scale import Numbers
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -32,6 +33,8 @@ class PublishedTables:
     columns: by table, then by column, the value of each code
     tables: the synthetic records as codes: `people`, or `groups` and `people`
     measurements: query, value, variance, standard_error
+    numbers, number_codes: by column of people that is a number, its scale and bins, and (rows,)
+        the codes of the synthetic people's numbers; in `columns` and `tables` are their bins
     """
 
     study: Study
@@ -40,6 +43,8 @@ class PublishedTables:
     columns: Mapping[str, Mapping[str, Sequence[Value]]]
     tables: Mapping[str, pa.Table]
     measurements: pa.Table
+    numbers: Mapping[str, Numbers] = field(default_factory=dict)
+    number_codes: Mapping[str, Ints] = field(default_factory=dict)
 
     @cached_property
     def names(self) -> dict[str, list[str]]:
@@ -66,6 +71,22 @@ class PublishedTables:
             terms = (term.partition("=") for term in cell.split(", "))
             measured[table, frozenset(name for name, equals, _ in terms if equals)] = None
         return list(measured)
+
+    @cached_property
+    def projections(self) -> dict[str, tuple[str, ...]]:
+        """By sum of numbers that is measured, such as 2*age-3*income, its cells in order."""
+        cells: dict[str, list[str]] = {}
+        for query in self.places:
+            name, _, cell = query.partition("=")
+            if "*" in name:  # in no column's own name
+                cells.setdefault(name, []).append(cell)
+        return {name: tuple(own) for name, own in cells.items()}
+
+    @cached_property
+    def residual_columns(self) -> dict[str, Sequence[Value]]:
+        """The columns of people whose residuals may be measured: sums of numbers follow them."""
+        own = {name: self.columns["people"][name] for name in self.names["people"]}
+        return {**own, **self.projections}
 
     @cached_property
     def values(self) -> Floats:

@@ -29,8 +29,8 @@ _MOST_CELLS = 1 << 20
 
 def residual_weights(query: Conjunction, published: PublishedTables) -> Weights | None:
     """The weights of a count of people; None where a residual that it needs is not measured."""
-    names = [name for name in published.names["people"] if name in query.of("people")]
-    sizes = {name: len(published.columns["people"][name]) for name in names}
+    names = [name for name in published.residual_columns if name in query.of("people")]
+    sizes = {name: len(published.residual_columns[name]) for name in names}
     allowed = {name: len(query.of("people")[name]) for name in names}
     cells = prod(sizes.values())
     if cells > _MOST_CELLS:
@@ -68,7 +68,7 @@ def people_count(published: PublishedTables) -> float:
 
 def _measured(own: Sequence[str], published: PublishedTables) -> list[Ints]:
     """Of every measurement of a residual the places of its cells, in C order; none if not all."""
-    values = [published.columns["people"][name] for name in own]
+    values = [published.residual_columns[name] for name in own]
     texts = [
         ", ".join(f"{name}={value}" for name, value in zip(own, cell, strict=True)) or _PEOPLE
         for cell in product(*values)

@@ -12,6 +12,8 @@ from kit.commands import json_output
 from kit.studies import MARKER, attribute, study_toml
 from kit.workers import killed_and_again
 
+from stream_dp.services import cli
+
 PEOPLE = 500
 ROUNDS = 5  # the seed, the number of people, one-ways, pairs, the last phase
 STUDY = study_toml(
@@ -94,6 +96,14 @@ def test_from_reports_to_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[s
     earns = json_output(capsys, "estimate", file, "people", "income=50000..59900 & sex=m")
     assert earns["value"] == pytest.approx(0.5, abs=0.05)
     assert 0 < earns["standard_error"] < 0.02
+    near = json_output(capsys, "estimate", file, "people", "code - income < 43000 & sex=m")
+    assert near["query"] == "income-code > -43000 & sex=m"
+    assert near["value"] == pytest.approx(0.5, abs=0.05)
+    assert 0 < near["standard_error"] < 0.02
+    assert cli.main(["estimate", str(file), "people", "2*sex-code <= 3"]) == 2
+    assert capsys.readouterr().err == (
+        "stream-dp: query '2*sex-code <= 3': 'sex' is no number; there are income, code\n"
+    )
     page = tmp_path / "page.html"
     json_output(capsys, "page", file, page)
     assert "50000..59900" in page.read_text()
