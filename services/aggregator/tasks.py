@@ -186,16 +186,10 @@ def decode(source: Source, task: Range) -> tuple[list[bytes], Decoded]:
         try:
             batch = here.log.read(REPORTS, {task.partition: position}, READ_AT_ONCE, 0)
         except OutOfRange:
-            raise Inconsistent(
-                f"reports: records from position {position} of partition {task.partition} on are"
-                " gone, and a period still needs them; restore the confidential log"
-            ) from None
+            raise lost(task.partition, position) from None
         after = batch.next[task.partition]
         if after == position:
-            raise Inconsistent(
-                f"reports: partition {task.partition} ends at position {position}, before the cut"
-                " of a period; restore the confidential log"
-            )
+            raise lost(task.partition, position, behind=True)
         records = Records.of(batch.records).below({task.partition: task.end})
         some, reasons, reports = decode_reports(source, records, task.number, task.letters)
         cells.append(some)
@@ -204,6 +198,18 @@ def decode(source: Source, task: Range) -> tuple[list[bytes], Decoded]:
     blobs = [packed(part) for part in split(Cells.joined(cells), task.parts)]
     unknown = here.decoder.unknown
     return blobs, Decoded(count, rejected, here.decoder.close_period(), unknown)
+
+
+def lost(partition: int, position: int, *, behind: bool = False) -> Inconsistent:
+    """The error for reports that a period needs, and the log has not.
+
+    position: of the first that is gone; if behind, where the partition ends before the cut.
+    """
+    what = f"records from position {position} of partition {partition} on are gone, and"
+    why = f"{what} a period still needs them"
+    if behind:
+        why = f"partition {partition} ends at position {position}, before the cut of a period"
+    return Inconsistent(f"reports: {why}; restore the confidential log")
 
 
 def decode_reports(

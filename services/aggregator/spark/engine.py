@@ -28,7 +28,7 @@ from ...parts.orders import Order, OrderBoard
 from ..engines import Given, Input
 from ..pool import Stopped
 from ..reading import ranges_of
-from ..tasks import Source, Written
+from ..tasks import Source, Written, lost
 from .settings import kafka_settings
 from .tasks import (
     COLUMNS,
@@ -108,15 +108,9 @@ class Spark:
         first, ends = self.log.describe(REPORTS).first, self.log.cut(REPORTS, NEVER)
         for part, (begin, cut) in sorted(order.ranges.items()):
             if first[part] > begin:
-                raise Inconsistent(
-                    f"reports: records from position {begin} of partition {part} on are gone, and"
-                    " a period still needs them; restore the confidential log"
-                )
+                raise lost(part, begin)
             if ends[part] < cut:
-                raise Inconsistent(
-                    f"reports: partition {part} ends at position {ends[part]}, before the cut of a"
-                    " period; restore the confidential log"
-                )
+                raise lost(part, ends[part], behind=True)
 
     def rows(self, order: Order) -> Any:
         """The records of an order, as Spark reads them."""

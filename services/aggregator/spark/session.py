@@ -16,8 +16,9 @@ from .tasks import BATCH
 _DEFAULTS = {
     "spark.app.name": "stream-dp",
     "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
+    # Tasks run in copies of a process that has imported what they need.
+    "spark.python.daemon.module": f"{__package__}.daemon",
     # What others send may take a task's memory: it fails, and its executor goes on.
     "spark.executor.killOnFatalError.depth": "0",
 }
@@ -99,6 +100,7 @@ def open_session(processes: int) -> Any:
         ) from None
     # A task whose process is killed is tried again: Spark's own way, but not on one machine.
     conf.setIfMissing("spark.master", f"local[{processes},4]")
+    conf.set("spark.ui.showConsoleProgress", "false")  # Spark says true where it has no setting
     for name, value in _DEFAULTS.items():
         conf.setIfMissing(name, value)
     settings = dict(conf.getAll())

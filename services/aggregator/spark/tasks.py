@@ -218,7 +218,7 @@ def sent(value: Written | MembersOfPart) -> bytes:
 
 
 def received(data: bytes, kind: type[_Kind]) -> _Kind:
-    """What `sent` made bytes of."""
+    """The value of which `sent` made these bytes."""
 
     def array(_: type, value: Any) -> Any:
         return np.frombuffer(value[1], value[0])
