@@ -63,7 +63,7 @@ KINDS = {
         data="people",
         relations=_ALL,
         planned=("people.planned", "planned_people"),
-        settings=("derived",),
+        settings=("rounds", "per_round", "derived"),
     ),
     "rap": SynthesizerKind(
         "people.linear",
@@ -72,7 +72,7 @@ KINDS = {
         data="people",
         relations=_ALL,
         planned=("people.planned", "planned_people"),
-        settings=("labels", "linear", "derived"),
+        settings=("labels", "linear", "rounds", "per_round", "derived"),
     ),
     "match": SynthesizerKind(
         "people.match.synthesizer",

@@ -28,7 +28,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 import numpy as np
@@ -38,6 +38,7 @@ from stream_dp.errors import UserError
 from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import NoiseSource, exact_variance
 
+from .annealing import Annealed
 from .base import FitContext, begun_rounds, first_seed
 from .data.domain import Int64Array
 from .phases import (
@@ -157,21 +158,28 @@ def fit_adaptively(data: D, method: AdaptiveMethod[W, S], context: FitContext) -
     answers = NoisyAnswers.none()
     phase, place = method.phase(0, answers), 0
     while phase is not None:
-        variances, following = phase.variances(workload), cast(Phase | None, phase)
-        for left in reversed(range(phase.rounds)):
-            number = len(picked) + 1
-            if number == len(rounds):
-                chosen = confidential.chosen(phase, variances, model, answers.candidates)
-                rounds.append(transcript.record(number, confidential.measure(chosen, variances)))
-            chosen, values = _decoded_round(rounds[number], workload, phase, answers.candidates)
-            picked.append(chosen)
-            answers = answers.joined(workload, chosen, values, variances)
-            if not left:
-                place += 1
-                following = method.phase(place, answers)
-            if not isinstance(following, Everything) or left:
-                model, error = model.learn(answers)
-            context.progress(number, max(method.rounds, number), error)
+        number = len(picked) + 1
+        if number == len(rounds):
+            variances = phase.variances(workload)
+            chosen = confidential.chosen(phase, variances, model, answers.candidates)
+            made = confidential.measure(chosen, variances, phase)
+            rounds.append(transcript.record(number, made))
+        phase, chosen, values = _decoded_round(rounds[number], workload, phase, answers.candidates)
+        variances = phase.variances(workload)
+        picked.append(chosen)
+        answers = answers.joined(workload, chosen, values, variances)
+        following: Phase | None = phase.after(workload, chosen)
+        if following is None:
+            place += 1
+            following = method.phase(place, answers)
+        if not isinstance(following, Everything):
+            before = model
+            model, error = model.learn(answers)
+            if isinstance(following, Annealed) and isinstance(phase, Annealed):
+                rows = workload.rows(chosen)
+                learnt = float(np.abs(model.answers(rows) - before.answers(rows)).sum())
+                following = following.judged(learnt, _noise(workload, chosen, variances))
+        context.progress(number, max(method.rounds, number), error)
         phase = following
     return AdaptiveFit(
         title=method.title,
@@ -181,6 +189,12 @@ def fit_adaptively(data: D, method: AdaptiveMethod[W, S], context: FitContext) -
         model=model,
         error=error,
     )
+
+
+def _noise(workload: Any, chosen: Sequence[int], variances: Mapping[int, Fraction]) -> float:
+    """What the noise in candidates moves the counts by that a model answers, in sum."""
+    each = (workload.noise(i, exact_variance(variances[i]) ** 0.5) for i in chosen)
+    return float(sum(each))
 
 
 @dataclass
@@ -197,6 +211,12 @@ class _Data:
         counts: Callable[[Sequence[int]], Int64Array] = self.workload.counter(self.data)
         return counts
 
+    @cached_property
+    def judged(self) -> Callable[[Sequence[int]], Int64Array]:
+        """Gives the exact counts that a model's answers are about."""
+        judged: Callable[[Sequence[int]], Int64Array] = self.workload.judged(self.data)
+        return judged
+
     def chosen(
         self,
         phase: Phase,
@@ -212,14 +232,18 @@ class _Data:
         answers = model.answers(self.workload.rows(every))
         exact = {v: exact_variance(v) ** 0.5 for v in set(variances.values())}
         deviations = [exact[variances[i]] for i in every]
-        scores = self.workload.scores(every, self.counts(every), answers, deviations)
+        scores = self.workload.scores(every, self.judged(every), answers, deviations)
+        if isinstance(phase, Annealed):
+            return phase.picked(self.workload, scores, measured, self.source)
         before = set(measured)
         left = [place for place, i in enumerate(every) if i not in before]
         top = self.source.top(scores[left], phase.picks, phase.scale(self.workload))
         return [every[left[place]] for place in top]
 
-    def measure(self, candidates: Sequence[int], variances: Mapping[int, Fraction]) -> bytes:
-        """A round as recorded: the candidates and their noisy answers.
+    def measure(
+        self, candidates: Sequence[int], variances: Mapping[int, Fraction], phase: Phase
+    ) -> bytes:
+        """A round as recorded: the candidates, their noisy answers, and how far noise has fallen.
 
         Noise is drawn before the counts are read.
         """
@@ -227,26 +251,28 @@ class _Data:
         demand = [(variances[i], int(sizes[i])) for i in candidates]
         noise = np.concatenate(self.source.draw(demand).noise)
         values = self.counts(candidates) + noise
-        return msgspec.msgpack.encode((list(candidates), values.astype("<i8").tobytes()))
+        level = [phase.level] if isinstance(phase, Annealed) else []
+        return msgspec.msgpack.encode((list(candidates), values.astype("<i8").tobytes(), *level))
 
 
 def _decoded_round(
     data: bytes, workload: Candidates, phase: Phase, measured: Sequence[int]
-) -> tuple[tuple[int, ...], Int64Array]:
-    """The candidates and answers of a phase's round that follows those that are measured.
+) -> tuple[Phase, tuple[int, ...], Int64Array]:
+    """The phase as it was in a round, and the candidates and answers of that.
 
+    measured: the candidates of all rounds before it.
     Raises UserError unless it is such a round.
     """
+    shape: Any = tuple[list[int], bytes]
+    if isinstance(phase, Annealed):
+        shape = tuple[list[int], bytes, int]
     try:
-        chosen, encoded = msgspec.msgpack.decode(data, type=tuple[list[int], bytes])
+        chosen, encoded, *level = msgspec.msgpack.decode(data, type=shape)
         values = np.frombuffer(encoded, "<i8").astype(np.int64)
+        if isinstance(phase, Annealed):
+            phase = phase.at(*level)
     except (msgspec.MsgspecError, ValueError):
         chosen, values = [], np.zeros(0, np.int64)
-    if isinstance(phase, Everything):
-        right = tuple(chosen) == phase.candidates
-    else:
-        new = {*chosen} & {*phase.candidates} - {*measured}
-        right = len(new) == len(chosen) == phase.picks
-    if not right or len(values) != len(workload.rows(chosen)):
+    if not phase.allows(chosen, measured) or len(values) != len(workload.rows(chosen)):
         raise UserError("the job's transcript is not of what its release declares")
-    return tuple(chosen), values
+    return phase, tuple(chosen), values

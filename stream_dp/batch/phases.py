@@ -9,9 +9,9 @@ the noisy answers of earlier ones: costs add up under zCDP even then (Bun and St
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,9 @@ from stream_dp.privacy.noise import exact_variance
 from stream_dp.privacy.zcdp import selection_rho
 
 from .data.domain import Int64Array
+
+if TYPE_CHECKING:
+    from .annealing import Annealed
 
 SELECTION = Fraction(1, 10)
 
@@ -63,6 +66,9 @@ class Ranked(Candidates, Protocol):
     @property
     def sensitivity(self) -> int:
         """The largest change of any score by one person."""
+
+    def judged(self, data: Any) -> Callable[[Sequence[int]], Int64Array]:
+        """The function that gives the exact counts that models answer. Confidential."""
 
     def scores(
         self,
@@ -156,6 +162,13 @@ class Everything:
         scale = workload.cost(self.candidates, self.weights) / self.rho
         return {i: w * scale for i, w in zip(self.candidates, self.weights, strict=True)}
 
+    def after(self, workload: Candidates, picked: Sequence[int]) -> None:
+        """The phase after this round: none."""
+
+    def allows(self, picked: Sequence[int], measured: Sequence[int]) -> bool:
+        """Whether a round after those that measured some candidates may have measured these."""
+        return tuple(picked) == self.candidates
+
     def cost(self, workload: Candidates, picked: Sequence[int]) -> Fraction:
         """The rho of the phase's round."""
         variances = self.variances(workload)
@@ -202,6 +215,16 @@ class Rounds:
         """The squared scale of a pick's Gumbel noise."""
         return workload.sensitivity**2 / (2 * self.selection * self.each)
 
+    def after(self, workload: Candidates, picked: Sequence[int]) -> Rounds | None:
+        """The rounds that are left after one."""
+        left = self.rounds - 1
+        return replace(self, rounds=left, rho=self.each * self.picks * left) if left else None
+
+    def allows(self, picked: Sequence[int], measured: Sequence[int]) -> bool:
+        """Whether a round after those that measured some candidates may have picked these."""
+        new = {*picked} & {*self.candidates} - {*measured}
+        return len(new) == len(picked) == self.picks
+
     def cost(self, workload: Ranked, picked: Sequence[int]) -> Fraction:
         """The rho of a round that picked and measured these."""
         variances = self.variances(workload)
@@ -209,7 +232,7 @@ class Rounds:
         return measured + selection_rho(workload.sensitivity, self.scale(workload), len(picked))
 
 
-Phase = Everything | Rounds
+Phase: TypeAlias = "Everything | Rounds | Annealed"
 
 
 def spent(phases: Sequence[Phase], workload: Ranked, picked: Sequence[Sequence[int]]) -> Fraction:
@@ -220,7 +243,7 @@ def spent(phases: Sequence[Phase], workload: Ranked, picked: Sequence[Sequence[i
 
 
 # The phase of a number, from 0, given all answers of the phases before it; None after the last.
-NextPhase = Callable[[int, NoisyAnswers], Phase | None]
+NextPhase = Callable[[int, NoisyAnswers], "Phase | None"]
 
 
 def fixed_phases(phases: Sequence[Phase]) -> NextPhase:

@@ -9,6 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from .annealing import Annealed
 from .phases import Candidates, Everything, Phase, Rounds
 
 
@@ -39,7 +40,7 @@ class PlannedPhase:
     ) -> PlannedPhase:
         """deviations: by candidate of the phase, of one cell."""
         picked = len(phase.candidates)
-        if isinstance(phase, Rounds):
+        if isinstance(phase, Rounds | Annealed):
             picked = phase.rounds * phase.picks
         return PlannedPhase(
             title=title,

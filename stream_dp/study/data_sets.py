@@ -12,6 +12,8 @@ from .linear import Linear
 from .numbers import Declaration, Name, Rho, Symbol
 
 MOST_PAST = 64  # periods of a history
+MANY = 24  # columns from which pairs are picked in rounds, unless the release says otherwise
+ROUNDS = 16  # at most, where it does not say how many
 
 
 class History(Declaration):
@@ -120,7 +122,7 @@ class PeopleRelease(TableRelease):
 
     kind: PeopleKind
     """The synthesizer: `mixture` of listed values, `rap` of numbers as well."""
-    attributes: Annotated[tuple[Answered, ...], Field(min_length=1, max_length=64)]
+    attributes: Annotated[tuple[Answered, ...], Field(min_length=1, max_length=256)]
     """The columns: attributes of people, from their reports, or histories of one, such as
     `{ of = "poverty", last = 12 }`. Who has no answer in a period has the symbol that the
     attribute's `missing` rule gives. Who is `absent` in all columns is no row."""
@@ -132,6 +134,22 @@ class PeopleRelease(TableRelease):
     """Of `rap`: sums of numbers with whole weights, of which thresholds are to be met, within each
     label where there are `labels`: `{ weights = { income = 1, rent = -12 }, thresholds = [0] }`,
     or `{ random = 8, seed = 1 }`."""
+    rounds: Annotated[int, Field(ge=0, le=1000, strict=True)] | None = None
+    """Of `mixture` and `rap`: in how many rounds, at most, pairs of columns are picked that the
+    model answers badly, instead of measuring all pairs at once; 0 for all at once. Not with
+    `labels` or `linear`. Without it 16 where there are 24 columns or more, 0 elsewhere."""
+    per_round: Annotated[int, Field(ge=1, le=1000, strict=True)] | None = None
+    """How many pairs a round picks, at most: a quarter of the number of columns where it is not
+    declared."""
     derived: Annotated[dict[Name, Derived], Field(min_length=1, max_length=64)] | None = None
     """`[releases.derived.NAME]`: columns that are a public function of another one, such as a
     region's density. They are left out of the fit, and derived in the table."""
+
+    @property
+    def picking(self) -> tuple[int, int] | None:
+        """In how many rounds pairs are picked, and how many in each; None if all are measured."""
+        columns, rounds = len(self.names), self.rounds
+        if rounds is None:
+            plain = self.kind in PEOPLE_KINDS and not self.labels and not self.linear
+            rounds = ROUNDS if plain and columns >= MANY else 0
+        return (rounds, self.per_round or max(1, columns // 4)) if rounds else None

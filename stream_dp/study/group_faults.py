@@ -50,6 +50,7 @@ def batch_faults(batch: DataSetRelease, sections: Sections) -> Iterator[str]:
             yield ".attributes: must have at least 2 columns"
         yield from _label_faults(batch, sections)
         yield from _linear_faults(batch, sections)
+        yield from _round_faults(batch)
         yield from _derived_faults(batch, sections)
     if isinstance(batch, MatchRelease):
         yield from match_faults(batch, sections)
@@ -96,6 +97,20 @@ def _linear_faults(batch: PeopleRelease, sections: Sections) -> Iterator[str]:
     sound = {name: a for name, a in sections.attributes.items() if not a.problems("")}
     columns = {answer.column: sound.get(answer.attribute) for answer in batch.answers}
     yield from linear_faults(batch.linear, columns)
+
+
+def _round_faults(batch: PeopleRelease) -> Iterator[str]:
+    """Faults of the rounds that pick pairs."""
+    for key in ("rounds", "per_round"):
+        if getattr(batch, key) is not None and batch.kind == "match":
+            yield f".{key}: 'match' has none; leave it out"
+    if batch.kind == "match":
+        return
+    for key in ("labels", "linear"):
+        if batch.rounds and getattr(batch, key):
+            yield f".rounds: pairs are not picked where there are `{key}`; leave one of them out"
+    if batch.per_round is not None and batch.picking is None:
+        yield ".per_round: all pairs are measured at once here; declare `rounds`, or leave it out"
 
 
 def _derived_faults(batch: PeopleRelease, sections: Sections) -> Iterator[str]:

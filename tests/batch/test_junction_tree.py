@@ -11,9 +11,9 @@ from people_tables import domain
 
 from stream_dp.batch.people.known import Known
 from stream_dp.batch.people.match.graph import GraphModel
-from stream_dp.batch.people.match.tree import JunctionTree
 from stream_dp.batch.people.residuals import Residuals, centred, marginal_counts
 from stream_dp.batch.people.table import People
+from stream_dp.batch.people.tree import JunctionTree
 from stream_dp.batch.phases import Everything, NoisyAnswers
 
 

@@ -81,6 +81,40 @@ def test_the_phases_of_a_table_spend_rho(relation: str, missing: object) -> None
     assert relation in stated["relations_proved"]  # type: ignore[operator]
 
 
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_rounds_are_planned_as_they_begin(relation: str) -> None:
+    text = study_toml(
+        name="people",
+        unit="person",
+        neighbours=relation,
+        rho=8,
+        periods={"first": "2021-01", "every": "month", "count": 4, **MARKER},
+        size=None if relation == "add_remove" else 100,
+        attributes={f"a{i}": attribute([0, 1, 2], missing=0) for i in range(30)},
+        releases=[
+            {
+                **{"name": "table", "kind": "mixture", "attributes": [f"a{i}" for i in range(30)]},
+                **{"every": 2, "rho": 4},
+            }
+        ],
+        run={"log": "sqlite:p.db", "public": "sqlite:q.db"},
+    )
+    (planned,) = summary(plan_study(parsed(text))).data_sets
+    assert sum(p.rho for p in planned.phases) == 4
+    *_, singles, pairs = planned.phases
+    assert (singles.candidates, pairs.candidates, pairs.queries) == (30, 435, 435 * 9)
+    assert pairs.picked == 16 * 7
+    assert "112 of 435 candidates" in pairs.text
+    assert "up to 7 picked in each of 16 rounds at most" in pairs.text
+    # A residual of a pair has nine tenths of a pick's part of rho, its cell a ninth of an entry.
+    far = {"add_remove": 36, "replace_one": 108, "replace_in_place": 108}[relation]
+    own = math.sqrt(far / (2 * float(pairs.rho) * 0.9 / 112)) / 9 * 2 / 3
+    assert own < pairs.least < own + singles.most
+    all_ = parsed(text.replace('kind = "mixture"', 'kind = "mixture"\nrounds = 0'))
+    (planned,) = summary(plan_study(all_)).data_sets
+    assert "pairs again" in planned.phases[-1].title
+
+
 def test_a_cell_has_the_noise_of_all_that_it_is_rebuilt_from() -> None:
     """Against the matrix that makes a marginal of all measured entries."""
     columns = tuple(Column(f"c{i}", tuple(range(n))) for i, n in enumerate((2, 3, 4)))

@@ -12,6 +12,7 @@ drawn by these weights.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,7 +94,7 @@ class LinearMixture:
 
 def fit_rap(
     people: People, release: PeopleRelease, context: FitContext
-) -> AdaptiveFit[Residuals, People]:
+) -> AdaptiveFit[Any, People]:
     """See `base.Synthesizer`: kind 'rap', with linear thresholds or without."""
     if not release.linear:
         return fit_people(people, release, context)

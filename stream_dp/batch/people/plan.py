@@ -38,6 +38,11 @@ def label_columns(release: PeopleRelease) -> frozenset[int]:
     return frozenset(release.names.index(name) for name in release.labels or ())
 
 
+def precision(cells: int) -> Fraction:
+    """In proportion to cells^(-3/2), a whole number, so that variances stay short fractions."""
+    return Fraction((1 << 70) // math.isqrt(cells**3 << 20))
+
+
 @dataclass(frozen=True)
 class ResidualPlan:
     """The phases of a fit to residuals; see `phases.NextPhase`.
@@ -79,10 +84,8 @@ class ResidualPlan:
         return Everything(parts[number] * self.rho, numbers, weights)
 
     def _weight(self, columns: Columns) -> Fraction:
-        # Of whole numbers' reciprocals, so that the variances stay short fractions.
         times = LABELLED if len(columns) == 2 and self.labels & {*columns} else 1
-        cells = self.residuals.domain.cells(columns)
-        return Fraction(1, times * ((1 << 70) // math.isqrt(cells**3 << 20)))
+        return 1 / (times * precision(self.residuals.domain.cells(columns)))
 
     def last(self, answers: NoisyAnswers) -> list[Columns]:
         """What the rest of rho measures: triples, or the pairs that showed a signal."""

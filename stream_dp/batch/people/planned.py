@@ -7,11 +7,12 @@ from itertools import combinations
 
 from stream_dp.study import PeopleRelease, Study
 
-from ..phases import Everything
+from ..phases import Everything, Phase
 from ..planned import PlannedPhase
 from .plan import MOST_TRIPLE, NOISIEST, SIGNAL, ResidualPlan, label_columns
 from .projections import linear_residuals
 from .residuals import Columns, Residuals, all_residuals
+from .rounds.plan import PickPlan
 from .table import study_people
 
 _TITLES = ("the number of people", "single columns", "pairs of columns")
@@ -20,6 +21,8 @@ _TITLES = ("the number of people", "single columns", "pairs of columns")
 def planned_people(study: Study, release: PeopleRelease) -> tuple[PlannedPhase, ...]:
     """Residuals, a phase after the other; the last one is what noisy answers choose."""
     domain = study_people(study, release)
+    if release.picking:
+        return _picked(PickPlan.of(domain, release.rho, *release.picking))
     projections = sum(one.projections for one in release.linear or ())
     if projections:
         residuals = linear_residuals(domain, release)
@@ -45,6 +48,25 @@ def planned_people(study: Study, release: PeopleRelease) -> tuple[PlannedPhase, 
     return tuple(phases)
 
 
+def _picked(plan: PickPlan) -> tuple[PlannedPhase, ...]:
+    """The phases before pairs are picked, and the rounds with the noise that they begin with."""
+    planned, precisions, pairs = list[PlannedPhase](), dict[Columns, float](), plan.pairs
+    for phase in plan.phases():
+        together = dict(precisions)
+        for candidate, variance in phase.variances(pairs).items():
+            together[pairs.sets[candidate]] = 1 / float(variance)
+        if isinstance(phase, Everything):
+            precisions = together
+            title = _TITLES[len(pairs.sets[phase.candidates[0]])]
+        else:
+            title = (
+                f"pairs of columns, up to {plan.picks:,} picked in each of {plan.rounds:,} rounds"
+                " at most, with half the noise after one that teaches nothing"
+            )
+        planned.append(_planned(title, pairs, phase, together))
+    return tuple(planned)
+
+
 def _measure(precisions: dict[Columns, float], residuals: Residuals, phase: Everything) -> None:
     """Adds to each interaction's precision; without noise it is infinite."""
     for candidate, variance in phase.variances(residuals).items():
@@ -61,7 +83,7 @@ def _added(
 
 
 def _planned(
-    title: str, residuals: Residuals, phase: Everything, precisions: dict[Columns, float]
+    title: str, residuals: Residuals, phase: Phase, precisions: dict[Columns, float]
 ) -> PlannedPhase:
     sets = [residuals.sets[i] for i in phase.candidates]
     deviations = [cell_deviation(residuals, columns, precisions) for columns in sets]

@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.study import PeopleRelease
 
-from ..base import FitContext
+from ..base import FitContext, begun_edition
 from ..data.domain import Int64Array
 from ..kinds import kind_title
 from ..loop import AdaptiveFit, AdaptiveMethod, fit_adaptively
@@ -30,6 +31,8 @@ from .mixture import Layout, Params, fitted, row_blocks, starting_params
 from .numbers import spread
 from .plan import MOST_TRIPLE, ResidualPlan, label_columns
 from .residuals import Residuals, all_residuals
+from .rounds.synthesizer import EDITION as PICKED
+from .rounds.synthesizer import fit_picked
 from .table import People
 from .targets import Targets
 
@@ -112,8 +115,14 @@ def mixture_layout(targets: Targets, known: Sequence[Known] = ()) -> Layout:
 
 def fit_people(
     people: People, release: PeopleRelease, context: FitContext
-) -> AdaptiveFit[Residuals, People]:
-    """See `base.Synthesizer`: kinds 'mixture' and 'rap'."""
+) -> AdaptiveFit[Any, People]:
+    """See `base.Synthesizer`: kinds 'mixture' and 'rap'.
+
+    A job that was begun before pairs were picked measures all of them.
+    """
+    begun = context.transcript.rounds()
+    if release.picking and (not begun or begun_edition(context) == PICKED):
+        return fit_picked(people, release, context)
     residuals = all_residuals(people.domain, 3, MOST_TRIPLE)
     plan = ResidualPlan(residuals, release.rho, label_columns(release), context.known)
     method = AdaptiveMethod(

@@ -101,6 +101,8 @@ class Workload:
         true = exact_answers(data, self.queries)
         return lambda candidates: true[self.rows(candidates)]
 
+    judged = counter
+
     def texts(self, rows: Int64Array) -> tuple[str, ...]:
         """The queries of these rows in words."""
         return tuple(self.queries.text(i, self.domain) for i in rows.tolist())

@@ -120,7 +120,20 @@ def test_under_each_relation_the_plan_is_checked_and_a_mistake_is_one_line(
         ('attributes = ["sex", "work"]', 'attributes = ["sex"]', "at least 2"),
         ('"sex", "work"]', '"sex", "hair"]', "no attribute 'hair'"),
         ('kind = "mixture"', 'kind = "mixtures"', "must be one of"),
-        ('kind = "mixture"', 'kind = "mixture"\nrounds = 3', "unknown key"),
+        ('kind = "mixture"', 'kind = "mixture"\nrows = 3', "unknown key"),
+        ('kind = "mixture"', 'kind = "mixture"\nrounds = -1', "rounds: must be at least 0"),
+        ('kind = "mixture"', 'kind = "mixture"\nrounds = 2.5', "rounds: must be a whole number"),
+        (
+            'kind = "mixture"',
+            'kind = "mixture"\nper_round = 2',
+            "declare `rounds`, or leave it out",
+        ),
+        ('kind = "mixture"', 'kind = "match"\nrounds = 3', "rounds: 'match' has none"),
+        (
+            'kind = "mixture"',
+            'kind = "rap"\nrounds = 3\nlabels = ["sex"]',
+            "rounds: pairs are not picked where there are `labels`",
+        ),
         ('kind = "mixture"', 'kind = "hpd-fixed"', "declare [groups]"),
     ):
         assert old in study()

@@ -27,7 +27,7 @@ from ..known import Known
 from ..residuals import Columns, Residuals
 from ..table import People
 from ..targets import Targets
-from .tree import JunctionTree, Table
+from ..tree import JunctionTree, Table
 
 MOST_CELLS = 250_000  # of all cliques of a tree
 LEAN = 100.0
@@ -103,11 +103,11 @@ class GraphModel:
         codes = np.empty((self.people, len(tree.sizes)), np.int64)
         for clique, table in enumerate(self.marginals):
             own = tree.separators[clique]
-            _draw(rng, tree.cliques[clique], own, table, codes)
+            draw_clique(rng, tree.cliques[clique], own, table, codes)
         return People(self.residuals.domain, codes[rng.permutation(self.people)])
 
 
-def _draw(
+def draw_clique(
     rng: np.random.Generator,
     clique: Columns,
     known: Columns,

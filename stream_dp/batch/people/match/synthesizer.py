@@ -24,12 +24,12 @@ from ..known import Known
 from ..residuals import Columns, Residuals
 from ..synthesizer import BlockMixture
 from ..table import People
+from ..tree import JunctionTree
 from .compression import Compression
 from .encoding import Encoding
 from .fit import MatchFit
 from .graph import MOST_CELLS, GraphModel
 from .plan import MatchPlan
-from .tree import JunctionTree
 
 _EDITION = b"match 1"
 

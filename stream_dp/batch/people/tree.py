@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from ..residuals import Columns
+from .residuals import Columns
 
 Table = NDArray[np.float64]
 
@@ -49,13 +49,78 @@ class JunctionTree:
                 near[c] = (near[c] | clique) - {own}
             if not any(clique <= other for other in cliques):
                 cliques.append(clique)
-        order, parents = [cliques.pop()], [0]
-        while cliques:
-            pairs = ((len(c & o), i, j) for i, c in enumerate(cliques) for j, o in enumerate(order))
-            _, child, parent = max(pairs, key=lambda p: (p[0], -p[1], -p[2]))
-            order.append(cliques.pop(child))
-            parents.append(parent)
+        return JunctionTree.joined(sizes, cliques)
+
+    @staticmethod
+    def joined(sizes: tuple[int, ...], cliques: Sequence[frozenset[int]]) -> JunctionTree:
+        """The tree of the maximal cliques of a chordal graph: a largest spanning tree of overlaps.
+
+        The last one comes first; of equal overlaps the first clique goes to the first parent.
+        """
+        order, parents = [cliques[-1]], [0]
+        left = {i: (len(c & cliques[-1]), 0) for i, c in enumerate(cliques[:-1])}
+        while left:
+            child = max(left, key=lambda i: (left[i][0], -i))
+            parents.append(left.pop(child)[1])
+            order.append(cliques[child])
+            for i, (overlap, _) in left.items():
+                if len(cliques[i] & cliques[child]) > overlap:
+                    left[i] = (len(cliques[i] & cliques[child]), len(order) - 1)
         return JunctionTree(sizes, tuple(tuple(sorted(c)) for c in order), tuple(parents))
+
+    def extended(self, first: int, second: int) -> JunctionTree:
+        """A tree with a clique that holds two columns, of so many cells more as `growth` says."""
+        cliques = [frozenset(c) for c in self.cliques]
+        path = self._paths(first).get(second, (0, ()))[1]
+        if path:
+            cliques = [c | {first} if i in path else c for i, c in enumerate(cliques)]
+        else:
+            cliques.append(frozenset({first, second}))
+        kept = [
+            c
+            for i, c in enumerate(cliques)
+            if not any(c < o or (c == o and i < j) for j, o in enumerate(cliques) if i != j)
+        ]
+        return JunctionTree.joined(self.sizes, kept)
+
+    def growth(self, first: int) -> list[int]:
+        """By column, at most how many cells a tree has more whose clique holds it and the first.
+
+        The first column joins all cliques between its own ones and the other's; columns that
+        nothing ties together get a clique of their own.
+        """
+        paths = self._paths(first)
+        alone = [self.sizes[first] * n for n in self.sizes]
+        return [paths[c][0] if c in paths else cells for c, cells in enumerate(alone)]
+
+    def _paths(self, first: int) -> dict[int, tuple[int, tuple[int, ...]]]:
+        """By column that hangs together with the first, the cells added and the cliques joined."""
+        result: dict[int, tuple[int, tuple[int, ...]]] = {}
+        ready: list[tuple[int, int, tuple[int, ...]]]
+        ready = [(0, i, ()) for i, c in enumerate(self.cliques) if first in c]
+        seen = {i for _, i, _ in ready}
+        while ready:
+            added, clique, path = ready.pop()
+            for c in self.cliques[clique]:
+                if c not in result or added < result[c][0]:
+                    result[c] = (added, path)
+            for other in self.near[clique]:
+                if other not in seen:
+                    seen.add(other)
+                    more = prod(self.sizes[c] for c in self.cliques[other])
+                    more *= self.sizes[first] - 1
+                    ready.append((added + more, other, (*path, other)))
+        return result
+
+    @cached_property
+    def near(self) -> tuple[tuple[int, ...], ...]:
+        """By clique, its neighbours that have a column of it."""
+        near: list[list[int]] = [[] for _ in self.cliques]
+        for child, own in enumerate(self.separators):
+            if own:
+                near[child].append(self.parents[child])
+                near[self.parents[child]].append(child)
+        return tuple(map(tuple, near))
 
     @property
     def cells(self) -> int:

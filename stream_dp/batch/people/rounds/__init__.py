@@ -1,0 +1,1 @@
+"""Tables of people whose pairs are picked in rounds, and the graphical model of them."""

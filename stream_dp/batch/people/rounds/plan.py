@@ -1,0 +1,88 @@
+"""How rho is spent where pairs are picked: people, single columns, then rounds that pick pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import prod
+
+from stream_dp.errors import UserError
+
+from ...annealing import Annealed
+from ...phases import Everything, Phase
+from ..known import Known
+from ..plan import NUMBER, precision
+from ..residuals import Columns
+from ..table import PeopleDomain
+from ..tree import JunctionTree
+from .growth import open_pairs
+from .pairs import RankedPairs, ranked_pairs
+
+ONE_WAYS = Fraction(15, 100)
+MOST_CELLS = 60_000  # of the tree's cliques
+
+
+@dataclass(frozen=True, eq=False)
+class PickPlan:
+    """The phases of a fit; see `phases.NextPhase`.
+
+    pairs: all candidates.
+    rho: the budget.
+    rounds: how many there are if noise does not fall.
+    picks: pairs that each picks, at most.
+    base: sets of columns that the tree holds from the beginning, as others have published them.
+    """
+
+    pairs: RankedPairs
+    rho: Fraction
+    rounds: int
+    picks: int
+    base: tuple[Columns, ...] = ()
+
+    @staticmethod
+    def of(
+        domain: PeopleDomain, rho: Fraction, rounds: int, picks: int, known: Sequence[Known] = ()
+    ) -> PickPlan:
+        """Raises UserError where every pair of columns is too large."""
+        base = tuple(dict.fromkeys(other.columns for other in known if len(other.columns) > 1))
+        if JunctionTree.of(domain.sizes, base).cells > MOST_CELLS // 2:
+            base = ()
+        pairs = ranked_pairs(domain, MOST_CELLS // 2)
+        if max(map(len, pairs.sets)) < 2:
+            least = prod(sorted(domain.sizes)[:2])
+            raise UserError(
+                f"people: the two smallest columns have {least:,} cells together; pairs that are"
+                f" picked have at most {MOST_CELLS // 2:,}: declare `rounds = 0`"
+            )
+        return PickPlan(pairs, rho, rounds, picks, base)
+
+    def phases(self) -> list[Phase]:
+        """The phases; what the last one picks depends on answers."""
+        sets, moves = self.pairs.sets, self.pairs.domain.moves
+        phases, left = list[Phase](), self.rho
+        if moves:
+            phases.append(Everything(NUMBER * self.rho, (0,), (Fraction(1),)))
+            left -= NUMBER * self.rho
+        singles = tuple(i for i, a in enumerate(sets) if len(a) == 1)
+        weights = tuple(1 / precision(self.pairs.domain.cells(sets[i])) for i in singles)
+        phases.append(Everything(ONE_WAYS * self.rho, singles, weights))
+        left -= ONE_WAYS * self.rho
+        return [*phases, self.picking(left)]
+
+    def picking(self, rho: Fraction) -> Annealed:
+        """The rounds."""
+        return Annealed(
+            rho,
+            candidates=tuple(i for i, a in enumerate(self.pairs.sets) if len(a) == 2),
+            first=rho / (self.rounds * self.picks),
+            picks=self.picks,
+            allowed=self.allowed,
+        )
+
+    def allowed(self, measured: Sequence[int]) -> list[int]:
+        """The pairs that may be picked after what was measured."""
+        sets = (self.pairs.sets[i] for i in measured)
+        picked = tuple(dict.fromkeys(a for a in sets if len(a) == 2))
+        room = open_pairs(self.pairs.domain.sizes, self.base, picked, MOST_CELLS)
+        return [i for a in room if (i := self.pairs.numbers.get(a)) is not None]

@@ -1,0 +1,37 @@
+"""Tables of people whose pairs are picked in rounds: for pairs too many to measure all of them.
+
+Source: McKenna, Mullins, Sheldon, Miklau 2022, "AIM" (arXiv 2201.12677): its scores, its annealed
+noise and its exact inference. This version measures the number of people and single columns once,
+then residuals of pairs, with exact noise, several in a round; the tree that its pairs need is
+bounded when they are picked.
+"""
+
+from __future__ import annotations
+
+from stream_dp.study import PeopleRelease
+
+from ...base import FitContext
+from ...loop import AdaptiveFit, AdaptiveMethod, fit_adaptively
+from ..table import People
+from .model import TreeModel
+from .pairs import RankedPairs
+from .plan import PickPlan
+
+EDITION = b"rounds 1"
+TITLE = "pairs of columns picked in rounds (AIM), residuals, a graphical model"
+
+
+def fit_picked(
+    people: People, release: PeopleRelease, context: FitContext
+) -> AdaptiveFit[RankedPairs, People]:
+    """See `base.Synthesizer`. The release must pick pairs."""
+    assert release.picking is not None
+    plan = PickPlan.of(people.domain, release.rho, *release.picking, context.known)
+    method = AdaptiveMethod.of(
+        TITLE,
+        workload=plan.pairs,
+        phases=plan.phases(),
+        start=lambda seed: TreeModel(plan.pairs, plan.base, context.known),
+        edition=EDITION,
+    )
+    return fit_adaptively(people, method, context)
