@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from stream_dp.log.base import Log, Positions, Stored
 
-READ_AT_ONCE = 10_000  # records of one read, for records as small as reports
+READ_AT_ONCE = 20_000  # records of one read, for records as small as reports
 
 
 def following(log: Log, topic: str, positions: Positions, at_once: int = 500) -> Iterator[Stored]:

@@ -169,10 +169,10 @@ class KafkaReader:
 
     def _take(self, messages: list[Message], after: Positions, records: Records) -> None:
         """Take in messages, column by column, and then the events that came among them."""
-        errors, events = list(map(Message.error, messages)), list[Message]()
-        if any(errors):
-            events = [m for m, error in zip(messages, errors, strict=True) if error is not None]
-            messages = [m for m, error in zip(messages, errors, strict=True) if error is None]
+        events = list[Message]()
+        if any(map(Message.error, messages)):
+            events = [message for message in messages if message.error() is not None]
+            messages = [message for message in messages if message.error() is None]
         count = len(messages)
         parts = np.fromiter(map(Message.partition, messages), np.int64, count)
         offsets = np.fromiter(map(Message.offset, messages), np.int64, count)

@@ -65,23 +65,26 @@ class KeptHashes:
 
         keys: as `packed` gives them.
         """
-        hashes = np.empty((len(keys), 2), np.uint64)
-        unknown, rows = [], np.arange(len(keys))
         place = self._places(keys)
-        for _ in range(_PROBES):
-            entries = self._table.take(place, 0)
-            same = _equal(entries, keys)
-            if same.all():
-                hashes[rows] = entries[:, -2:]
+        entries = self._table.take(place, 0)
+        hashes = entries[:, -2:].copy()
+        rows, unknown = np.flatnonzero(~_equal(entries, keys)), []
+        free = entries[rows, 0] == 0
+        keys, place = keys.take(rows, 0), place.take(rows)
+        for _ in range(_PROBES - 1):
+            if free.any():
+                unknown.append(rows[free])
+                other = np.flatnonzero(~free)
+                rows, keys, place = rows[other], keys.take(other, 0), place[other]
+            if not rows.size:
                 break
-            hashes[rows[same]] = entries[same, -2:]
-            free = entries[:, 0] == 0
-            unknown.append(rows[free])
-            others = ~(same | free)
-            rows, keys, place = rows[others], keys[others], self._next(place[others])
-        else:
-            unknown.append(rows)
-        return hashes, np.concatenate([*unknown, np.zeros(0, np.int64)])
+            place = self._next(place)
+            entries = self._table.take(place, 0)
+            hashes[rows] = entries[:, -2:]
+            other = np.flatnonzero(~_equal(entries, keys))
+            free = entries[other, 0] == 0
+            rows, keys, place = rows[other], keys.take(other, 0), place[other]
+        return hashes, np.concatenate([*unknown, rows])
 
     def add(self, keys: Words, hashes: Words) -> None:
         """Keep the hashes of ids that were not found, as far as there is room."""
