@@ -31,30 +31,39 @@ def read_reports(
     Raises Inconsistent where records are gone, schemas are others, or `[run.input]` is not the
     releaser's; Unavailable where a schema cannot be had now; UserError for too many schemas.
     """
-    mapping = "" if order.read_as is None else order.read_as.mapping
-    ranges = ranges_of(order, most)
-    settled = order.read_as if not order.letters else board.reading(order)
-    if order.read_as is None or settled is not None:
-        decoded = _decoded([replace(r, read_as=settled, only=True) for r in ranges], source, pool)
-        return decoded, settled
-    decoded = _decoded([replace(r, read_as=order.read_as) for r in ranges], source, pool)
-    read_as = _together(mapping, [d.decoded for d in decoded])
-    if read_as.schemas or any(d.decoded.unknown for d in decoded):
-        source.at("schemas")
-        board.log.append([reading_record(order, read_as)])
-        board.refresh()
-        settled = board.reading(order)
-        assert settled is not None
-        read_as = settled
-        again = [i for i, d in enumerate(decoded) if not _agrees(d.decoded, read_as)]
+    ranges, (read_as, settled) = ranges_of(order, most), first_reading(order, board)
+    tasks = [replace(r, read_as=read_as, only=settled) for r in ranges]
+    decoded = pool.map(partial(spill, source), tasks)
+    if not settled:
+        read_as, again = settle(order, source, board, [d.decoded for d in decoded])
         tasks = [replace(ranges[i], read_as=read_as, only=True) for i in again]
-        for i, one in zip(again, _decoded(tasks, source, pool), strict=True):
+        for i, one in zip(again, pool.map(partial(spill, source), tasks), strict=True):
             decoded[i] = one
     return decoded, read_as
 
 
-def _decoded(ranges: list[Range], source: Source, pool: Pool) -> list[Spilled]:
-    return pool.map(partial(spill, source), ranges)
+def first_reading(order: Order, board: OrderBoard) -> tuple[ReadAs | None, bool]:
+    """How to read an order at first, and whether that is settled."""
+    if order.read_as is None or not order.letters:
+        return order.read_as, True
+    settled = board.reading(order)
+    return (order.read_as, False) if settled is None else (settled, True)
+
+
+def settle(
+    order: Order, source: Source, board: OrderBoard, decoded: Sequence[Decoded]
+) -> tuple[ReadAs, list[int]]:
+    """How an order is read from now on, and the places of what was decoded in another way."""
+    assert order.read_as is not None
+    read_as = _together(order.read_as.mapping, decoded)
+    if not read_as.schemas and not any(d.unknown for d in decoded):
+        return read_as, []
+    source.at("schemas")
+    board.log.append([reading_record(order, read_as)])
+    board.refresh()
+    settled = board.reading(order)
+    assert settled is not None
+    return settled, [i for i, d in enumerate(decoded) if not _agrees(d, settled)]
 
 
 def ranges_of(order: Order, most: int) -> list[Range]:

@@ -70,7 +70,7 @@ def _engine(deployment: Deployment, log: Log, stop: threading.Event, stack: Exit
     session = open_session(processes)
     stack.callback(session.stop)
     _stop_on_signals(stop)  # Spark has taken one of them
-    return Spark.of(deployment, session, log, stop)
+    return Spark(session, log, stop=stop)
 
 
 def _stop_on_signals(stop: threading.Event) -> None:

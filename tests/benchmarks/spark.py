@@ -14,7 +14,6 @@ import argparse
 import os
 import re
 import sys
-import threading
 import time
 import uuid
 from collections.abc import Callable
@@ -115,7 +114,7 @@ def main() -> None:
         engines: dict[str, Engine] = {
             "1 process": Processes(1),
             "2 processes": Processes(2),
-            "spark, 2 tasks": Spark.of(deployment, session, log, threading.Event()),
+            "spark, 2 tasks": Spark(session, log),
         }
         releaser = releaser_of(deployment)
         for number in (1, 2):

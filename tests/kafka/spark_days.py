@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import threading
+import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from days import MARKER, Days
 from kit.households import reports, roster
 from kit.parts_of_tables import PLACES, TEXTS, lived, said
+from kit.shapes import NUMBER, Shape, shapes
 from kit.studies import attribute, cumulative, joint, study_toml, toml_lines, window
 
 from stream_dp.log.base import Record
@@ -31,7 +33,7 @@ class SparkDays(Days):
     session: Any
 
     def engine_of(self, log: Any, **how: Any) -> Spark:
-        return Spark.of(self.setting, self.session, log, threading.Event(), **how)
+        return Spark(self.session, log, **how)
 
     def aggregate(self, *, most: int = 1 << 18, **how: Any) -> None:
         with self.opened() as log:
@@ -153,6 +155,31 @@ class Tables(SparkDays):
 
     def reports(self, number: int) -> list[Record]:
         return {"groups": reports, "places": lived}.get(self.name, said)(number)
+
+
+@dataclass
+class Shaped(SparkDays):
+    """A study whose reports have another shape. shape: of `kit.shapes`."""
+
+    shape: str = "avro reports"
+
+    def text(self) -> str:
+        declared = self._shape.declared
+        (self.folder / "schemas").mkdir(exist_ok=True)
+        self.schema.write_text(json.dumps(self._shape.schema))
+        return f"{super().text()}\n[run.input]\n{toml_lines(declared)}\n"
+
+    @property
+    def schema(self) -> Path:
+        return self.folder / "schemas" / f"{NUMBER}.avsc"
+
+    @property
+    def _shape(self) -> Shape:
+        return shapes(["poverty", "work"])[self.shape]
+
+    def day(self, number: int) -> list[Record]:
+        sent = [*self.reports(number), *self.markers(number)]
+        return [self._shape.shaped(record) for record in sent]
 
 
 def estimates(days: Days) -> list[Any]:

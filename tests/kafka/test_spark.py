@@ -18,9 +18,9 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from days import Days, everything
 from kit.brokers import foreign_producer
-from kit.parts import DieOnce
+from kit.parts import DieOnce, MoveOnce
 from kit.spark import missing, settings
-from spark_days import SparkDays, Tables, Wide, estimates
+from spark_days import Shaped, SparkDays, Tables, Wide, estimates
 from test_hostile import HEADERS
 from wire import Raw, batch, produce
 
@@ -139,6 +139,37 @@ def test_data_sets_have_the_inputs_that_processes_write(make: Any, name: str) ->
         assert days.answer(order, spark=False) == manifest
         assert manifest.jobs or number == 2
     assert len(days.entries()) == 3
+
+
+@pytest.mark.parametrize(
+    "shape", ["avro reports", *(pytest.param(n, marks=pytest.mark.slow) for n in ("flat",))]
+)
+def test_reports_of_another_shape(shape: str, make: Any, tmp_path: Path) -> None:
+    ours = make(Shaped, shape=shape, partitions=2)
+    theirs = Shaped.on_sqlite(tmp_path / "here", PERIODS, shape=shape, partitions=2)
+    for days in (ours, theirs):
+        days.send(days.day(1))
+        Days.run(days)
+    assert decisions(ours) == decisions(theirs)
+    assert ours.reasons() == theirs.reasons()
+    order, manifest = ours.last()
+    assert ours.answer(order, spark=False) == manifest
+    assert manifest.read_as is not None
+    assert bool(manifest.read_as.schemas) == (shape != "flat")
+
+
+def test_a_schema_that_only_later_tasks_knew(make: Any) -> None:
+    """What was read without it is read again, with Spark and by others."""
+    days = make(Shaped, partitions=1)
+    days.send(days.day(1))
+    assert not days.release()
+    aside = days.schema.rename(days.folder / "aside")
+    days.aggregate(at=MoveOnce("decoded", aside, days.schema), most=20)
+    order, manifest = days.last()
+    assert days.answer(order, spark=False) == manifest
+    assert manifest.read_as is not None
+    assert manifest.read_as.schemas
+    assert manifest.accounting.rejected["unreadable"] < 10
 
 
 def test_a_process_is_killed_at_every_step(make: Any, tmp_path: Path) -> None:

@@ -106,3 +106,17 @@ class DieOnce:
             with suppress(FileExistsError):
                 self.mark.touch(exist_ok=False)
                 os.kill(os.getpid(), signal.SIGKILL)
+
+
+@dataclass(frozen=True)
+class MoveOnce:
+    """Moves a file at the first of a step; can be sent to another process."""
+
+    step: str
+    file: Path
+    place: Path
+
+    def __call__(self, step: str) -> None:
+        if step == self.step:
+            with suppress(FileNotFoundError):
+                self.file.rename(self.place)

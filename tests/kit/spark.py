@@ -9,7 +9,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ from stream_dp.services.aggregator.spark.session import open_session
 
 from .tools import ROOT
 
-JARS = ROOT / ".tools" / "spark"  # where tests/tools puts them
 TESTS = ROOT / "tests"
 
 
@@ -29,26 +28,16 @@ def missing() -> str:
         return "pyspark is not installed"
     if shutil.which("java") is None:
         return "Java is not installed"
-    spec = spec_from_file_location("jars", ROOT / "deploy" / "spark" / "jars.py")
-    assert spec is not None
-    assert spec.loader is not None
-    jars = module_from_spec(spec)
-    spec.loader.exec_module(jars)
-    try:
-        jars.fetch(JARS)
-    except (jars.Missing, OSError, jars.subprocess.CalledProcessError) as error:
-        return f"no jars of Spark's connector: {error}"
     return ""
 
 
 @contextmanager
 def settings(folder: Path, **more: str) -> Iterator[None]:
-    """Spark's own settings for what begins now, with the connector and little memory.
+    """Spark's own settings for what begins now, with little memory.
 
     more: settings by their names, with `__` for a dot.
     """
     lines = {
-        "spark.jars": ",".join(map(str, sorted(JARS.glob("*.jar")))),
         "spark.driver.memory": "1g",
         # What lives for a minute is not worth a second compiler and a second collector.
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",

@@ -1,48 +1,32 @@
-"""Reads the input of an order with Spark's source for Kafka, and closes its parts in Spark's tasks.
+"""Reads the input of an order, and closes its parts, in Spark's tasks.
 
-Every close is one plan over known positions: rows of Kafka, cells by part, parts. There is no
+Every close is one plan over known positions: ranges of reports, cells by part, parts. There is no
 state besides the parts' files, so a task, an executor or the driver may end at any moment.
 """
 
 from __future__ import annotations
 
-import json
 import threading
 from collections import Counter as Tally
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
 
-from stream_dp.errors import Inconsistent, UserError
-from stream_dp.log import address
+from stream_dp.errors import UserError
 from stream_dp.log.base import NEVER, Log
-from stream_dp.log.settings import connection_settings
 from stream_dp.population.rejected import Reason
+from stream_dp.population.reports import ReadAs
 from stream_dp.topics import REPORTS
 
-from ...deployment import Deployment
 from ...parts.orders import Order, OrderBoard
 from ..engines import Given, Input
 from ..pool import Stopped
-from ..reading import ranges_of
+from ..reading import first_reading, ranges_of, settle
 from ..tasks import Source, Written, lost
-from .settings import kafka_settings
-from .tasks import (
-    COLUMNS,
-    COUNTED,
-    FAILED,
-    LARGE,
-    ROWS,
-    Counted,
-    Decoding,
-    Failed,
-    Parting,
-    received,
-    sent,
-)
+from .tasks import COUNTED, FAILED, ROWS, Counted, Decoding, Failed, Parting, received, sent
 
 _RANGE = 1 << 18  # reports of one task at most
 _POLL = 0.2
@@ -55,49 +39,24 @@ class Spark:
 
     session: of the application, which goes on when the engine is closed.
     log: the confidential log.
-    options: of Spark's source for Kafka, but for the positions.
     most: reports of one task at most.
     stop: while tasks run, raises Stopped once it is set.
     """
 
     session: Any
     log: Log
-    options: Mapping[str, str]
     most: int = _RANGE
     stop: threading.Event = field(default_factory=threading.Event)
 
-    @classmethod
-    def of(
-        cls, deployment: Deployment, session: Any, log: Log, stop: threading.Event, **how: Any
-    ) -> Spark:
-        """The engine of a study. Raises UserError for settings that Spark's client lacks."""
-        run = deployment.run
-        servers, prefix = address(run.log)
-        settings = connection_settings(
-            servers, run.kafka, insecure=run.insecure, base=deployment.base
-        )
-        options = {f"kafka.{name}": value for name, value in kafka_settings(settings).items()}
-        options |= {
-            "subscribe": log.name(REPORTS),
-            "kafka.group.id": f"{prefix}.reader",  # as ours reads; no position is committed to it
-            "kafka.isolation.level": "read_committed",
-            "failOnDataLoss": "true",
-            "includeHeaders": "true",
-        }
-        return cls(session, log, options, stop=stop, **how)
-
     def input(self, source: Source, order: Order, board: OrderBoard, given: Given) -> Input:
         self.reached(order)
-        return _Input(self, source, order, given)
+        return _Input(self, source, order, board, given, *first_reading(order, board))
 
     def close(self) -> None:
         pass
 
     def reached(self, order: Order) -> None:
-        """Waits until no transaction is open below the cut: Spark would end before it, silently.
-
-        Raises Inconsistent, Stopped.
-        """
+        """Waits until no transaction is open below the cut. Raises Inconsistent, Stopped."""
         self.check(order)
         while any(self.log.stable(REPORTS)[p] < cut for p, (_, cut) in order.ranges.items()):
             if self.stop.wait(_POLL):
@@ -111,37 +70,6 @@ class Spark:
                 raise lost(part, begin)
             if ends[part] < cut:
                 raise lost(part, ends[part], behind=True)
-
-    def rows(self, order: Order) -> Any:
-        """The records of an order, as Spark reads them."""
-        topic = self.options["subscribe"]
-        positions = {
-            "startingOffsets": {str(p): begin for p, begin in order.begin.items()},
-            "endingOffsets": {str(p): max(order.begin[p], cut) for p, cut in order.cut.items()},
-        }
-        reader = self.session.read.format("kafka").options(**self.options)
-        for name, by_partition in positions.items():
-            reader = reader.option(name, json.dumps({topic: by_partition}))
-        records = reader.option("maxRecordsPerPartition", str(self.most)).load()
-        return records.selectExpr("*", f"{LARGE} as large").selectExpr(*COLUMNS)
-
-    def ranges(self, order: Order) -> Any:
-        """What to read of an order without Spark's source, a task for each."""
-        tasks = [(r.partition, r.begin, r.end) for r in ranges_of(order, self.most)]
-        schema = "partition int, begin long, end long"
-        return self.session.createDataFrame(tasks, schema).repartition(max(1, len(tasks)))
-
-    def parts(self, rooms: Mapping[int, int | None], given: Given) -> Any:
-        """A row for each part that is closed, with its members of groups.
-
-        So a part without cells is closed, too.
-        """
-        members = {i: some for i, some in enumerate(given.members) if some is not None}
-        listed = [
-            (index, b"", bytearray(sent(members[index])) if index in members else None)
-            for index in sorted(rooms)
-        ]
-        return self.session.createDataFrame(listed, ROWS).coalesce(1)
 
     def collected(self, plan: Callable[[], Any]) -> list[Any]:
         """The rows of a plan. Raises Stopped, Failing."""
@@ -182,54 +110,72 @@ class Failing(Exception):
 
 @dataclass
 class _Input:
-    """Input that stays with Spark; what was read is known once parts were closed."""
+    """Input that stays with Spark; what was read is known once parts were closed.
+
+    read_as: how to read it; None for plain reports. settled: whether everybody reads it so.
+    """
 
     spark: Spark
     source: Source
     order: Order
+    board: OrderBoard
     given: Given
+    read_as: ReadAs | None
+    settled: bool
     records: int = 0
     rejected: Tally[Reason] = field(default_factory=Tally)
-    read_as: None = None  # plain reports alone
     _first: bool = True
-    _by_source: bool = True  # whether Spark's own source reads
 
     def closed(self, rooms: Mapping[int, int | None]) -> list[Written]:
-        """Closes parts; a second time reads and decodes again, in one period of a study."""
-        order, spark = self.order, self.spark
-        at_once = spark.session.sparkContext.defaultParallelism
-        tasks = min(len(rooms), _TASKS_EACH * at_once)
-        spark.session.conf.set("spark.sql.shuffle.partitions", str(tasks))
-        decoding = Decoding(self.source, order.number, order.parts, order.letters and self._first)
-        given = self.given
+        """Closes parts; a second time reads and decodes again, in one period of a study.
+
+        So it does where tasks have not read with the same schemas.
+        """
+        counted, written = self._once(rooms)
+        if not self.settled:
+            decoded = [one.decoded for one in counted]
+            self.read_as, again = settle(self.order, self.source, self.board, decoded)
+            self.settled = True
+            if again:
+                counted, written = self._once(rooms)
+        if self._first:
+            self.records = sum(one.records for one in counted)
+            self.rejected = sum((one.decoded.rejected for one in counted), Tally())
+        self._first = False
+        return written
+
+    def _once(self, rooms: Mapping[int, int | None]) -> tuple[list[Counted], list[Written]]:
+        """What is in the ranges, in their order, and the parts."""
+        order, given, session = self.order, self.given, self.spark.session
+        letters = order.letters and self._first
+        ranges = [
+            replace(task, letters=letters, read_as=self.read_as, only=self.settled)
+            for task in ranges_of(order, self.spark.most)
+        ]
+        members = {i: sent(some) for i, some in enumerate(given.members) if some is not None}
+        decoding = Decoding(self.source, ranges, frozenset(rooms), members)
         parting = Parting(
             self.source, order.number, order.parts, given.before, given.due, dict(rooms)
         )
-        wanted = [*rooms, COUNTED, FAILED]
+        at_once = session.sparkContext.defaultParallelism
+        tasks = min(len(rooms), _TASKS_EACH * at_once)
+        session.conf.set("spark.sql.shuffle.partitions", str(tasks))
 
         def plan() -> Any:
-            if self._by_source:
-                cells = spark.rows(order).mapInArrow(decoding.rows, ROWS)
-            else:
-                cells = spark.ranges(order).mapInArrow(decoding.ranges, ROWS)
-            if not self._first:
-                cells = cells.where(cells.part.isin(wanted))
-            grouped = cells.union(spark.parts(rooms, given)).groupBy("part")
+            places = session.range(0, len(ranges) + 1, 1, len(ranges) + 1)
+            grouped = places.mapInArrow(decoding.rows, ROWS).groupBy("part")
             return grouped.applyInArrow(lambda key, rows: parting.closed(key, rows), ROWS)
 
         rows = self._collected(plan)
         for row in rows:
             if row.part == FAILED:
-                failed = msgspec.msgpack.decode(row.content, type=Failed)
-                raise (Inconsistent if failed.inconsistent else UserError)(failed.lines)
-        if self._first:
-            for counted in (r.content for r in rows if r.part == COUNTED):
-                some = msgspec.msgpack.decode(counted, type=Counted)
-                self.records += some.records
-                self.rejected.update(some.rejected)
-        self._first = False
+                raise msgspec.msgpack.decode(row.content, type=Failed).error
+        counted = [
+            msgspec.msgpack.decode(row.content, type=Counted) for row in rows if row.part == COUNTED
+        ]
         done = {row.part: row.content for row in rows if row.part >= 0}
-        return [received(bytes(done[index]), Written) for index in sorted(rooms)]
+        written = [received(bytes(done[index]), Written) for index in sorted(rooms)]
+        return sorted(counted, key=lambda one: one.place), written
 
     def _collected(self, plan: Callable[[], Any]) -> list[Any]:
         """The rows of a plan. Raises Inconsistent, Stopped; UserError where Spark gives up."""
@@ -237,10 +183,6 @@ class _Input:
             return self.spark.collected(plan)
         except Failing:
             self.spark.check(self.order)  # records may have gone meanwhile
-            if self._by_source:
-                # Among what others send is what Java's client does not read, or has no memory for.
-                self._by_source = False
-                return self._collected(plan)
         raise UserError(
             "aggregator: Spark gave up closing the period, after several attempts; its own log,"
             " on the machines of its executors, says why"

@@ -10,7 +10,6 @@ from typing import Any
 from stream_dp.errors import UserError
 
 from ...deployment import Deployment
-from .tasks import BATCH
 
 # What is not said to Spark otherwise.
 _DEFAULTS = {
@@ -25,25 +24,21 @@ _DEFAULTS = {
 # Plans are the same in every run, and a task's rows are few and large.
 _FIXED = {
     "spark.sql.adaptive.enabled": "false",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH),
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "16",
     "spark.sql.execution.arrow.useLargeVarTypes": "true",
 }
+_UNNAMED = "local[*]"  # what Spark says where no master is named
 _LOCAL = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
-_CONNECTOR = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 
 
 def check_engine(deployment: Deployment) -> None:
     """Raises UserError where the engine is Spark, and cannot close the periods of this study."""
     run = deployment.run
-    if run.engine != "spark":
-        return
-    lines = []
-    if not run.log.startswith("kafka:"):
-        lines.append("reads reports from Kafka, and run.log is a file; write 'processes'")
-    if not run.input.plain:
-        lines.append("reads plain reports alone; write 'processes'")
-    if lines:
-        raise UserError(f"{deployment.path}: run.engine: 'spark' {line}" for line in lines)
+    if run.engine == "spark" and not run.log.startswith("kafka:"):
+        raise UserError(
+            f"{deployment.path}: run.engine: 'spark' reads reports from Kafka, and run.log is a"
+            " file; write 'processes'"
+        )
 
 
 def check_master(settings: dict[str, str]) -> None:
@@ -98,8 +93,9 @@ def open_session(processes: int) -> Any:
         raise UserError(
             "spark: Java does not start; install Java 17 or newer, or set JAVA_HOME"
         ) from None
-    # A task whose process is killed is tried again: Spark's own way, but not on one machine.
-    conf.setIfMissing("spark.master", f"local[{processes},4]")
+    if conf.get("spark.master", _UNNAMED) == _UNNAMED:
+        # A task whose process is killed is tried again: Spark's own way, but not on one machine.
+        conf.setMaster(f"local[{processes},4]")
     conf.set("spark.ui.showConsoleProgress", "false")  # Spark says true where it has no setting
     for name, value in _DEFAULTS.items():
         conf.setIfMissing(name, value)
@@ -112,20 +108,4 @@ def open_session(processes: int) -> Any:
     check_master(dict(session.sparkContext.getConf().getAll()))
     for name, value in _FIXED.items():
         session.conf.set(name, value)
-    if not _has_connector(session):
-        session.stop()
-        raise UserError(
-            "spark: its Kafka connector is not there; fetch its jars with deploy/spark/jars.py"
-        )
     return session
-
-
-def _has_connector(session: Any) -> bool:
-    """Whether Spark has its source for Kafka."""
-    from py4j.protocol import Py4JJavaError
-
-    try:
-        session._jvm.org.apache.spark.util.Utils.classForName(_CONNECTOR, True, False)
-    except Py4JJavaError:
-        return False
-    return True
