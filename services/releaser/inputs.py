@@ -196,7 +196,7 @@ class Inputs:
         self._rests.update({p: _first(rest, p, room) for p, rest in rests.items()})
         self._facts.count(len(reports), self.population.accounting.counts)
         if reports:
-            self._read_until = max(self._read_until or 0.0, reports[-1].time / 1000)
+            self._read_until = max(self._read_until or 0.0, reports.times[-1] / 1000)
         self._measure()
 
     def close_period(self) -> ReadAs | None:

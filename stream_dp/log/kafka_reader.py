@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import time as clock_module
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, overload
+from operator import itemgetter
+from typing import Any
 
 import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -27,11 +28,15 @@ from .base import (
     memory_bytes,
 )
 from .records import Records
+from .texts import packed
 from .topics import TIMEOUT, TRANSIENT_ERRORS, Topics, error_text, new_client
 from .unreadable import Unreadable
 
 _CHUNK = 0.05  # seconds that one call waits for messages
 _BULK = 1000  # messages of one call: more at a time are slower, for they leave the cache
+# Of so many messages at a time, which are small then, nothing stays but their bytes: what is freed
+# while the cache has it is used for the next ones.
+_PACKED = 100
 _FIRST_BULK, _BULK_BYTES = 8, 4_000_000  # fewer while their sizes are not known, or are large
 # A fetch is bounded as it is sent, and a few bytes may expand to megabytes: so little of it at a
 # time. A batch that expands to more than the last of these cannot be read; see `unreadable.py`.
@@ -50,6 +55,7 @@ READING: dict[str, Any] = {  # librdkafka's settings of a reader
     "fetch.max.bytes": _FETCHED,
     "receive.message.max.bytes": _EXPANDED,
 }
+_TIME = itemgetter(1)  # of a message's timestamp and its kind
 _UNREADABLE = object()  # headers of a message
 _RANGE = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
 
@@ -176,12 +182,18 @@ class KafkaReader:
         count = len(messages)
         parts = np.fromiter(map(Message.partition, messages), np.int64, count)
         offsets = np.fromiter(map(Message.offset, messages), np.int64, count)
-        keys, values = list(map(Message.key, messages)), list(map(Message.value, messages))
+        times = np.fromiter(map(_TIME, map(Message.timestamp, messages)), np.int64, count)
+        keys: Any = list(map(Message.key, messages))
+        values: Any = list(map(Message.value, messages))
         headers = _headers(messages)
-        self._bytes += sum(map(len, filter(None, keys))) + sum(map(len, messages))
+        if count < _PACKED:
+            self._bytes += sum(map(len, filter(None, keys))) + sum(map(len, messages))
+        else:
+            (keys, more), (values, most) = packed(keys), packed(values)
+            self._bytes += more + most
         self._bytes += sum([memory_bytes(None, None, several) for several in headers if several])
-        positions = (array("q", column.tobytes()) for column in (parts, offsets))
-        records.add(*positions, _Times(messages), keys, values, headers)
+        numbers = (array("q", column.tobytes()) for column in (parts, offsets, times))
+        records.add(*numbers, keys, values, headers)
         # The last of each run of one partition.
         for row in np.flatnonzero(np.diff(parts, append=-1)).tolist():
             part = int(parts[row])
@@ -204,28 +216,6 @@ class KafkaReader:
             raise OutOfRange(f"kafka: {event.topic()} has nothing at position {after[part]}")
         elif error.fatal() or error.code() not in TRANSIENT_ERRORS:
             raise LogError(f"kafka: {event.topic()} cannot be read: {error.str()}")
-
-
-class _Times(Sequence[int]):
-    """The times of messages, which few ask for."""
-
-    def __init__(self, messages: list[Message]) -> None:
-        self._messages = messages
-
-    def __len__(self) -> int:
-        return len(self._messages)
-
-    @overload
-    def __getitem__(self, place: int) -> int: ...
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[int]: ...
-    def __getitem__(self, place: int | slice) -> int | Sequence[int]:
-        if isinstance(place, slice):
-            return _Times(self._messages[place])
-        return int(self._messages[place].timestamp()[1])
-
-    def __iter__(self) -> Iterator[int]:
-        return iter([time for _, time in map(Message.timestamp, self._messages)])
 
 
 def _headers(messages: list[Message]) -> list[Headers | None]:

@@ -5,44 +5,13 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain
 from typing import Any, overload
 
 from .base import Headers, Positions, Stored
+from .texts import Texts
 
 # Stored from a tuple of its fields; quicker than _make, which is a function of Python.
 _STORED = partial(tuple.__new__, Stored)
-
-
-class Times(Sequence[int]):
-    """Times of records, in pieces, each of which may be one that looks a time up when asked."""
-
-    def __init__(self) -> None:
-        self._pieces: list[Sequence[int]] = []
-
-    def extend(self, more: Iterable[int]) -> None:
-        """Adds times behind the others."""
-        self._pieces.append(more if isinstance(more, Sequence) else list(more))
-
-    def __len__(self) -> int:
-        return sum(map(len, self._pieces))
-
-    def __iter__(self) -> Iterator[int]:
-        return chain.from_iterable(self._pieces)
-
-    @overload
-    def __getitem__(self, place: int) -> int: ...
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[int]: ...
-    def __getitem__(self, place: int | slice) -> int | Sequence[int]:
-        if isinstance(place, slice):
-            return list(self)[place]
-        rest = place if place >= 0 else len(self) + place
-        for piece in self._pieces:
-            if 0 <= rest < len(piece):
-                return piece[rest]
-            rest -= len(piece)
-        raise IndexError(place)
 
 
 class Records(Sequence[Stored]):
@@ -57,9 +26,9 @@ class Records(Sequence[Stored]):
     def __init__(self) -> None:
         self.partitions = array("q")
         self.offsets = array("q")
-        self.times = Times()
-        self.keys: list[bytes | None] = []
-        self.values: list[bytes | None] = []
+        self.times = array("q")
+        self.keys = Texts()
+        self.values = Texts()
         self.headers: list[Headers | None] = []
 
     @classmethod
@@ -96,15 +65,13 @@ class Records(Sequence[Stored]):
 
     def empty(self) -> list[int]:
         """The places of the records without a value."""
-        if all(self.values):
-            return []  # the usual case, and quicker than a comparison with None
-        return [place for place, value in enumerate(self.values) if value is None]
+        return self.values.nulls()
 
     def take(self, rows: Iterable[int]) -> Records:
         """The records at these places."""
         chosen, places = Records(), list(rows)
-        lists = (column if isinstance(column, list) else list(column) for column in self.columns())
-        chosen.add(*(list(map(column.__getitem__, places)) for column in lists))
+        sources = (c.objects() if isinstance(c, Texts) else c for c in self.columns())
+        chosen.add(*(list(map(source.__getitem__, places)) for source in sources))
         return chosen
 
     def below(self, ends: Positions) -> Records:

@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from stream_dp.errors import Inconsistent
@@ -106,9 +105,8 @@ class Decoder:
         closed: the last closed period; cells for it or an earlier one are late.
         """
         columns = Records.of(records)
-        values = _binary(columns.values)
-        sized = _sized(columns, values)
-        cells, usable = self._alike(columns, values, sized, closed)
+        sized = _sized(columns)
+        cells, usable = self._alike(columns, sized, closed)
         left = np.ones(len(columns), bool)
         left[usable] = False
         if not left.any():
@@ -117,17 +115,20 @@ class Decoder:
         return Cells.joined([cells, typed]), rejected
 
     def _alike(
-        self, records: Records, values: Any, sized: NDArray[np.bool_], closed: int
+        self, records: Records, sized: NDArray[np.bool_], closed: int
     ) -> tuple[Cells, NDArray[np.int64]]:
         """The cells of reports that share templates, and which records these are.
 
         Only those of which every cell is accepted.
 
-        values: the records' values, as an array.
         sized: which records have a value, and are not too large.
         """
-        places = np.flatnonzero(sized)
-        divided = divide(values if places.size == len(values) else values.take(pa.array(places)))
+        places, values = np.flatnonzero(sized), records.values
+        if places.size < len(values):
+            some = list(map(values.objects().__getitem__, places.tolist()))
+            divided = divide(_binary(some))
+        else:
+            divided = divide(values.array())
         count = len(divided.templates)
         if _SHARED * count > divided.rows.size:
             return EMPTY, np.zeros(0, np.int64)
@@ -181,7 +182,7 @@ class Decoder:
         reports: list[Any] = []
         places: list[int] = []
         irregular: list[int] = []
-        decode, values, usable = self._decode, records.values, sized.tolist()
+        decode, values, usable = self._decode, records.values.objects(), sized.tolist()
         for place in rows:
             try:
                 if usable[place]:
@@ -341,20 +342,16 @@ class Decoder:
         ), reasons
 
 
-def _sized(records: Records, values: Any) -> NDArray[np.bool_]:
-    """Which records have a value, headers that can be read, and no more bytes than they may.
-
-    values: the records' values, as an array.
-    """
-    keys, headers = records.keys, records.headers
-    sized: NDArray[np.bool_] = _lengths(values) + _lengths(_binary(keys)) <= LARGEST_REPORT
-    if values.null_count:
-        sized &= values.is_valid().to_numpy(zero_copy_only=False)
+def _sized(records: Records) -> NDArray[np.bool_]:
+    """Which records have a value, headers that can be read, and no more bytes than they may."""
+    keys, values, headers = records.keys, records.values, records.headers
+    sized: NDArray[np.bool_] = values.lengths() + keys.lengths() <= LARGEST_REPORT
+    sized[records.empty()] = False
     if headers.count(()) < len(records):
         for row in np.flatnonzero(sized).tolist():
             several = headers[row]
             sized[row] = several is not None and (
-                memory_bytes(keys[row], records.values[row], several) <= LARGEST_REPORT
+                memory_bytes(keys[row], values[row], several) <= LARGEST_REPORT
             )
     return sized
 
@@ -362,12 +359,6 @@ def _sized(records: Records, values: Any) -> NDArray[np.bool_]:
 def _binary(column: Sequence[bytes | None]) -> Any:
     """A column as an array."""
     return pa.array(column, pa.large_binary())
-
-
-def _lengths(array: Any) -> NDArray[np.int64]:
-    """The length of each; 0 of None."""
-    lengths: NDArray[np.int64] = pc.fill_null(pc.binary_length(array), 0).to_numpy()
-    return lengths
 
 
 DecoderMaker = Callable[[Study, bytes], Decoder]
