@@ -193,7 +193,7 @@ def test_noise_falls_to_half_where_a_round_taught_nothing():
 
 
 def test_dependent_pairs_are_picked_and_independent_ones_are_no_more_dependent_than_noise():
-    people = paired(4000, 6, pairs=3)
+    people = paired(4000, 5, pairs=3)
     fit = fit_picked(people, release(people, Fraction(1, 10), 8, 2), FitContext(SeededNoise(1)))
     picked = [fit.workload.sets[i] for round_ in fit.picked for i in round_]
     assert {(0, 1), (2, 3), (4, 5)} <= {*picked}
@@ -226,13 +226,13 @@ class Dying(MemoryTranscript):
 
 @pytest.mark.parametrize("after", [False, True])
 def test_a_fit_that_is_killed_in_any_round_decides_nothing_twice(after):
-    people = paired(900, 4)
+    people = paired(300, 3)
     context = FitContext(SystemNoise(), MemoryTranscript())
-    first = fit_picked(people, release(people, Fraction(1, 5), 4, 2), context)
+    first = fit_picked(people, release(people, Fraction(1, 5), 3, 2), context)
     recorded = context.transcript.recorded
     again = fit_picked(
         people,
-        release(people, Fraction(1, 5), 4, 2),
+        release(people, Fraction(1, 5), 3, 2),
         FitContext(Never(), MemoryTranscript([*recorded])),
     )
     assert again.picked == first.picked
@@ -243,7 +243,7 @@ def test_a_fit_that_is_killed_in_any_round_decides_nothing_twice(after):
         dying.left = 1
         try:
             end = fit_picked(
-                people, release(people, Fraction(1, 5), 4, 2), FitContext(SystemNoise(), dying)
+                people, release(people, Fraction(1, 5), 3, 2), FitContext(SystemNoise(), dying)
             )
             break
         except Killed:
@@ -265,7 +265,7 @@ def test_a_fit_that_is_killed_in_any_round_decides_nothing_twice(after):
 
 def phases_of(people, fit, recorded):
     """The phase of every round, from the levels that were recorded."""
-    plan = PickPlan.of(people.domain, Fraction(1, 5), 4, 2)
+    plan = PickPlan.of(people.domain, Fraction(1, 5), 3, 2)
     *first, phase = plan.phases()
     result = list(first)
     for number, picked in enumerate(fit.picked[len(first) :], len(first) + 1):

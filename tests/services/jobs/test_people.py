@@ -58,15 +58,19 @@ def write_reports(folder: Path) -> None:
     (folder / "reports.csv").write_text("\n".join(rows))
 
 
-@pytest.mark.parametrize("log", ["sqlite", "kafka"])
+# In rounds too: there is one pair, so that the second of two rounds is the last, as it is at once.
+@pytest.mark.parametrize(("log", "declared"), [("sqlite", ""), ("sqlite", "2"), ("kafka", "")])
 def test_from_reports_to_a_table_of_people(
     log: str,
+    declared: str,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     request: pytest.FixtureRequest,
 ) -> None:
     pytest.importorskip("jax")
     text = study()
+    if declared:
+        text = text.replace('kind = "mixture"', f'kind = "mixture"\nrounds = {declared}')
     if log == "kafka":
         server = request.getfixturevalue("kafka")
         text = on_kafka(text, f"kafka://{server}/people-{uuid.uuid4().hex}")
@@ -84,7 +88,7 @@ def test_from_reports_to_a_table_of_people(
     json_output(capsys, "send", file, tmp_path / "reports.csv")
     json_output(capsys, "close", file, LABELS[1], "--yes")
     assert json_output(capsys, "run", file, "--until-idle") == {"horizon_reached": False}
-    killed_and_again(file, ROUNDS)
+    killed_and_again(file, ROUNDS, before=4)
     assert json_output(capsys, "run", file, "--until-idle") == {"horizon_reached": True}
 
     exported = json_output(capsys, "export", file, "people", out)

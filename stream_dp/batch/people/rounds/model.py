@@ -28,7 +28,7 @@ from ..tree import JunctionTree, Table
 from .beliefs import Beliefs
 from .growth import grown_tree
 
-LEAN = 100.0
+LEAN = 50.0
 STEPS = 200
 
 
@@ -172,7 +172,7 @@ class _Fit:
             value = total - float(vector @ self.values) + float(vector @ lean) / 2
             return value, (self.interactions(tables) - self.values + lean) / self.scale
 
-        options = {"maxiter": STEPS, "ftol": 1e-13, "gtol": 1e-7}
+        options = {"maxiter": STEPS, "ftol": 1e-10, "gtol": 1e-7}
         end = minimize(loss, start * self.scale, jac=True, method="L-BFGS-B", options=options)
         return self.unscaled(end.x)
 
