@@ -73,10 +73,11 @@ def test_aborted_transactions_lost_files_and_another_engine(
     make: Any, kafka: str, tmp_path: Path
 ) -> None:
     """Aborted records stand before, among and behind the others, and last below the cut."""
-    ours = make(partitions=PARTITIONS)
-    theirs = Days.on_sqlite(tmp_path / "here", PERIODS, partitions=PARTITIONS)
+    periods = 2
+    ours = make(periods=periods, partitions=PARTITIONS)
+    theirs = Days.on_sqlite(tmp_path / "here", periods, partitions=PARTITIONS)
     for days in (ours, theirs):
-        for number in range(1, PERIODS + 1):
+        for number in range(1, periods + 1):
             days.send(days.reports(number))
             if days is ours:
                 producer = foreign_producer(kafka)
@@ -85,7 +86,7 @@ def test_aborted_transactions_lost_files_and_another_engine(
                     producer.produce(topic_of(days), b"no report", partition=part)
                     producer.abort_transaction(30)
             days.send(days.markers(number))
-            if number == PERIODS:
+            if number == periods:
                 if days is ours:
                     order, manifest = ours.last()
                     assert ours.answer(order, spark=False) == manifest
@@ -96,7 +97,7 @@ def test_aborted_transactions_lost_files_and_another_engine(
         assert {k: v for k, v in a.items() if k not in ignored} == {
             k: v for k, v in b.items() if k not in ignored
         }
-    assert len(ours.entries()) == PERIODS + 1
+    assert len(ours.entries()) == periods + 1
     assert ours.reasons() == theirs.reasons() == ours.decided()[-1]["accounting"]["rejected"]
 
 
