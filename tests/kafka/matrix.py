@@ -1,11 +1,12 @@
 """The crash matrix on a real broker: releasers are killed, and what they leave is counted.
 
-    python tests/kafka/matrix.py [KILLS]
+    python tests/kafka/matrix.py [KILLS [ENGINE]]
 
 Starts a broker of its own, runs a long study while releasers are killed with SIGKILL at every
 named step and at random moments, kills the broker and starts it again, starts second instances
 beside the first, and stops releasers in a commit for longer than a transaction may last.
-Prints a table; exit code 1 if anything in it is wrong.
+Prints a table; exit code 1 if anything in it is wrong. With the engine `processes` aggregators run
+beside them, of which many are killed while they close a period.
 """
 
 from __future__ import annotations
@@ -25,10 +26,11 @@ for folder in (TESTS, TESTS.parent / "deploy" / "kafka", TESTS / "kafka"):
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 
+from aggregators import Aggregators  # noqa: E402
 from broker import FOLDER, Broker  # noqa: E402
 from days import Days  # noqa: E402
 from lives import PATIENCE, PAUSE, SHORT, Life, Nursery  # noqa: E402
-from matrix_report import ONCE, RANDOM, STEPS, Report, judge  # noqa: E402
+from matrix_report import ONCE, RANDOM, Report, judge, steps_of  # noqa: E402
 from watch import Watch  # noqa: E402
 
 from stream_dp.services.cli import main as command  # noqa: E402
@@ -49,6 +51,7 @@ class Matrix:
     kills: of releasers
     periods: of the study; more than the kills use up
     fault: what is wrong with the releaser, to see that the report shows it
+    engine: `here` or `processes`
     """
 
     def __init__(
@@ -59,14 +62,15 @@ class Matrix:
         periods: int,
         seed: int = 1,
         fault: str = "",
+        engine: str = "here",
     ) -> None:
-        self.fault = fault
+        self.fault, self.engine = fault, engine
         self.broker, self.folder, self.kills = broker, folder, kills
-        self.rng, self.report = random.Random(seed), Report()
+        self.rng, self.report = random.Random(seed), Report(steps_of(engine))
         copies = broker.replication
         server = broker.address
         self.days = Days.on_kafka(
-            folder / "kafka", server, f"m{kills}", periods, replication=copies
+            folder / "kafka", server, f"m{kills}", periods, replication=copies, engine=engine
         )
         self.calm = Days.on_sqlite(folder / "calm", periods)
         self.sent = 0
@@ -80,12 +84,18 @@ class Matrix:
         public = Watch(self.broker.address, f"m{self.kills}-public.{RELEASES}")
         private = Watch(self.broker.address, f"m{self.kills}.{JOURNAL}")
         self.nursery = Nursery(self.days, self.fault)
+        aggregators = None if self.engine == "here" else Aggregators(self.days.file, self.kills)
         try:
             for event in self._events(broker_kills, second, pauses):
                 event()
+            if aggregators:
+                aggregators.calm()
             self._finish()
         finally:
             self.nursery.close()
+            if aggregators:
+                aggregators.stop()
+                self.report.aggregator_kills = aggregators.kills
             seen, decided = public.stop(), private.stop()
         judge(
             self.report,
@@ -100,8 +110,8 @@ class Matrix:
         return self.report
 
     def _events(self, broker_kills: int, second: int, pauses: int) -> list[Callable[[], None]]:
-        often = [step for step in STEPS if step not in ONCE]
-        once = [step for step in STEPS if step in ONCE]
+        often = [step for step in self.report.steps if step not in ONCE]
+        once = [step for step in self.report.steps if step in ONCE]
         if self.fault:
             often, once = ["journal open"], []
         steps = [RANDOM] * (0 if self.fault else self.kills // 4)
@@ -225,6 +235,7 @@ def run(
     pauses: int = 0,
     libs: Path,
     fault: str = "",
+    engine: str = "here",
     brokers: Any = Single,
 ) -> Report:
     """Start a broker of class `brokers` and run the matrix on it."""
@@ -232,7 +243,7 @@ def run(
         broker = brokers(Path(folder) / "broker", libs=libs)
         broker.start()
         try:
-            matrix = Matrix(broker, Path(folder), kills, periods, fault=fault)
+            matrix = Matrix(broker, Path(folder), kills, periods, fault=fault, engine=engine)
             return matrix.run(broker_kills=broker_kills, second=second, pauses=pauses)
         finally:
             broker.stop()
@@ -240,8 +251,9 @@ def run(
 
 def main() -> int:
     kills = int(sys.argv[1]) if sys.argv[1:] else 220
+    engine = sys.argv[2] if sys.argv[2:] else "here"
     others = {"broker_kills": 6, "second": 5, "pauses": 4}
-    report = run(kills, max(16, kills), libs=FOLDER / "libs", **others)
+    report = run(kills, max(32, kills), libs=FOLDER / "libs", engine=engine, **others)
     print(report.table())
     return 0 if report.sound else 1
 

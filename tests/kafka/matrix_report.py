@@ -19,14 +19,25 @@ from stream_dp.topics import DEAD_LETTERS, JOURNAL, RELEASES
 STEPS = tuple(
     name for step in steps.STEPS for name in (step, steps.OPEN_TRANSACTIONS.get(step)) if name
 )
+# What an aggregator does in the releaser's place, and what the releaser does for it.
+_NOT_IN_PARTS = {"read", "dead-letters", "refused", "snapshot"}
+_IN_PARTS = "ordered"
 ONCE = {"genesis open", "begun"}  # these come once in a study
 RANDOM = "random moment"
+
+
+def steps_of(engine: str) -> tuple[str, ...]:
+    """The steps of a releaser with an engine."""
+    if engine == "here":
+        return STEPS
+    return (*(step for step in STEPS if step not in _NOT_IN_PARTS), _IN_PARTS)
 
 
 @dataclass
 class Report:
     """What happened in a run of the matrix, and what is wrong with its results.
 
+    steps: at which releasers are killed
     kills: of releasers, by step
     second_instances, pauses: a line for each
     codes: how many releaser processes ended with each exit code
@@ -38,7 +49,9 @@ class Report:
     notes: what a process did that it must not; must be empty
     """
 
+    steps: tuple[str, ...] = STEPS
     kills: Counter[str] = field(default_factory=Counter)
+    aggregator_kills: int = 0
     broker_kills: int = 0
     second_instances: list[str] = field(default_factory=list)
     pauses: list[str] = field(default_factory=list)
@@ -60,9 +73,10 @@ class Report:
 
     def table(self) -> str:
         rows = [f"{'killed at':<36}{'kills':>8}"]
-        rows += [f"  {step:<34}{self.kills[step]:>8}" for step in (*STEPS, RANDOM)]
+        rows += [f"  {step:<34}{self.kills[step]:>8}" for step in (*self.steps, RANDOM)]
         rows += [
             f"  {'all':<34}{self.kills.total():>8}",
+            f"{'kills of aggregators':<36}{self.aggregator_kills:>8}",
             f"{'broker killed and started again':<36}{self.broker_kills:>8}",
             f"{'second instances':<36}{len(self.second_instances):>8}",
             *(f"  {line}" for line in self.second_instances),
@@ -89,7 +103,7 @@ def judge(
     """Compare all that can be read with the journal and with a calm run; fill in the report.
 
     interrupted: the study whose releasers were killed
-    calm: the same study and input, in one run without interruption
+    calm: the same study and input, closed in one process without interruption
     seen: every record of the public topic under read_uncommitted
     tried: every record of the journal under read_uncommitted
     """
@@ -110,6 +124,10 @@ def judge(
     decisions = [s for s in tried if s.id.endswith("/manifest")]
     twice = Counter(s.id for s in decisions if s.offset in committed)
     calmly, decided = calm.decided(), interrupted.decided()
+    if interrupted.engine != calm.engine:
+        for one in (*calmly, *decided):
+            del one["population"]  # other files
+    left = [*interrupted.snapshots.glob("*-cells-*"), *interrupted.snapshots.glob("*.tmp")]
     accounting = decided[-1]["accounting"] or {}
     rejected = sum(accounting.get("rejected", {}).values())
     fates = sum(accounting.get(fate, 0) for fate in ("accepted", "superseded", "pending"))
@@ -130,6 +148,7 @@ def judge(
         "dead letters otherwise than counted": int(
             interrupted.reasons() != accounting.get("rejected") or not letters
         ),
+        "files left by those that were killed": len(left),
         "verify": command(["verify", str(interrupted.file)]),
     }
 

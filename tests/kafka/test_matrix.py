@@ -1,6 +1,7 @@
 """The crash matrix in short: every step, random moments, a broker, a second instance, pauses."""
 
 import matrix
+import pytest
 from broker import FOLDER
 from matrix_report import RANDOM, STEPS
 
@@ -12,6 +13,17 @@ def test_kills_at_every_step_and_at_random_moments():
     assert all(report.kills[step] for step in (*STEPS, RANDOM)), report.table()
     assert report.periods == 28
     assert report.aborted_decisions > 0
+
+
+@pytest.mark.slow
+def test_kills_of_releasers_and_of_aggregators():
+    report = matrix.run(
+        20, 26, libs=FOLDER / "libs", broker_kills=1, second=1, pauses=1, engine="processes"
+    )
+    assert report.sound, report.table()
+    assert all(report.kills[step] for step in (*report.steps, RANDOM)), report.table()
+    assert report.periods == 26
+    assert report.aggregator_kills > 3
 
 
 def test_a_releaser_that_shows_a_draw_before_it_is_decided_is_noticed():
