@@ -8,6 +8,7 @@ of an offset that the consumer group with the role's name commits, so it needs n
 
 from __future__ import annotations
 
+import time as clock_module
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import Any, TypeVar
@@ -19,6 +20,13 @@ from stream_dp.privacy.noise import system_entropy
 from .topics import TIMEOUT, log_error, new_client
 
 _UNSEEN = {KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED}
+# A broker that has just begun, or taken over, knows its groups only after a moment.
+_NOT_YET = {
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+}
+_PAUSE = 0.2
 _Answer = TypeVar("_Answer")
 
 
@@ -57,5 +65,14 @@ class Signature:
         return bool(place.metadata == self._name)
 
     def _with_consumer(self, ask: Callable[[Any], _Answer]) -> _Answer:
+        """What the group's coordinator answers, once there is one. Raises KafkaException."""
+        end = clock_module.monotonic() + TIMEOUT
         with closing(new_client(Consumer, self._settings)) as consumer:
-            return ask(consumer)
+            while True:
+                try:
+                    return ask(consumer)
+                except KafkaException as error:
+                    late = clock_module.monotonic() > end
+                    if late or error.args[0].code() not in _NOT_YET:
+                        raise
+                clock_module.sleep(_PAUSE)
