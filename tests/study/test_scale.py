@@ -74,7 +74,7 @@ def test_any_other_value_has_a_reason(value, fault):
         ({"number": {"least": 0, "most": 9, "step": 0}}, "number.step: must be at least 1"),
         ({"bins": []}, "bins: declare 1 to 1000 edges"),
         ({"bins": [100, 0]}, "bins: edges must increase"),
-        ({"bins": [-900]}, "edges must be numbers of the scale above -900, where the first"),
+        ({"bins": [-900]}, "bins: edges must be numbers of the scale above -900, where the"),
         ({"bins": [50]}, "bins: edges must be numbers of the scale"),
         ({"bins": [1500]}, "bins: edges must be numbers of the scale"),
         ({"values": [1, 2]}, "values: goes without number"),
