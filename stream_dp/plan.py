@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from .batch.kinds import kind_title
+from .batch.kinds import PICKED_TITLE, kind_title
 from .continual import AnyMechanism, Cumulative, FixedWindow, Joint, mechanism
 from .errors import UserError
 from .privacy.ledger import BudgetExceeded, Charge, Ledger, composed_cost
@@ -19,6 +19,7 @@ from .study import (
     BatchRelease,
     CumulativeRelease,
     DataSetRelease,
+    PeopleRelease,
     Release,
     SizesRelease,
     Strategy,
@@ -185,8 +186,9 @@ def _batch(study: Study, batch: DataSetRelease) -> PlannedRelease:
     facts: dict[str, str | int | float]
     of_groups = study.groups.attributes if isinstance(batch, BatchRelease) and study.groups else ()
     due = [batch in study.due(number) for number in range(1, len(labels) + 1)]
+    picked = isinstance(batch, PeopleRelease) and batch.picking is not None
     facts = {
-        "mechanism": kind_title(batch.kind),
+        "mechanism": PICKED_TITLE if picked else kind_title(batch.kind),
         "data_sets": sum(due),
         "rho_of_each": str(batch.rho),
         "attributes": ", ".join((*of_groups, *batch.names)),

@@ -137,6 +137,10 @@ KINDS = {
 }
 
 
+# Of tables of people whose pairs are picked in rounds, whatever their kind.
+PICKED_TITLE = "pairs of columns picked in rounds (AIM), residuals, a graphical model"
+
+
 def kind_title(kind: str) -> str:
     """The name of a kind's method, in words."""
     return KINDS[kind].title

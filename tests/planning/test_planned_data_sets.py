@@ -99,7 +99,9 @@ def test_rounds_are_planned_as_they_begin(relation: str) -> None:
         ],
         run={"log": "sqlite:p.db", "public": "sqlite:q.db"},
     )
-    (planned,) = summary(plan_study(parsed(text))).data_sets
+    plan = plan_study(parsed(text))
+    assert "pairs of columns picked in rounds" in str(plan.releases[0].facts["mechanism"])
+    (planned,) = summary(plan).data_sets
     assert sum(p.rho for p in planned.phases) == 4
     *_, singles, pairs = planned.phases
     assert (singles.candidates, pairs.candidates, pairs.queries) == (30, 435, 435 * 9)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from stream_dp.study import PeopleRelease
 
 from ...base import FitContext
+from ...kinds import PICKED_TITLE
 from ...loop import AdaptiveFit, AdaptiveMethod, fit_adaptively
 from ..table import People
 from .model import TreeModel
@@ -18,7 +19,6 @@ from .pairs import RankedPairs
 from .plan import PickPlan
 
 EDITION = b"rounds 1"
-TITLE = "pairs of columns picked in rounds (AIM), residuals, a graphical model"
 
 
 def fit_picked(
@@ -28,7 +28,7 @@ def fit_picked(
     assert release.picking is not None
     plan = PickPlan.of(people.domain, release.rho, *release.picking, context.known)
     method = AdaptiveMethod.of(
-        TITLE,
+        PICKED_TITLE,
         workload=plan.pairs,
         phases=plan.phases(),
         start=lambda seed: TreeModel(plan.pairs, plan.base, context.known),
