@@ -52,7 +52,7 @@ class KeptHashes:
     """The hashes of the first ids that were added; open addressing with linear probing.
 
     The ids themselves are compared, so that an answer is never another id's. What is not within
-    the probes is not kept; at most half of the rows are taken, so that this is seldom.
+    the probes is not kept; at most half of the rows are in use, so that this is seldom.
     """
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ class KeptHashes:
         return hashes, np.concatenate([*unknown, rows])
 
     def add(self, keys: Words, hashes: Words) -> None:
-        """Keep the hashes of ids that were not found, as far as there is room."""
+        """Keep the hashes of ids that are not kept yet, as far as there is room."""
         entries = np.concatenate([keys, hashes], axis=1)
         while 2 * (self._count + len(entries)) > len(self._table):
             if len(self._table) >= 2 * KEPT:
@@ -100,7 +100,7 @@ class KeptHashes:
         self._count += self._insert(entries)
 
     def _insert(self, entries: Words) -> int:
-        """Puts entries into free rows; returns how many found one."""
+        """Puts entries into free rows; returns for how many there was one."""
         count, place = len(entries), self._places(entries[:, :-2])
         for _ in range(_PROBES):
             free = self._table[place, 0] == 0

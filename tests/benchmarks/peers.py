@@ -23,7 +23,7 @@ class Peers:
 
     clone: of private-pgm.
     python: one that can run it, see `people_peer.py`.
-    megabytes: at most, of AIM's model; 80 unless it is told otherwise.
+    megabytes: at most, of AIM's model; 80 by default.
     minutes: of CPU, after which a peer is ended, without a table.
     """
 
