@@ -46,7 +46,7 @@ READING: dict[str, Any] = {  # librdkafka's settings of a reader
     "enable.auto.commit": False,
     "enable.partition.eof": True,
     "auto.offset.reset": "error",
-    "fetch.wait.max.ms": 50,
+    "fetch.wait.max.ms": 10,  # a topic's end is told by an answer without records
     "fetch.queue.backoff.ms": 20,
     "queued.min.messages": 200_000,
     "queued.max.messages.kbytes": _QUEUED // 1000,
@@ -61,7 +61,7 @@ _RANGE = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
 
 
 class KafkaReader:
-    """One consumer, which stays assigned to what was read last.
+    """One consumer, which stays assigned to what was read last until that has ended.
 
     topics: names and partitions of the log's topics.
     settings: of librdkafka, for connecting.
@@ -122,8 +122,12 @@ class KafkaReader:
                 self._fill(limit, after, records)
             if self._blocked:
                 self._pass(topic, limit, after, records)
-        self._at = (topic, dict(after))
-        return Batch(records, after, self._at_end())
+        at_end = self._at_end()
+        if at_end:
+            # The next read asks anew, and would wait for the answer to what is asked meanwhile.
+            self._consumer.unassign()
+        self._at = ("", {}) if at_end else (topic, dict(after))
+        return Batch(records, after, at_end)
 
     def _at_end(self) -> bool:
         """Whether this call has seen the end of every assigned partition."""
@@ -156,11 +160,21 @@ class KafkaReader:
         full = True
         while full and len(records) < limit and self._bytes < MAX_BATCH:
             asked, before = min(self._bulk, limit - len(records)), self._bytes
-            messages = self._consumer.consume(asked, _CHUNK)
+            messages = self._come(asked)
             self._take(messages, after, records)
             fitting = _BULK_BYTES * len(messages) // max(1, self._bytes - before)
             self._bulk = max(1, min(_BULK, 2 * self._bulk, fitting)) if messages else self._bulk
             full = len(messages) == asked
+
+    def _come(self, most: int) -> list[Message]:
+        """Messages and events that are there, once there is one; none where none comes soon.
+
+        To ask for all of them at once would wait for as many, behind the last record, too.
+        """
+        first = self._consumer.poll(_CHUNK)
+        if first is None:
+            return []
+        return [first, *self._consumer.consume(most - 1, 0)] if most > 1 else [first]
 
     def _pass(self, topic: str, limit: int, after: Positions, records: Records) -> None:
         """Take in the records of batches that cannot be decompressed, as unreadable ones."""

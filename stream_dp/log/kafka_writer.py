@@ -7,6 +7,7 @@ a transaction its result is unknown to this process: it must end, and the next o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import (
@@ -30,6 +31,7 @@ from .base import (
 from .signature import Signature
 from .topics import BROKER_BYTES, TIMEOUT, TRANSIENT_ERRORS, Topics, log_error, new_client
 
+_CONNECTING = 1.0  # seconds at most, which would be waited later otherwise
 _FENCED = {
     KafkaError._FENCED,
     KafkaError.PRODUCER_FENCED,
@@ -91,7 +93,7 @@ class KafkaWriter:
             # Before the role is claimed: whoever loses it to this process sees the signature.
             candidate = Signature(self._settings, name, self._topics.name(topic))
             signature = candidate if candidate.sign() else None
-        producer: Producer = new_client(Producer, self._transactional_settings(name))
+        producer = _connected(self._transactional_settings(name))
         try:
             producer.init_transactions(2 * TIMEOUT)
         except KafkaException as error:
@@ -141,7 +143,7 @@ class KafkaWriter:
     def _begun(self) -> Producer:
         """The producer for appends."""
         if self._producer is None:
-            self._producer = new_client(Producer, self._producer_settings())
+            self._producer = _connected(self._producer_settings())
         return self._producer
 
     def _producer_settings(self) -> dict[str, Any]:
@@ -209,6 +211,17 @@ class KafkaOwner:
                 f"kafka: whether a commit took place is not known: {cause.str()}"
             ) from None
         self.over = False
+
+
+def _connected(settings: Mapping[str, Any]) -> Producer:
+    """A producer that, in most cases, has a connection to the cluster.
+
+    One without a connection asks for its id half a second later, and sends nothing before.
+    """
+    producer: Producer = new_client(Producer, settings)
+    with suppress(KafkaException):
+        producer.list_topics(timeout=_CONNECTING)
+    return producer
 
 
 def _cause(error: BaseException) -> KafkaError:

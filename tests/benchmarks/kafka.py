@@ -33,7 +33,7 @@ from typing import Any
 PERIODS, PARTITIONS = 9, 8
 REPORTS = "reports"
 FETCHING = {
-    "fetch.wait.max.ms": 50,
+    "fetch.wait.max.ms": 10,
     "fetch.queue.backoff.ms": 20,
     "queued.min.messages": 200_000,
 }

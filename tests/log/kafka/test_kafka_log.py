@@ -106,3 +106,18 @@ def test_headers_and_keys_count_in_the_size_of_a_record(log):
         log.append([Record("t", half, half, (("h", b"1"),))])
     log.append([Record("t", half, half[:-100], (("h", bytes(100)),))])
     assert len(values(log, "t")) == 1
+
+
+def test_nothing_is_fetched_behind_the_end(log):
+    """What would come meanwhile is asked for by the next read, which else waits for that answer."""
+    log.create({"reports": 2})
+    log.append([Record("reports", b"a", partition=p) for p in (0, 0, 1)])
+    batch = log.read("reports", {0: 0, 1: 0}, 1, 0)
+    assert not batch.at_end
+    assert log._reader._consumer.assignment()
+    while not batch.at_end:
+        batch = log.read("reports", batch.next, 10, 0)
+    assert log._reader._consumer.assignment() == []
+    assert log.read("reports", batch.next, 10, 0).at_end
+    log.append([Record("reports", b"b", partition=1)])
+    assert [r.value for r in log.read("reports", batch.next, 1, 30).records] == [b"b"]
