@@ -1,10 +1,16 @@
-"""Property tests repeat exactly: the same examples on every run."""
+"""Property tests repeat exactly: the same examples on every run, however busy the machine is."""
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from kit.brokers import running_broker, started_broker
 
-settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
+settings.register_profile(
+    "repeatable",
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("repeatable")
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import random
 import shutil
 import signal
 import socket
@@ -26,6 +27,7 @@ HERE = Path(__file__).resolve().parent
 FOLDER = HERE.parent.parent / ".kafka"
 NEEDS = "sudo apt-get install --yes openjdk-17-jre-headless maven"
 
+_PORTS = range(20_000, 32_000)
 _PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
@@ -66,7 +68,7 @@ class Broker:
     def address(self) -> str:
         return f"127.0.0.1:{self._port.read_text()}"
 
-    def start(self, wait: float = 60) -> str:
+    def start(self, wait: float = 300) -> str:
         """Starts the broker, with the jars fetched, and returns its address once it answers."""
         for program in ("java", "mvn"):
             if shutil.which(program) is None:
@@ -132,7 +134,7 @@ class Broker:
         done.write_text(wanted.hexdigest())
 
     def _format(self) -> None:
-        port, controller = _free(), _free()
+        port, controller = free_port(), free_port()
         properties = self.folder / "server.properties"
         data = self.folder / "data"
         text = _PROPERTIES.format(port=port, controller=controller, data=data)
@@ -149,10 +151,22 @@ class Broker:
         self._port.write_text(str(port))
 
 
-def _free() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def free_port() -> int:
+    """A port of loopback that nothing listens at; no other process is given it before this ends.
+
+    It is below those of outgoing connections: one of them could take it before its server does, or
+    while that is down. A name in Linux's abstract namespace, gone with the process, claims it.
+    """
+    for port in random.SystemRandom().sample(_PORTS, len(_PORTS)):
+        with socket.socket() as probe, socket.socket(socket.AF_UNIX) as claim:
+            try:
+                probe.bind(("127.0.0.1", port))
+                claim.bind(f"\0stream-dp-port-{port}")
+            except OSError:
+                continue
+            claim.detach()  # open until this process ends
+            return port
+    raise RuntimeError(f"no port of {_PORTS.start} to {_PORTS.stop - 1} is free")
 
 
 def _alive(pid: int) -> bool:

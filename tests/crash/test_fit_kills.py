@@ -52,7 +52,7 @@ def fit(homes: HouseholdFolder, name: str = "", call: int = 0) -> tuple[int, lis
         env={**os.environ, **kept},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
     return done.returncode, done.stdout.split()

@@ -12,16 +12,10 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from broker import FOLDER, HERE, Broker
+from broker import FOLDER, HERE, Broker, free_port
 
 USERS = ("admin", "producer", "releaser", "analyst", "monitor")
 PRIVATE, PUBLIC = "poverty-inside", "poverty"
-
-
-def free() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @dataclass
@@ -29,9 +23,9 @@ class Secured:
     """SASL and TLS listeners on loopback; everything it needs lies in `folder`."""
 
     folder: Path
-    sasl: int = field(default_factory=free)
-    tls: int = field(default_factory=free)
-    controller: int = field(default_factory=free)
+    sasl: int = field(default_factory=free_port)
+    tls: int = field(default_factory=free_port)
+    controller: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -53,7 +47,7 @@ class Secured:
             self.process = subprocess.Popen(
                 [HERE / "start.sh"], env=self.environment(), stdout=log, stderr=log
             )
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while any(not _open(port) for port in (self.sasl, self.tls)):
             if self.process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError((self.folder / "broker.log").read_text()[-2000:])

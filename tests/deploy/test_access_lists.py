@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -51,12 +52,12 @@ def test_each_may_do_exactly_this(world: World, released: str) -> None:
     rights = {}
     for user in USERS[1:]:
         admin = AdminClient(world.client(user))
-        seen = set(admin.list_topics(timeout=10).topics)
+        seen = set(admin.list_topics(timeout=60).topics)
         for topic in seen:
             future = admin.describe_topics(
                 TopicCollection([topic]), include_authorized_operations=True
             )[topic]
-            operations = future.result(10).authorized_operations
+            operations = future.result(60).authorized_operations
             rights[user, topic] = {operation.name for operation in operations}
     checks = {"READ", "DESCRIBE", "DESCRIBE_CONFIGS"}
     assert rights == {
@@ -79,17 +80,17 @@ def test_nobody_else_so_much_as_describes_confidential_topics(
         if (user, topic) == ("producer", REPORTS):
             continue
         described = admin.describe_topics(TopicCollection([topic]))[topic]
-        assert code(lambda f=described: f.result(10)) == denied
+        assert code(lambda f=described: f.result(60)) == denied
         place = TopicPartition(topic, 0)
         offsets = admin.list_offsets({place: OffsetSpec.latest()})[place]
-        assert code(lambda f=offsets: f.result(10)) in {denied, KafkaError._NOENT}
+        assert code(lambda f=offsets: f.result(60)) in {denied, KafkaError._NOENT}
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
         settings = admin.describe_configs([resource])[resource]
-        assert code(lambda f=settings: f.result(10)) == denied
+        assert code(lambda f=settings: f.result(60)) == denied
         # The answer is the same whether the topic exists or not.
         missing = f"{topic}-not-there"
         described = admin.describe_topics(TopicCollection([missing]))[missing]
-        assert code(lambda f=described: f.result(10)) == denied
+        assert code(lambda f=described: f.result(60)) == denied
 
 
 @pytest.mark.parametrize(
@@ -106,18 +107,21 @@ def test_who_cannot_read(world: World, released: str, user: str, topics: tuple[s
     consumer = Consumer(world.client(user) | settings)
     try:
         consumer.assign([TopicPartition(topic, 0, 0) for topic in topics])
-        got = [consumer.poll(0.1) for _ in range(20)]
-        codes = {message.error().code() for message in got if message is not None}
+        denied, codes = KafkaError.TOPIC_AUTHORIZATION_FAILED, set[int]()
+        deadline = time.monotonic() + (120 if user == "producer" else 2)
+        while denied not in codes and time.monotonic() < deadline:
+            if (message := consumer.poll(0.1)) is not None:
+                codes.add(message.error().code())
         for topic in topics:
-            refusal = consumer.list_topics(topic, 10).topics[topic].error
+            refusal = consumer.list_topics(topic, 60).topics[topic].error
             if (user, topic) == ("producer", REPORTS):
                 assert refusal is None
-                assert KafkaError.TOPIC_AUTHORIZATION_FAILED in codes
+                assert denied in codes
             else:
-                assert refusal.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+                assert refusal.code() == denied
     finally:
         consumer.close()
-    assert codes <= {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED}
+    assert codes <= {denied, KafkaError.GROUP_AUTHORIZATION_FAILED}
 
 
 @pytest.mark.parametrize(
@@ -127,9 +131,9 @@ def test_who_cannot_read(world: World, released: str, user: str, topics: tuple[s
 )
 def test_who_cannot_write(world: World, released: str, user: str, topic: str) -> None:
     errors = []
-    producer = Producer(world.client(user) | {"message.timeout.ms": 10_000})
+    producer = Producer(world.client(user) | {"message.timeout.ms": 60_000})
     producer.produce(topic, b"x", partition=0, on_delivery=lambda error, _: errors.append(error))
-    assert producer.flush(15) == 0
+    assert producer.flush(120) == 0
     assert [error.code() for error in errors] == [KafkaError.TOPIC_AUTHORIZATION_FAILED]
 
 
@@ -137,7 +141,7 @@ def test_who_cannot_write(world: World, released: str, user: str, topic: str) ->
 def test_nobody_else_can_take_the_releasers_roles(world: World, released: str, user: str) -> None:
     for role in (f"{PRIVATE}.releaser", f"{PUBLIC}.publisher"):
         producer = Producer(world.client(user) | {"transactional.id": role})
-        refused = code(lambda p=producer: p.init_transactions(10))
+        refused = code(lambda p=producer: p.init_transactions(60))
         assert refused == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
@@ -155,7 +159,7 @@ def test_nobody_administers(world: World, released: str) -> None:
             admin.delete_records([TopicPartition(RELEASES, 0, 1)]),
         ):
             (future,) = futures.values()
-            assert code(lambda f=future: f.result(10)) in {
+            assert code(lambda f=future: f.result(60)) in {
                 KafkaError.TOPIC_AUTHORIZATION_FAILED,
                 KafkaError.CLUSTER_AUTHORIZATION_FAILED,
                 KafkaError._NOENT,
@@ -164,14 +168,14 @@ def test_nobody_administers(world: World, released: str) -> None:
 
 def test_the_monitor_sees_the_cluster_and_no_positions(world: World, released: str) -> None:
     admin = AdminClient(world.client("monitor"))
-    described = admin.describe_cluster(include_authorized_operations=True).result(10)
+    described = admin.describe_cluster(include_authorized_operations=True).result(60)
     assert {operation.name for operation in described.authorized_operations} == {"DESCRIBE"}
     for user in ("producer", "analyst"):
         plain = AdminClient(world.client(user))
-        described = plain.describe_cluster(include_authorized_operations=True).result(10)
+        described = plain.describe_cluster(include_authorized_operations=True).result(60)
         assert not described.authorized_operations
     asked = ConsumerGroupTopicPartitions(f"{PRIVATE}.reader", [TopicPartition(REPORTS, 0)])
     for user in ("analyst", "producer"):
         plain = AdminClient(world.client(user))
         (future,) = plain.list_consumer_group_offsets([asked]).values()
-        assert code(lambda f=future: f.result(10)) == KafkaError.GROUP_AUTHORIZATION_FAILED
+        assert code(lambda f=future: f.result(60)) == KafkaError.GROUP_AUTHORIZATION_FAILED

@@ -168,7 +168,7 @@ def rules() -> dict[str, str]:
 
 def check(*arguments: object) -> None:
     command = [tool("promtool") or "promtool", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -51,7 +51,7 @@ class Batches(Secured):
             cwd=self.folder,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=600,
         )
         assert "Traceback" not in done.stderr
         return done.returncode, done.stdout + done.stderr

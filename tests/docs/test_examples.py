@@ -19,7 +19,7 @@ NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
 def run(*command, folder):
     env = {name: value for name, value in os.environ.items() if not name.startswith("STREAM_DP_")}
     env |= {"MPLBACKEND": "Agg", "PYTHONPATH": str(EXAMPLES)}
-    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

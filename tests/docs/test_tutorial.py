@@ -25,7 +25,7 @@ def test_every_command_of_the_tutorial_prints_what_the_page_shows(tmp_path):
             env={**outside, "PATH": path},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=600,
         )
         assert (done.returncode, done.stderr) == (0, ""), step.words
         assert re.fullmatch(step.pattern, done.stdout), f"{step.words}\n{done.stdout}"

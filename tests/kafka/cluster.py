@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import matrix
-from broker import _PROPERTIES, FOLDER, Broker, _free
+from broker import _PROPERTIES, FOLDER, Broker, free_port
 from confluent_kafka.admin import AdminClient
 
 from stream_dp.topics import RELEASES
@@ -81,13 +81,13 @@ class Cluster:
         """The index of the broker that leads the topic `*ending`, or of any broker for None."""
         if ending is None:
             return self._rng.randrange(NODES)
-        topics = AdminClient({"bootstrap.servers": self.address}).list_topics(timeout=10).topics
+        topics = AdminClient({"bootstrap.servers": self.address}).list_topics(timeout=60).topics
         (metadata,) = (topic for name, topic in topics.items() if name.endswith(ending))
         return metadata.partitions[0].leader - 1
 
     def _format(self) -> None:
         name = "k" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
-        ports = [(_free(), _free()) for _ in range(NODES)]
+        ports = [(free_port(), free_port()) for _ in range(NODES)]
         voters = ",".join(f"{i}@127.0.0.1:{port}" for i, (_, port) in enumerate(ports, 1))
         for node, (number, (port, controller)) in zip(
             self._nodes, enumerate(ports, 1), strict=True

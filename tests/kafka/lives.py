@@ -16,11 +16,11 @@ from typing import Any
 from days import Days
 
 NURSERY = Path(__file__).with_name("nursery.py")
-PATIENCE = 100.0  # seconds
+PATIENCE = 300.0  # seconds
 # In a study file: the longest time of a transaction, in milliseconds. Brokers look for those that
 # lasted longer every ten seconds.
-SHORT = '\n[run.kafka]\n"transaction.timeout.ms" = "2000"\n'
-PAUSE = 14.0  # seconds: longer than such a transaction lasts
+SHORT = '\n[run.kafka]\n"transaction.timeout.ms" = "4000"\n'
+PAUSE = 15.0  # seconds: longer than such a transaction lasts
 
 
 @dataclass
@@ -67,7 +67,7 @@ class Nursery:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
-        self._process.wait(30)
+        self._process.wait(300)
         self._process.stdout.close()
 
 

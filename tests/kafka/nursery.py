@@ -42,7 +42,7 @@ from stream_dp.services.cli import main
 from stream_dp.services.journal import Entry
 from stream_dp.services.releaser.releaser import Releaser
 
-MOST_SECONDS = 240
+MOST_SECONDS = 600
 
 
 def die() -> None:

@@ -16,9 +16,9 @@ from stream_dp.log.base import UnknownCommit
 from stream_dp.services.releaser import ownership
 
 FORGETS = """\
-transactional.id.expiration.ms=2000
+transactional.id.expiration.ms=4000
 transaction.remove.expired.transaction.cleanup.interval.ms=500
-producer.id.expiration.ms=2000
+producer.id.expiration.ms=4000
 producer.id.expiration.check.interval.ms=500
 """
 
@@ -35,12 +35,12 @@ def forgetful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def waits(seen: Counter[str]) -> Callable[[str], None]:
-    """Counts steps, and waits six seconds after the first `recovered`."""
+    """Counts steps, and waits eight seconds after the first `recovered`."""
 
     def at(name: str) -> None:
         seen[name] += 1
         if name == "recovered" and seen[name] == 1:
-            time.sleep(6)
+            time.sleep(8)
 
     return at
 
@@ -57,7 +57,7 @@ def test_a_role_that_has_expired_is_owned_again_before_noise_is_drawn(
     with pytest.raises(UnknownCommit, match="not currently assigned"):
         ours.run(at=waits(Counter()))
     assert len(ours.entries()) == 1
-    monkeypatch.setattr(ownership, "_FRESH", 3.0)
+    monkeypatch.setattr(ownership, "_FRESH", 6.0)
     seen: Counter[str] = Counter()
     assert ours.run(at=waits(seen))
     assert (seen["renewed"], seen["owned"], seen["drawn"]) == (1, 2, 2)

@@ -65,7 +65,7 @@ def test_two_workers_and_one_data_set_for_each_job(
     for worker in workers:
         worker.start()
     for worker in workers:
-        worker.join(60)
+        worker.join(600)
     assert released(setting)
     assert released(setting)
     with closing(setting.log()) as log:
@@ -97,7 +97,7 @@ def test_two_tables_of_groups_at_once_leave_a_sound_chain(setting: Deployment) -
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(60)
+            thread.join(600)
         assert len(ended) == 2
         assert bool in ended
         with closing(setting.log()) as log:

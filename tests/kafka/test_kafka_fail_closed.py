@@ -90,7 +90,7 @@ def replace_topic(
     """Deletes a topic and creates it with those records, as from a backup."""
     admin.delete_topics([name(place, topic)])[name(place, topic)].result(30)
     deadline = time.monotonic() + 120
-    while name(place, topic) in admin.list_topics(timeout=10).topics:
+    while name(place, topic) in admin.list_topics(timeout=60).topics:
         assert time.monotonic() < deadline
         time.sleep(0.05)
     with opened(place, topic) as log:

@@ -22,7 +22,7 @@ from stream_dp.topics import REPORTS
 
 TOOLS = FETCHED.parent
 CONNECT, QUIX = TOOLS / "connect", TOOLS / "quix"
-MOST_SECONDS = 180
+MOST_SECONDS = 600
 
 ROWS = [
     {"id": "p1", "month": "2021-01", "poverty": 1},

@@ -28,7 +28,7 @@ def other(tmp_path: Path) -> Iterator[Broker]:
 
 
 def topics(server: str, prefix: str) -> set[str]:
-    names = AdminClient({"bootstrap.servers": server}).list_topics(timeout=10).topics
+    names = AdminClient({"bootstrap.servers": server}).list_topics(timeout=60).topics
     return {name.removeprefix(prefix) for name in names if name.startswith(prefix)}
 
 

@@ -64,7 +64,7 @@ class Watch:
     def stop(self) -> list[Seen]:
         """Ends the thread; returns everything up to the end of the topic."""
         self._stop.set()
-        self._thread.join(30)
+        self._thread.join(120)
         assert not self._thread.is_alive(), "the end of the topic never came"
         return self.seen
 

@@ -20,7 +20,7 @@ REQUIRED = {"log": "kafka://kafka:9092/inside", "public": "kafka://kafka:9092/ou
 
 def helm(*words: str) -> subprocess.CompletedProcess[str]:
     command = [tool("helm") or "helm", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, timeout=600)
 
 
 def arguments(tmp_path: Path, values: Mapping[str, Any]) -> list[str]:

@@ -27,7 +27,7 @@ from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.studyfile import load_study
 from stream_dp.topics import RELEASES, REPORTS
 
-MOST_SECONDS = 60
+MOST_SECONDS = 600
 
 
 def die() -> None:

@@ -30,7 +30,7 @@ class Answer(NamedTuple):
 
 
 def ask(port: int, path: str, method: str = "GET") -> Answer:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:
         connection.request(method, path)
         with connection.getresponse() as response:

@@ -21,7 +21,7 @@ from stream_dp.log.message import Message, message_records
 from stream_dp.services.monitor.limits import Application
 from stream_dp.topics import RELEASES
 
-PATIENCE = 120.0
+PATIENCE = 600.0
 FORM = "application/x-www-form-urlencoded"
 
 
@@ -51,7 +51,7 @@ class Monitor:
         self, path: str, headers: dict[str, str] | None = None, method: str = "GET"
     ) -> tuple[int, bytes]:
         """The status and the body of an answer."""
-        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)) as connection:
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=300)) as connection:
             connection.request(method, path, headers=headers or {})
             answer = connection.getresponse()
             return answer.status, answer.read()
@@ -156,4 +156,4 @@ def wait_until(holds: Callable[[], bool], patience: float = PATIENCE) -> None:
 
 
 def connected(port: int) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", port), timeout=60)
+    return socket.create_connection(("127.0.0.1", port), timeout=600)

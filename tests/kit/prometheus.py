@@ -30,7 +30,7 @@ class Prometheus:
         """The data of an answer of its HTTP interface. Raises urllib's HTTPError for a refusal."""
         query = urllib.parse.urlencode(parameters)
         url = f"http://127.0.0.1:{self.port}/api/v1/{path}?{query}"
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=60) as answer:
             return json.load(answer)["data"]
 
     def query(self, expression: str) -> list[Sample]:
@@ -52,11 +52,11 @@ class Prometheus:
         return bool(samples) and all(value == 1 for _, value in samples)
 
 
-def until(holds: Callable[[], bool], seconds: float = 120) -> None:
-    """Waits until something holds; fails where it does not in time."""
+def until(holds: Callable[[], object], seconds: float = 600, what: str = "") -> None:
+    """Waits until something holds; fails with `what` where it does not in time."""
     deadline = time.monotonic() + seconds
     while not holds():
-        assert time.monotonic() < deadline
+        assert time.monotonic() < deadline, what
         time.sleep(0.2)
 
 
@@ -95,4 +95,4 @@ def scraping(
             yield prometheus
         finally:
             process.terminate()
-            process.wait(30)
+            process.wait(300)

@@ -53,7 +53,7 @@ def killed_and_again(file: Path, rounds: int, before: int = 3) -> None:
             env={**os.environ, "PYTHONPATH": tests},
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=600,
         )
         assert done.returncode == (-signal.SIGKILL if call == before - 1 else 0), done.stderr
         steps.append(done.stdout.split())

@@ -4,7 +4,7 @@ import time
 
 from stream_dp.log.base import Log, Positions, Record, Stored
 
-PATIENCE = 30.0  # seconds after which something that should have come never will
+PATIENCE = 120.0  # seconds after which something that should have come never will
 
 
 def drain(log: Log, topic: str, positions: Positions | None = None, limit: int = 1000):

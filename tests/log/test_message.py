@@ -4,8 +4,9 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit.examples import SHARED
 from messages import as_records, chain, write
 
 from stream_dp.errors import Inconsistent
@@ -292,7 +293,10 @@ contents = st.tuples(
 )
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60,
+    suppress_health_check=SHARED,
+)
 @given(written=st.lists(contents, max_size=5), data=st.data())
 def test_any_chain_comes_back_and_any_change_is_noticed(log, written, data):
     topic = f"t{log._db.execute('SELECT count(*) FROM topics').fetchone()[0]}"

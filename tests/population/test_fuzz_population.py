@@ -6,9 +6,10 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit.arrivals import BOUNDED, KEY, OPEN, PERIODS, check_balance, report_bytes, stored
+from kit.examples import SHARED
 
 from stream_dp.population import Population
 from stream_dp.population import cells as cells_module
@@ -212,7 +213,10 @@ def test_the_population_is_what_a_dictionary_would_be(study, stream, data):
 
 
 @pytest.mark.parametrize("study", [OPEN, BOUNDED], ids=["open", "bounded"])
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60,
+    suppress_health_check=SHARED,
+)
 @given(stream=streams, data=st.data(), size=st.integers(1, 6))
 def test_merging_what_waits_changes_nothing(monkeypatch, study, stream, data, size):
     monkeypatch.setattr(cells_module, "_COMPACT", size)
@@ -232,7 +236,10 @@ class Colliding(Decoder):
 
 @pytest.mark.parametrize("study", [OPEN, BOUNDED], ids=["open", "bounded"])
 @pytest.mark.parametrize("kinds", [1, 2])
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60,
+    suppress_health_check=SHARED,
+)
 @given(stream=streams, data=st.data(), size=st.sampled_from([3, 1 << 20]))
 def test_half_a_hash_in_common_neither_merges_nor_loses(
     monkeypatch, study, kinds, stream, data, size
@@ -277,7 +284,10 @@ def test_interleaving_and_batches_change_nothing(stream, data):
 
 
 @pytest.mark.parametrize("compact", [7, 1 << 20])
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40,
+    suppress_health_check=SHARED,
+)
 @given(lanes=st.lists(st.integers(0, 2), min_size=1, max_size=40), data=st.data())
 def test_the_accounting_is_the_same_however_the_input_lies(monkeypatch, compact, lanes, data):
     """The same reports in one partition and one batch, and spread over several of both."""

@@ -7,8 +7,9 @@ from collections import Counter
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit.examples import SHARED
 from kit.studies import attribute, small_study, window
 
 from stream_dp.errors import UserError
@@ -61,7 +62,9 @@ def decoded(path, study, layout, closed):
 
 
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=SHARED,
 )
 @given(data=st.data(), closed=st.integers(0, 3), wide=st.booleans(), folded=st.booleans())
 def test_a_cell_is_judged_as_the_decoder_does(tmp_path, data, closed, wide, folded):
@@ -175,7 +178,7 @@ def test_columns_that_are_left_out_are_named_and_doubtful_ones_refused(tmp_path)
     assert not judged(tmp_path, wide, attribute="poverty", columns=columns).header.faults
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=SHARED)
 @given(
     rows=st.lists(
         st.tuples(

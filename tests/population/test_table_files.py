@@ -9,8 +9,9 @@ import openpyxl
 import pyarrow as pa
 import pyarrow.feather
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit.examples import SHARED
 from kit.studies import attribute, small_study, window
 
 from stream_dp.errors import UserError
@@ -174,7 +175,10 @@ def test_an_arrow_stream(read, tmp_path):
     assert read(None, "table.arrow") == ROWS
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60,
+    suppress_health_check=SHARED,
+)
 @given(st.data())
 def test_a_damaged_arrow_file_is_read_or_refused(read, tmp_path, data):
     pa.feather.write_feather(TABLE, tmp_path / "sound.arrow", "uncompressed")

@@ -61,7 +61,7 @@ def program(clone: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(program: Path, where: Path, *words: object) -> subprocess.CompletedProcess[str]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("STREAM_DP", "PYTHON"))}
     command = [str(program), *map(str, words)]
-    return subprocess.run(command, cwd=where, env=kept, capture_output=True, text=True, timeout=300)
+    return subprocess.run(command, cwd=where, env=kept, capture_output=True, text=True, timeout=600)
 
 
 def finished(program: Path, homes: HouseholdFolder, where: Path) -> None:
@@ -136,7 +136,7 @@ def test_a_worker_that_starts_again_says_why(tmp_path: Path) -> None:
         while not any(line.startswith(again) for line in lines) and time.monotonic() < deadline:
             time.sleep(0.1)
         releaser.stop.set()
-        thread.join(30)
+        thread.join(300)
     assert sum(line.startswith(again) for line in lines) == 1
 
 

@@ -1,7 +1,7 @@
 """Checks of repeated studies. Each is also shown, where it is used, to reject what is wrong.
 
 Errors are arrays (repetitions, ...). A right one fails a check at `z` standard errors with odds
-of about 2e-9 for z = 6, so that noise of the operating system can be tested as well.
+of about 2e-9 for z = 6, where noise has a seed, and of 1e-15 for z = 8, for the system's own.
 """
 
 from collections.abc import Sequence

@@ -94,9 +94,9 @@ def test_the_parameters_of_the_study():
 
 
 def test_bins_have_variance_s2_at_every_time(system):
-    assert spread_is(system.errors, 1000)
-    assert all(spread_is(system.errors[:, t], 1000) for t in range(10))
-    assert at_every_time(system.errors, 3, 1.5)
+    assert spread_is(system.errors, 1000, z=8)
+    assert all(spread_is(system.errors[:, t], 1000, z=8) for t in range(10))
+    assert at_every_time(system.errors, 3, 2)
 
 
 @pytest.mark.parametrize(("width", "tolerance"), [(3, 0.5), (2, 1.0), (1, 2.0)])
@@ -113,7 +113,7 @@ def test_shorter_windows_have_the_sd_of_their_bins_together_constant_in_time(
 
 @pytest.mark.parametrize("width", [1, 2, 3])
 def test_shorter_windows_with_noise_of_the_system(system, width):
-    assert spread_is(queries(system.errors, width), 1000 * 2 ** (3 - width))
+    assert spread_is(queries(system.errors, width), 1000 * 2 ** (3 - width), z=8)
 
 
 def test_a_scale_5_percent_off_is_rejected_with_as_few_repetitions(seeded):
@@ -124,7 +124,7 @@ def test_a_scale_5_percent_off_is_rejected_with_as_few_repetitions(seeded):
 
 
 def test_debiased_counts_are_unbiased_for_every_bin_and_time(system, seeded):
-    assert unbiased(system.errors)
+    assert unbiased(system.errors, z=8)
     assert unbiased(seeded[RIGHT], z=4)
     assert not unbiased(system.errors + ALL_ONES.padding)
     assert not unbiased(seeded[RIGHT] + 3, z=4)
@@ -135,7 +135,7 @@ def test_undebiased_shares_are_off_by_what_the_padding_says(system):
     pad = ALL_ONES.padding
     expected = (N + pad) / (N + 8 * pad) - 1
     assert expected == pytest.approx(-0.033, abs=1e-3)
-    assert unbiased(system.shares - 1 - expected)
+    assert unbiased(system.shares - 1 - expected, z=8)
     assert not unbiased(system.shares - 1)
     bound = 2 * ALL_ONES.error_bound / N * (1 + 8)
     assert np.abs(system.shares - 1).max() < bound
@@ -151,8 +151,8 @@ def test_errors_stay_below_lambda_and_counts_above_zero(system):
 
 def test_siblings_are_uncorrelated(system, seeded):
     for errors in (system.errors, seeded[RIGHT]):
-        assert uncorrelated(errors[:, :, 0::2], errors[:, :, 1::2])
-        assert all(uncorrelated(errors[:, t, 0::2], errors[:, t, 1::2]) for t in range(10))
+        assert uncorrelated(errors[:, :, 0::2], errors[:, :, 1::2], z=8)
+        assert all(uncorrelated(errors[:, t, 0::2], errors[:, t, 1::2], z=8) for t in range(10))
         parents = queries(errors, 2)[:, :-1]
         assert not uncorrelated(errors[:, 1:, 0::2], parents)
 

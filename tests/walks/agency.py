@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from broker import free_port
 from kit.monitors import wait_until
 from kit.studies import study_toml
 from kit.tools import tool
@@ -93,9 +94,7 @@ def proxy(folder: Path, heading: str, upstream: int) -> Iterator[int]:
     """
     nginx = tool("nginx")
     assert nginx is not None
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     names = "subjectAltName=DNS:localhost,IP:127.0.0.1"
     request = ["openssl", "req", "-x509", "-nodes", "-subj", "/CN=localhost", "-days", "2"]
     request += ["-newkey", "rsa:2048", "-addext", names, "-keyout", "server.key"]

@@ -176,7 +176,7 @@ def test_a_newsroom_sees_a_release_arrive(agency: Agency, served: Monitor, tmp_p
     playwright = pytest.importorskip("playwright.sync_api")
     with proxy(tmp_path, PROXY, served.port) as port, playwright.sync_playwright() as started:
         options = ["--no-sandbox", "--disable-dev-shm-usage"]
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=options)
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=options, timeout=600_000)
         page = browser.new_page(ignore_https_errors=True)
         page.set_default_timeout(120_000)
         page.goto(f"https://localhost:{port}/release/how-often")

@@ -13,7 +13,7 @@ def test_a_topic_that_was_created_again_is_another(opened, log, admin, prefix):
     assert opened(prefix).describe("t").identity == before
     admin.delete_topics([f"{prefix}.t"])[f"{prefix}.t"].result(30)
     deadline = time.monotonic() + 120
-    while f"{prefix}.t" in admin.list_topics(timeout=10).topics:
+    while f"{prefix}.t" in admin.list_topics(timeout=60).topics:
         assert time.monotonic() < deadline
         time.sleep(0.05)
     log.create({"t": 1})
@@ -25,7 +25,7 @@ def make_topic(admin, name, partitions=1, **config):
     topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=settings)
     admin.create_topics([topic])[name].result(30)
     deadline = time.monotonic() + 120
-    while name not in admin.list_topics(timeout=10).topics:
+    while name not in admin.list_topics(timeout=60).topics:
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
@@ -117,7 +117,7 @@ def test_the_command_makes_topics_and_names_faults(study, admin, prefix, capsys)
     while main(["topics", study()]) != 0:
         assert time.monotonic() < deadline
         time.sleep(0.1)
-    topics = admin.list_topics(timeout=10).topics
+    topics = admin.list_topics(timeout=60).topics
     names = ["journal", "reports", "dead-letters"]
     assert {n: len(topics[f"{prefix}.{n}"].partitions) for n in names} == {
         "journal": 1,

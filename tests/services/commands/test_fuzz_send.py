@@ -4,9 +4,10 @@ import csv
 import io
 import uuid
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit.arrivals import KEY, STUDY_FILE, check_balance
+from kit.examples import SHARED
 
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.population import Population
@@ -45,7 +46,10 @@ any_csv = st.one_of(
 )
 
 
-@settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=120,
+    suppress_health_check=SHARED,
+)
 @given(any_csv, st.booleans())
 def test_any_table_is_sent_or_refused_in_words(tmp_path, capsys, content, wide):
     folder = tmp_path / uuid.uuid4().hex

@@ -46,7 +46,7 @@ def alone(*words: object) -> tuple[int, int, str]:
         [sys.executable, "-c", CHILD, *map(str, words)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30)),
     )
     assert "Traceback" not in done.stderr

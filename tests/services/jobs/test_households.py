@@ -102,7 +102,7 @@ def test_three_periods_and_a_data_set(folder: Path, capsys: pytest.CaptureFixtur
         assert releaser.run(until_idle=True)
         with listening("127.0.0.1:0", releaser.facts, public=False) as port:
             address = f"http://127.0.0.1:{port}/metrics"
-            with urllib.request.urlopen(address, timeout=10) as answer:
+            with urllib.request.urlopen(address, timeout=60) as answer:
                 metrics = answer.read().decode()
     (job,) = json_output(capsys, "jobs", homes.file)["jobs"]
     assert (job["state"], job["rounds_decided"]) == ("done", 1 + 1 + ROUNDS)

@@ -10,8 +10,9 @@ from tempfile import mkdtemp
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit.examples import SHARED
 from kit.households import HouseholdFolder, reports, roster, use_fit_in_rounds
 from kit.studies import toml_lines
 
@@ -155,7 +156,7 @@ def sent(homes: HouseholdFolder, number: int) -> None:
 @settings(
     max_examples=8,
     deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    suppress_health_check=SHARED,
 )
 @given(studies())
 def test_all_who_say_what_is_spent_say_the_same(

@@ -70,7 +70,7 @@ def test_a_worker_that_hangs_holds_back_no_continual_release(homes: HouseholdFol
                 time.sleep(0.02)
         finally:
             stop.set()
-            thread.join(30)
+            thread.join(300)
     assert f"published {LABELS[2]}" in lines
     assert not thread.is_alive()
 
@@ -105,9 +105,12 @@ def test_a_worker_without_a_job_is_started_again_later(homes: HouseholdFolder, c
     with homes.releaser(worker=command, at=started.append) as releaser:
         thread = threading.Thread(target=releaser.run)
         thread.start()
-        time.sleep(2)
+        deadline = time.monotonic() + 120
+        while not (started and releaser.facts.jobs) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        time.sleep(2)  # in which it is not started again
         releaser.stop.set()
-        thread.join(30)
+        thread.join(300)
         assert [job.state for job in releaser.facts.jobs.values()] == ["waiting"]
     assert started.count("worker-started") == 1
 
@@ -124,4 +127,4 @@ def test_the_worker_ends_with_its_parent(homes: HouseholdFolder) -> None:
         time.sleep(1)
         assert child.poll() is None
         child.stdin.close()
-        assert child.wait(30) == 0
+        assert child.wait(300) == 0

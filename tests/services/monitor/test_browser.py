@@ -49,7 +49,7 @@ def browser() -> Iterator[Any]:
     with playwright.sync_playwright() as started:
         # Root has no sandbox, and a container's /dev/shm is small.
         options = ["--no-sandbox", "--disable-dev-shm-usage"]
-        one = started.chromium.launch(executable_path=CHROMIUM, args=options)
+        one = started.chromium.launch(executable_path=CHROMIUM, args=options, timeout=600_000)
         yield one
         one.close()
 
@@ -232,7 +232,7 @@ def test_a_log_that_does_not_answer_is_said_on_open_pages(browser: Any) -> None:
     application = public_monitor(reader, lambda: log)
     Thread(target=serve, args=(application, "127.0.0.1:0", ports.put), daemon=True).start()
     with Seen(browser) as seen:
-        page, url = seen.page, f"http://127.0.0.1:{ports.get(timeout=60)}"
+        page, url = seen.page, f"http://127.0.0.1:{ports.get(timeout=600)}"
         wait_until(lambda: reader.state is not None)
         page.goto(url)
         log.answers = False

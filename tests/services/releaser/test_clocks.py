@@ -27,23 +27,34 @@ def calendar(folder: Path) -> StudyFolder:
 
 
 def jumping(place: StudyFolder, ahead: float, seconds: float) -> list[str]:
-    """Run on the machine's own monotonic clock while the wall clock is ahead for a while."""
+    """Run on the machine's own monotonic clock while the wall clock is ahead for a while.
+
+    It jumps when the releaser waits, goes back so long after that is noticed, and the releaser is
+    stopped once it waits as before.
+    """
     said: list[str] = []
-    start, jumps = place.clock() - time.monotonic(), [float("inf")]
+    start, jumped = place.clock() - time.monotonic(), threading.Event()
 
     def wall() -> float:
-        now = time.monotonic()
-        return start + now + (ahead if jumps[0] < now < jumps[0] + seconds else 0.0)
+        return start + time.monotonic() + (ahead if jumped.is_set() else 0.0)
 
     def tell(event: Event) -> None:
         said.append(event.message)
-        if len(said) == 1:  # it waits
-            jumps[0] = time.monotonic() + 0.3
-            threading.Timer(0.9 + seconds, releaser.stop.set).start()
+        if len(said) == 1:
+            jumped.set()
+        elif len(said) == 2:
+            threading.Timer(seconds, jumped.clear).start()
+        else:
+            releaser.stop.set()
 
     place.clock = wall  # the file's clock too
     with place.releaser(tell=tell, steady=machine) as releaser:
-        assert not releaser.run()
+        failsafe = threading.Timer(300, releaser.stop.set)
+        failsafe.start()
+        try:
+            assert not releaser.run()
+        finally:
+            failsafe.cancel()
     return said
 
 

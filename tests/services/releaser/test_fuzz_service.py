@@ -4,9 +4,10 @@ import uuid
 
 import pytest
 from arrivals_served import SECRET, Service, balanced, secret_reports
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit.arrivals import BOUNDED, OPEN, PERIODS, raw, report_bytes
+from kit.examples import SHARED
 
 from stream_dp.client import PublicLog
 from stream_dp.log.base import Record
@@ -16,7 +17,10 @@ from stream_dp.topics import REPORTS
 
 
 @pytest.mark.parametrize("study", [OPEN, BOUNDED], ids=["open", "bounded"])
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25,
+    suppress_health_check=SHARED,
+)
 @given(
     segments=st.lists(
         st.lists(st.tuples(st.integers(0, 1), secret_reports | raw), max_size=12),

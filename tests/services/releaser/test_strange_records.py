@@ -4,9 +4,10 @@ import uuid
 
 import pytest
 from arrivals_served import Service, balanced, secret_reports
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit.arrivals import KEY, OPEN, STUDY_FILE, raw, report_bytes
+from kit.examples import SHARED
 from kit.peak import run_peak
 
 from stream_dp.log.base import MAX_BATCH, Record, Stored, memory_bytes
@@ -27,7 +28,10 @@ header_values = st.none() | st.binary(max_size=9).filter(lambda v: not v.isdigit
 large = st.sampled_from([LARGEST_REPORT - 100, LARGEST_REPORT, 90_000]).map(bytes)
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40,
+    suppress_health_check=SHARED,
+)
 @given(
     st.lists(
         st.builds(

@@ -166,7 +166,7 @@ def test_estimate(source, stream_dp, as_json):
     assert "95% interval" in text
     # Nearly everybody has the event every month: of 60 places all but noise.
     total = as_json("estimate", source, "months", "total at-least 3", "--count")
-    assert abs(total["value"] - 60) < 6 * total["standard_error"]
+    assert abs(total["value"] - 60) < 8 * total["standard_error"]
 
 
 def test_estimate_lists_what_can_be_asked(source, stream_dp, as_json):
@@ -359,7 +359,7 @@ def test_wrong_words_of_evaluate(study, monkeypatch, stream_dp, words, message):
 
 def process(*words, **options):
     command = [sys.executable, "-m", "stream_dp.services.cli", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, **options)
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, **options)
 
 
 def test_exit_codes_of_the_process(finished, tmp_path):
