@@ -24,12 +24,14 @@ class Peers:
     clone: of private-pgm.
     python: one that can run it, see `people_peer.py`.
     megabytes: at most, of AIM's model; 80 by default.
+    steps: of mirror descent after each of AIM's rounds; 1,000 by default.
     minutes: of CPU, after which a peer is ended, without a table.
     """
 
     clone: Path
     python: str
     megabytes: float
+    steps: int
     minutes: float
 
     @staticmethod
@@ -37,13 +39,14 @@ class Peers:
         parser.add_argument("--peers", type=Path, metavar="CLONE", help="of private-pgm")
         parser.add_argument("--peer-python", metavar="PYTHON", default=sys.executable)
         parser.add_argument("--aim-megabytes", type=float, default=80, help="of AIM's model")
+        parser.add_argument("--aim-steps", type=int, default=1000, help="of a fit, each round")
         parser.add_argument("--peer-minutes", type=float, default=600, help="of CPU, for one table")
 
     @classmethod
     def of(cls, options: argparse.Namespace) -> Peers | None:
         if options.peers is None:
             return None
-        limits = options.aim_megabytes, options.peer_minutes
+        limits = options.aim_megabytes, options.aim_steps, options.peer_minutes
         return cls(options.peers, options.peer_python, *limits)
 
     def table(
@@ -59,7 +62,8 @@ class Peers:
             np.savetxt(table, people.codes, fmt="%d", delimiter=",", header=header, comments="")
             sizes = ",".join(map(str, people.domain.sizes))
             script = Path(__file__).with_name("people_peer.py")
-            words = [self.clone, name, float(rho), seed, self.megabytes, sizes, table, out]
+            limits = self.megabytes, self.steps
+            words = [self.clone, name, float(rho), seed, *limits, sizes, table, out]
             seconds = round(60 * self.minutes)
             done = subprocess.run(
                 ["prlimit", f"--cpu={seconds}", self.python, str(script), *map(str, words)],

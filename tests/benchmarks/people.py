@@ -11,10 +11,12 @@ chain also with the marginals that matter listed), beside independent columns at
 fresh sample of independent draws from the truth, which is the floor of any table. Prints the mean
 total variation over all pairs and over 100 triples, the largest over pairs, macro F1 (every column
 in turn learnt from the others on 4,000 synthetic rows by logistic regression, predicted on 4,000
-true ones), and CPU seconds. Needs pandas and scikit-learn.
+true ones; also of the TARGETS alone), and CPU seconds; with `--by-target` F1 of every column.
+Needs pandas and scikit-learn.
 
 `--peers CLONE --peer-python PYTHON` runs `mst`, and with `--aim` also `aim`, of private-pgm beside
-them (`peers.py`). AIM compiles its model anew for every clique, in 16 rounds a column.
+them (`peers.py`), best with a CLONE at commit 514dea3, whose inference is in NumPy: later ones
+compile AIM's model anew for every clique, in 16 rounds a column.
 """
 
 from __future__ import annotations
@@ -74,6 +76,9 @@ def rare() -> Codes:
 OWN: dict[str, Callable[[], Codes]] = {"chain": chain, "rare": rare}
 TABLES = (*NAMES, *OWN)
 
+# Columns that somebody would predict: income, sex, employment.
+TARGETS = dict.fromkeys(("survey", "small"), ("HHIncome", "PGender", "PEmp"))
+
 # Marginals that are known to matter: of the chain, each step with its latent class.
 LISTED = {"chain": tuple(("c0", f"c{i}", f"c{i + 1}") for i in range(1, 10))}
 
@@ -112,13 +117,17 @@ def compare(name: str, options: argparse.Namespace) -> None:
     if name in LISTED:
         kinds["match, listed"] = match.model_copy(update={"marginals": LISTED[name]})
     rows: dict[str, list[list[float]]] = {
-        kind: [] for kind in (*kinds, "independent", "another sample")
+        kind: [] for kind in (*kinds, "independent", "another sample", "itself")
     }
+    targets: dict[str, list[list[float]]] = {kind: [] for kind in rows}
 
     def score(method: str, codes: NDArray[np.integer], seconds: float) -> None:
         codes = codes.astype(np.int64)
-        figures = [*judge.variations(codes), judge.f1(codes), seconds]
-        rows.setdefault(method, []).append(figures)
+        f1 = judge.f1(codes)
+        own = np.mean([f1[target] for target in TARGETS.get(name, names)])
+        figures = [*judge.variations(codes), np.mean([*f1.values()]), own, seconds]
+        rows.setdefault(method, []).append([float(figure) for figure in figures])
+        targets.setdefault(method, []).append([*f1.values()])
 
     for seed in range(1, options.seeds + 1):
         for kind, release in kinds.items():
@@ -136,11 +145,15 @@ def compare(name: str, options: argparse.Namespace) -> None:
         for other in ("mst", "aim")[: 1 + options.aim] if peers else ():
             codes, seconds, _ = peers.table(true, other, RHO, seed)
             score(other, codes, seconds)
+    score("itself", true.codes, 0)
     print(f"{name}: {true.N:,} x {len(columns)}")
     for method, values in rows.items():
-        pairs, triples, worst, f1, seconds = np.mean(values, axis=0)
-        line = f"{pairs:.4f} {triples:.4f} {worst:.3f}  F1 {f1:.3f} {seconds:5.1f} s"
+        pairs, triples, worst, f1, own, seconds = np.mean(values, axis=0)
+        line = f"{pairs:.4f} {triples:.4f} {worst:.3f}  F1 {f1:.3f} ({own:.3f}) {seconds:5.1f} s"
         print(f"  {method:<15} {line}", flush=True)
+    for column, target in enumerate(names if options.by_target else ()):
+        each = (f"{kind} {np.mean(of, axis=0)[column]:.3f}" for kind, of in targets.items())
+        print(f"  F1 of {target:<15} {', '.join(each)}", flush=True)
 
 
 if __name__ == "__main__":
@@ -148,6 +161,7 @@ if __name__ == "__main__":
     parser.add_argument("tables", nargs="*", metavar="TABLE", default=TABLES)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--aim", action="store_true", help="AIM as well; it takes hours")
+    parser.add_argument("--by-target", action="store_true", help="F1 of every column as well")
     Peers.options(parser)
     options = parser.parse_args()
     unknown = set(options.tables) - set(TABLES)

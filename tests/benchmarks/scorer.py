@@ -32,10 +32,11 @@ class ScoredTable(NamedTuple):
         means = _module("score").variations(*map(self._frame, (self.codes, synthetic)), self.sizes)
         return means["tv2"], means["tv3"], means["max2"]
 
-    def f1(self, synthetic: Codes) -> float:
-        """Macro F1 on the other rows, mean over every column as the target."""
-        frames = map(self._frame, (self.test, synthetic))
-        return float(_module("score").f1(*frames, self.sizes, list(self.sizes)))
+    def f1(self, synthetic: Codes) -> dict[str, float]:
+        """By column as the target, macro F1 on the other rows."""
+        test, train = map(self._frame, (self.test, synthetic))
+        judge = _module("score").f1
+        return {name: float(judge(test, train, self.sizes, [name])) for name in self.sizes}
 
     def _frame(self, codes: Codes) -> pd.DataFrame:
         return pd.DataFrame(codes, columns=list(self.sizes))
