@@ -10,6 +10,7 @@ import socket
 import ssl
 import struct
 from collections.abc import Mapping
+from contextlib import ExitStack
 
 _PATIENCE = 1.0  # seconds to wait for each answer
 _SERVERS = 2  # how many bootstrap servers are tried
@@ -29,39 +30,44 @@ def protocol_mismatch(settings: Mapping[str, str]) -> str:
         if not host or not port.isdigit():
             continue
         place = host.strip("[]"), int(port)
-        if "ssl" in protocol:
-            wrong = _answers(place, _VERSIONS)
-            speaks = "no TLS"
-        else:
-            wrong = _speaks_tls(place)
-            speaks = "TLS"
-            if not wrong and protocol == "plaintext" and _answers(place, _VERSIONS):
-                wrong = not _answers(place, _METADATA)
-                speaks = "to nobody who does not authenticate"
+        tls = "ssl" in protocol
+        wrong, speaks = (
+            (_answers(place, _VERSIONS), "no TLS") if tls else (_speaks_tls(place), "TLS")
+        )
+        if not wrong and "sasl" not in protocol and _answers(place, _VERSIONS, tls):
+            wrong = not _answers(place, _METADATA, tls)
+            speaks = "to nobody who does not authenticate"
         if wrong:
             return f"{server} speaks {speaks}, and security.protocol is '{protocol}'"
     return ""
 
 
-def _speaks_tls(place: tuple[str, int]) -> bool:
+def _over_tls(plain: socket.socket) -> ssl.SSLSocket:
+    """A connection over TLS with whoever it is: nothing of ours is sent on it."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context.wrap_socket(plain)
+
+
+def _speaks_tls(place: tuple[str, int]) -> bool:
     try:
-        with socket.create_connection(place, _PATIENCE) as plain:
-            with context.wrap_socket(plain):
-                return True
+        with socket.create_connection(place, _PATIENCE) as plain, _over_tls(plain):
+            return True
     except ssl.SSLError as error:
         return error.reason is not None and error.reason not in _NO_TLS
     except OSError:
         return False
 
 
-def _answers(place: tuple[str, int], request: int) -> bool:
-    """Whether a broker answers this request without TLS and without authentication."""
+def _answers(place: tuple[str, int], request: int, tls: bool = False) -> bool:
+    """Whether a broker answers this request without authentication, and with or without TLS."""
     # API key, version, correlation id, no client id; for Metadata also an empty list of topics.
     body = struct.pack(">hhih", request, 0, 1, -1) + (b"\0" * 4 if request == _METADATA else b"")
     try:
-        with socket.create_connection(place, _PATIENCE) as connection:
+        with ExitStack() as stack:
+            connection = stack.enter_context(socket.create_connection(place, _PATIENCE))
+            if tls:
+                connection = stack.enter_context(_over_tls(connection))
             connection.sendall(struct.pack(">i", len(body)) + body)
             first = b""
             while len(first) < 8 and (data := connection.recv(8 - len(first))):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from deploy.secured import PRIVATE, USERS
-from deploy.users import FROM_ENVIRONMENT, SCRAM, World
+from deploy.users import FROM_ENVIRONMENT, SCRAM, SCRAM_OVER_TLS, World
 
 
 @pytest.fixture(scope="session")
@@ -29,7 +29,11 @@ def study(world: World) -> str:
 
 @pytest.fixture(scope="session")
 def released(world: World, study: str) -> str:
-    """The study, run to its end, each by those whose work it is; what was not theirs is refused."""
+    """The study, run to its end, each by those whose work it is; what was not theirs is refused.
+
+    Some of it goes over TLS.
+    """
+    over_tls = world.study("over-tls.toml", f"[run.kafka]{world.over_tls()}", world.broker.sasl_tls)
     lines = [f"p{i},2021-0{month},{i * month % 2}" for i in range(50) for month in (1, 2, 3)]
     (world.folder / "reports.csv").write_text("\n".join(["person,period,poverty", *lines]))
     for user in ("releaser", "producer", "analyst"):
@@ -39,7 +43,7 @@ def released(world: World, study: str) -> str:
         assert said.error.endswith("was not created: Authorization failed.\n")
     assert world.as_user("admin", "topics", study).code == 0
     assert world.as_user("releaser", "topics", study).code == 0
-    assert world.as_user("producer", "send", study, "reports.csv")[:3] == (
+    assert world.as_user("producer", "send", over_tls, "reports.csv")[:3] == (
         0,
         "reports.csv: 150 reports sent\nthe log cannot be read from here: ids and closed periods"
         " were not compared with it\n",
@@ -49,11 +53,13 @@ def released(world: World, study: str) -> str:
     said = world.as_user("releaser", "run", study, "--until-idle")
     assert (said.code, said.error) == (0, "")
     assert said.out.startswith("closed 2021-01\n2021-02 waits for")
-    # The rest with a password from a file, of which the name is relative to the study file.
+    # The rest over TLS, with a password from a file, of which the name is relative to the study's.
     (world.folder / "password").write_text(world.broker.secret("releaser") + "\n")
-    settings = SCRAM.format(user='"releaser"', password='{ file = "password" }')
-    other = world.study("file.toml", f"[run.kafka]{settings}")
-    assert world.as_user("producer", "close", study, "2021-03").code == 0
+    settings = SCRAM_OVER_TLS.format(
+        user='"releaser"', password='{ file = "password" }', secrets=world.broker.secrets
+    )
+    other = world.study("file.toml", f"[run.kafka]{settings}", world.broker.sasl_tls)
+    assert world.as_user("producer", "close", over_tls, "2021-03").code == 0
     said = world.run("run", other, "--until-idle")
     assert (said.code, said.error) == (0, "")
     assert said.out.endswith(

@@ -20,11 +20,12 @@ PRIVATE, PUBLIC = "poverty-inside", "poverty"
 
 @dataclass
 class Secured:
-    """SASL and TLS listeners on loopback; everything it needs lies in `folder`."""
+    """Listeners with SASL, TLS and both on loopback; everything it needs lies in `folder`."""
 
     folder: Path
     sasl: int = field(default_factory=free_port)
     tls: int = field(default_factory=free_port)
+    sasl_tls: int = field(default_factory=free_port)
     controller: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
 
@@ -48,7 +49,7 @@ class Secured:
                 [HERE / "start.sh"], env=self.environment(), stdout=log, stderr=log
             )
         deadline = time.monotonic() + 300
-        while any(not _open(port) for port in (self.sasl, self.tls)):
+        while any(not _open(port) for port in (self.sasl, self.tls, self.sasl_tls)):
             if self.process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError((self.folder / "broker.log").read_text()[-2000:])
             time.sleep(0.1)
@@ -91,7 +92,8 @@ class Secured:
         text = text.replace("/run/secrets", str(self.secrets))
         text = text.replace("/var/lib/kafka/data", str(self.folder / "data"))
         text = re.sub(r"(0\.0\.0\.0|kafka(\.example\.org)?):9", "127.0.0.1:9", text)
-        for shipped, port in ((9092, self.sasl), (9093, self.controller), (9094, self.tls)):
+        ports = {9092: self.sasl, 9093: self.controller, 9094: self.tls, 9095: self.sasl_tls}
+        for shipped, port in ports.items():
             text = text.replace(f"127.0.0.1:{shipped}", f"127.0.0.1:{port}")
         (self.folder / names[0]).write_text(text)
 

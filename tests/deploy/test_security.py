@@ -82,12 +82,15 @@ def test_a_certificate_of_another_authority(world: World, released: str) -> None
     said = world.run("releases", path)
     assert (said.code, said.out, said.error.count("\n")) == (2, "", 1)
     assert "kafka: no connection: ssl://127.0.0.1" in said.error
-    # A broker that our authority has not signed is refused by this side.
+    # A broker that our authority has not signed is refused by this side, before any password.
     settings = TLS.format(user="releaser", secrets=other).replace("authority.pem", "releaser.crt")
-    path = world.study("impostor.toml", f"[run.kafka]{settings}", world.broker.tls)
-    said = world.run("releases", path)
-    assert (said.code, said.out, said.error.count("\n")) == (2, "", 1)
-    assert "certificate verify failed" in said.error
+    own = f"{world.broker.secrets}/authority.pem"
+    with_password = world.over_tls().replace(own, f"{other}/releaser.crt")
+    for text, port in ((settings, world.broker.tls), (with_password, world.broker.sasl_tls)):
+        path = world.study("impostor.toml", f"[run.kafka]{text}", port)
+        said = world.as_user("releaser", "releases", path)
+        assert (said.code, said.out, said.error.count("\n")) == (2, "", 1)
+        assert "certificate verify failed" in said.error
 
 
 @pytest.mark.parametrize("user", ["releaser", "nobody"])
@@ -137,6 +140,10 @@ def test_every_command_says_soon_that_it_is_not_understood(
         ("sasl_plaintext", "SCRAM-SHA-512", "tls", "speaks TLS"),
         ("sasl_ssl", "SCRAM-SHA-512", "sasl", "(speaks no TLS|PLAINTEXT broker listener)"),
         ("sasl_ssl", "SCRAM-SHA-512", "tls", "SSL alert"),
+        ("sasl_ssl", "SCRAM-SHA-512", "sasl_tls", "invalid credentials"),
+        ("sasl_ssl", "PLAIN", "sasl_tls", "Unsupported SASL mechanism"),
+        ("sasl_plaintext", "SCRAM-SHA-512", "sasl_tls", "speaks TLS"),
+        ("ssl", "", "sasl_tls", "speaks to nobody who does not authenticate"),
     ],
 )
 def test_settings_that_do_not_fit_are_reported_soon(

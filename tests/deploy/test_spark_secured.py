@@ -67,24 +67,27 @@ def aggregated(world: World, study: str, name: str, said: Path) -> str:
     return "\n".join(texts)
 
 
-def test_scram_and_certificates(secured: World) -> None:
-    """A close over SCRAM, and one over TLS with a certificate."""
+def test_passwords_and_certificates(secured: World) -> None:
+    """A close with a password, one with a certificate, and one with a password over TLS."""
     world = secured
     in_parts = 'engine = "spark"\nparts = 4\nworker = false\n'
     scram = world.study("scram.toml", f"{in_parts}[run.kafka]{FROM_ENVIRONMENT}")
     certificate = TLS.format(secrets=world.broker.secrets, user="releaser")
     tls = world.study("tls.toml", f"{in_parts}[run.kafka]{certificate}", world.broker.tls)
-    lines = [f"p{i},2021-0{month},{i * month % 2}" for i in range(50) for month in (1, 2)]
+    both = f"{in_parts}[run.kafka]{world.over_tls()}"
+    over_tls = world.study("over-tls.toml", both, world.broker.sasl_tls)
+    lines = [f"p{i},2021-0{month},{i * month % 2}" for i in range(50) for month in (1, 2, 3)]
     (world.folder / "reports.csv").write_text("\n".join(["person,period,poverty", *lines]))
     for user in ("admin", "releaser"):
         assert world.as_user(user, "topics", scram).code == 0
-    assert world.as_user("producer", "send", scram, "reports.csv").code == 0
-    for number, study in enumerate((scram, tls), 1):
-        assert world.as_user("producer", "close", scram, f"2021-0{number}").code == 0
-        released(world, scram)  # gives an order
+    assert world.as_user("producer", "send", over_tls, "reports.csv").code == 0
+    for number, study in enumerate((scram, tls, over_tls), 1):
+        passwords = scram if study == tls else study
+        assert world.as_user("producer", "close", passwords, f"2021-0{number}").code == 0
+        released(world, passwords)  # gives an order
         said = aggregated(world, study, f"spark-{number}", world.folder / f"said-{number}")
         for user in ("releaser", "producer", "admin"):
             assert world.broker.secret(user) not in said
         assert (world.broker.secrets / "releaser.key").read_text().splitlines()[1] not in said
         word = "closed" if number == 1 else "published"  # windows are two periods wide
-        assert f"{word} 2021-0{number}" in released(world, scram).splitlines()
+        assert f"{word} 2021-0{number}" in released(world, passwords).splitlines()

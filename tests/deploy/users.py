@@ -23,9 +23,10 @@ TLS = """
 "ssl.certificate.location" = "{secrets}/{user}.crt"
 "ssl.key.location" = "{secrets}/{user}.key"
 """
-FROM_ENVIRONMENT = SCRAM.format(
-    user='{ env = "KAFKA_USER" }', password='{ env = "KAFKA_PASSWORD" }'
-)
+_ENVIRONMENT = {"user": '{ env = "KAFKA_USER" }', "password": '{ env = "KAFKA_PASSWORD" }'}
+FROM_ENVIRONMENT = SCRAM.format(**_ENVIRONMENT)
+AUTHORITY = '"ssl.ca.location" = "{secrets}/authority.pem"\n'
+SCRAM_OVER_TLS = SCRAM.replace("PLAINTEXT", "SSL") + AUTHORITY
 SASL = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "x", "sasl.password": "y"}
 REPORTS, LETTERS, JOURNAL = (f"{PRIVATE}.{t}" for t in ("reports", "dead-letters", "journal"))
 CONFIDENTIAL = (REPORTS, LETTERS, JOURNAL)
@@ -46,6 +47,10 @@ class World:
         self.broker = Secured(folder / "broker")
         self.broker.folder.mkdir()
         self.secrets: set[str] = set()
+
+    def over_tls(self) -> str:
+        """Settings of a client with a password, from the environment, and without a certificate."""
+        return SCRAM_OVER_TLS.format(**_ENVIRONMENT, secrets=self.broker.secrets)
 
     def study(self, name: str, settings: str, port: int | None = None) -> str:
         path = self.folder / name
