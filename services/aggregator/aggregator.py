@@ -19,6 +19,7 @@ from stream_dp.log.base import Log, Missing
 from stream_dp.population import CellCounts
 from stream_dp.population.parts import allot, parted, total
 from stream_dp.study import Study
+from stream_dp.topics import ORDERS
 
 from ..events import Event, Tell, ignore
 from ..jobs.records import SnapshotFile
@@ -91,12 +92,20 @@ class Aggregator:
                 if not tidied:
                     self.tell(Event("aggregator-idle", "waits for an order"))
                     tidied = True
-                self.stop.wait(_POLL)
+                self._await(board)
         except Stopped:
             return
         finally:
             self.engine.close()
             leave()
+
+    def _await(self, board: OrderBoard) -> None:
+        """Waits for the next order, or until `stop` is set."""
+        try:
+            while not (self.stop.is_set() or board.wait(ORDERS, _POLL)):
+                pass
+        except Missing:
+            self.stop.wait(_POLL)
 
     def _answer(self, board: OrderBoard, order: Order) -> None:
         """Closes the period of an order; gives up where another aggregator was first."""

@@ -87,6 +87,10 @@ class Processes:
     def __post_init__(self) -> None:
         self._pool = Pool(self.count, self.stop)
 
+    def begin(self) -> None:
+        """Begins the processes before there is an order, see `Pool.begin`."""
+        self._pool.begin()
+
     def input(self, source: Source, order: Order, board: OrderBoard, given: Given) -> Input:
         spilled, read_as = read_reports(order, source, board, self._pool, self.most)
         return _OnDisk(self._pool, source, order, given, spilled, read_as)

@@ -1,9 +1,15 @@
-"""Several processes that run tasks, and lose none when one of them is killed."""
+"""Several processes that run tasks, and lose none when one of them is killed.
+
+The first ones are copies of the process that begins them, which has imported what tasks need and
+has neither a thread nor a connection yet. Those that replace them later begin from nothing.
+"""
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
+import signal
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -23,7 +29,7 @@ class Stopped(Exception):
 
 
 class Pool:
-    """Processes that are begun when tasks come, and go on for the next ones.
+    """Processes that are begun when tasks come, or before, and go on for the next ones.
 
     count: how many; with 1 the tasks run in this process.
     stop: while tasks run, raises Stopped once it is set.
@@ -32,6 +38,16 @@ class Pool:
     def __init__(self, count: int, stop: threading.Event) -> None:
         self._count, self._stop = count, stop
         self._processes: ProcessPoolExecutor | None = None
+
+    def begin(self) -> None:
+        """Begins the processes as copies of this one.
+
+        It must have neither a thread nor a connection: they would not work in a copy.
+        """
+        if self._count > 1:
+            gc.freeze()  # what was imported stays in the memory that the copies share
+            self._processes = _executor(self._count, "fork")
+            self._processes.submit(_nothing)  # the first task begins all of them
 
     def map(self, function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
         """The results in the order of the tasks. A task whose process is killed runs again.
@@ -46,6 +62,7 @@ class Pool:
                 self._run(function, tasks, results)
             except BrokenProcessPool:
                 self.close()
+                self._check()
                 losses = 1 if len(results) > before else losses + 1
                 if losses == _MOST_LOSSES:
                     raise UserError(
@@ -68,9 +85,8 @@ class Pool:
                 results[i] = function(tasks[i])
             return
         if self._processes is None:
-            # A process of its own from the start: threads and connections are not copied.
-            spawning = multiprocessing.get_context("spawn")
-            self._processes = ProcessPoolExecutor(self._count, spawning, _end_with_parent)
+            # By now this process has threads and connections, which cannot be copied.
+            self._processes = _executor(self._count, "spawn")
         futures = {self._processes.submit(function, tasks[i]): i for i in left}
         try:
             for future in as_completed(futures):
@@ -91,8 +107,21 @@ class Pool:
             self._processes = None
 
 
+def _executor(count: int, method: str) -> ProcessPoolExecutor:
+    context = multiprocessing.get_context(method)
+    return ProcessPoolExecutor(count, context, _end_with_parent)
+
+
+def _nothing() -> None:
+    pass
+
+
 def _end_with_parent() -> None:
-    """Ends this process when the one that began it ends, however that ends."""
+    """Ends this process when the one that began it ends, however that ends.
+
+    A terminal's interrupt is for the one that began it, which stops between tasks.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     assert parent is not None
 

@@ -13,7 +13,7 @@ from stream_dp.log.base import Log, Missing
 
 from .. import journal, journal_checks, place
 from ..aggregator.aggregator import Aggregator
-from ..aggregator.engines import Engine, Processes
+from ..aggregator.engines import Processes
 from ..aggregator.spark.engine import Spark
 from ..aggregator.spark.session import check_engine, open_session
 from ..attached import end_with_parent
@@ -37,8 +37,9 @@ def run(options: argparse.Namespace) -> Output:
             " nothing to do; write engine = 'processes' or 'spark' to close them in parts"
         )
     stop = threading.Event()
-    _stop_on_signals(stop)
     with ExitStack() as stack:
+        processes = _processes(deployment, stop, stack)
+        _stop_on_signals(stop)
         if options.attached:
             end_with_parent()
         log = stack.enter_context(closing(deployment.log()))
@@ -53,7 +54,7 @@ def run(options: argparse.Namespace) -> Output:
             study,
             log,
             deployment.snapshots,
-            _engine(deployment, log, stop, stack),
+            processes or _spark(deployment, log, stop, stack),
             tell=tell_json(study.name) if options.json else _say,
             stop=stop,
         )
@@ -61,16 +62,27 @@ def run(options: argparse.Namespace) -> Output:
     return Output({"stopped": stop.is_set()}, "")
 
 
-def _engine(deployment: Deployment, log: Log, stop: threading.Event, stack: ExitStack) -> Engine:
-    """The engine that the study file names. Raises UserError."""
-    processes = deployment.run.processes or len(os.sched_getaffinity(0))
-    if deployment.run.engine == "processes":
-        return Processes(processes, stop=stop)
+def _processes(deployment: Deployment, stop: threading.Event, stack: ExitStack) -> Processes | None:
+    """The engine `processes`, begun while this process has neither a thread nor a connection."""
+    if deployment.run.engine != "processes":
+        return None
+    engine = Processes(_at_once(deployment), stop=stop)
+    engine.begin()
+    stack.callback(engine.close)
+    return engine
+
+
+def _spark(deployment: Deployment, log: Log, stop: threading.Event, stack: ExitStack) -> Spark:
+    """Raises UserError."""
     check_engine(deployment)
-    session = open_session(processes)
+    session = open_session(_at_once(deployment))
     stack.callback(session.stop)
     _stop_on_signals(stop)  # Spark has taken one of them
     return Spark(session, log, stop=stop)
+
+
+def _at_once(deployment: Deployment) -> int:
+    return deployment.run.processes or len(os.sched_getaffinity(0))
 
 
 def _stop_on_signals(stop: threading.Event) -> None:

@@ -130,6 +130,15 @@ class OrderBoard:
                 with suppress(msgspec.MsgspecError):
                     read(record)
 
+    def wait(self, topic: str, seconds: float) -> bool:
+        """Waits for a record of a topic behind those that were read; whether there is one.
+
+        Raises LogError; Missing before the releaser's first start.
+        """
+        if topic not in self._positions:
+            self._positions[topic] = dict(self.log.describe(topic).first)
+        return bool(self.log.read(topic, self._positions[topic], 1, seconds).records)
+
     def _read_order(self, record: Stored) -> None:
         self.last = msgspec.json.decode(record.value or b"", type=Order)
         self.known.add(self.last.id)

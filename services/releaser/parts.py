@@ -13,7 +13,7 @@ from stream_dp.population import CellCounts, Population
 from stream_dp.population.reports import CHANGED_INPUT, ReadAs, SchemaUse
 from stream_dp.population.split import Part
 from stream_dp.study import Study
-from stream_dp.topics import REPORTS
+from stream_dp.topics import MANIFESTS, REPORTS
 
 from ..events import Event
 from ..jobs.inputs import table_names
@@ -31,7 +31,7 @@ from .intake import Ending
 from .jobs import Jobs
 from .recovery import check_end, check_reach, count_closed
 
-_EVERY = 0.2  # seconds between two reads of the topics
+_EVERY = 0.2  # seconds of waiting for a manifest at most
 _PAUSE = 10.0  # seconds until an aggregator that was killed is started again
 _MOST_ENDS = 5  # of the aggregator beside it for one order, without an answer
 _MOST_SCHEMAS = 5000  # of closed periods in an order, which is one record
@@ -84,7 +84,6 @@ class InParts:
     _cut: Positions | None = field(default=None, init=False)
     _order: Order | None = field(default=None, init=False)
     _manifest: Manifest | None = field(default=None, init=False)
-    _next_read: float = field(default=0.0, init=False)  # monotonic seconds
     _not_before: float = field(default=0.0, init=False)  # of the child's start, monotonic seconds
     _ends: int = field(default=0, init=False)  # of the child, since the order
     _attempt: int = field(default=0, init=False)
@@ -221,15 +220,12 @@ class InParts:
                 attempt=self._attempt,
                 read_as=self._read_as() if again is None else again.read_as,
             )
-            self._ends, self._next_read = 0, 0.0
+            self._ends = 0
             self._board.refresh()
             if self._board.last is None or self._board.last.id != self._order.id:
                 self.log.append([order_record(self._order)])
             self.at("ordered")
         order = self._order
-        if (now := time.monotonic()) < self._next_read:
-            time.sleep(min(wait, self._next_read - now))
-        self._next_read = time.monotonic() + _EVERY
         self._board.refresh()
         self._answered()
         answer = self._board.answer(order)
@@ -241,6 +237,7 @@ class InParts:
             self._order, self._attempt = None, self._attempt + 1
             return self._awaited(number, cut, wait, again=again)
         self._run_child()
+        self._board.wait(MANIFESTS, min(wait, _EVERY))
         label = self.study.periods.labels[number - 1]
         words = f"{label} is being closed in parts"
         if self.child is None:

@@ -10,10 +10,11 @@ taken instead: it treats answers as independent, which is never too narrow for n
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from statistics import NormalDist
 
 import numpy as np
-from scipy.stats import binom
+from scipy.special import bdtr
 
 from stream_dp.errors import UserError
 
@@ -33,12 +34,17 @@ def simultaneous_quantile(covariance: Floats, level: float) -> float:
     if not noisy.size:
         return 0.0
     bound = NormalDist().inv_cdf((1 + level ** (1 / noisy.size)) / 2)
-    rank = int(binom.ppf(1 - RISK, DRAWS, level))  # from 0
+    rank = _binomial_quantile(1 - RISK, DRAWS, level)  # from 0
     if rank >= DRAWS or noisy.size == 1:
         return bound
     errors = np.sqrt(variances[noisy])
     correlation = covariance[np.ix_(noisy, noisy)] / np.outer(errors, errors)
     return min(bound, float(np.partition(_maxima(correlation), rank)[rank]))
+
+
+def _binomial_quantile(q: float, n: int, p: float) -> int:
+    """The least k with P(X <= k) >= q for a binomial X of n trials, each a success with p."""
+    return bisect_left(range(n), True, key=lambda k: bool(bdtr(k, n, p) >= q))
 
 
 def _maxima(correlation: Floats) -> Floats:
