@@ -158,8 +158,11 @@ def _of_data_set(public: PublicLog, options: argparse.Namespace) -> Output:
             f"  {LEVEL:.0%} interval    {low:.{digits}f} to {high:.{digits}f}",
         ]
     lines.append(f"  records' answer {answer.records:.{digits}f}")
+    if answer.standard_error is None and answer.interval is not None:
+        low, high = answer.interval
+        lines.append(f"  {LEVEL:.0%} interval    {low:.{digits}f} to {high:.{digits}f}")
     lines.append(f"  method          {answer.method}")
-    if answer.standard_error is not None:
+    if answer.interval is not None:
         lines.append("  errors are those of the privacy noise, not of sampling people")
     return Output(answer.as_dict(), "\n".join(lines))
 

@@ -185,7 +185,7 @@ def _estimates(published: PublishedTables, which: str, names: tuple[str, str]) -
     for value, other in product(*(published.columns[which][name] for name in names)):
         words = f"{table}{names[0]}={value} & {names[1]}={other}"
         answer = kind.answer(published, words, count=False)
-        if answer.interval is None:
+        if answer.standard_error is None or answer.interval is None:
             return None
         low, high = answer.interval
         texts.append(f"{answer.value:.2%} ± {(high - low) / 2:.2%}")

@@ -11,7 +11,7 @@ from stream_dp.batch.people.match.encoding import Encoding
 from stream_dp.batch.people.match.plan import MatchPlan
 from stream_dp.batch.people.table import People, study_people
 from stream_dp.batch.phases import NoisyAnswers
-from stream_dp.estimate.data_sets.answer import NO_ERROR, answering
+from stream_dp.estimate.data_sets.answer import BOUNDED, answering
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.release.data_sets import binned, coded_people, column_values
 
@@ -106,7 +106,7 @@ def test_what_was_merged_or_coarser_has_no_error(query):
     assert compression.columns[1].merged
     answer = answering(tables).answer(tables, query, count=True)
     assert answer.standard_error is None
-    assert answer.method == NO_ERROR
+    assert answer.method == BOUNDED
     assert answer.value == answer.records
 
 

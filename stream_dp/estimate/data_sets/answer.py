@@ -18,6 +18,7 @@ from stream_dp.errors import UserError
 
 from ..estimator import fieller_ratios
 from ..level import LEVEL, QUANTILE
+from .bounds import bounds, single_columns
 from .conjunction import (
     Conjunction,
     example_conjunctions,
@@ -32,6 +33,10 @@ from .residual_weights import people_weights, residual_weights
 
 LINEAR = "linear and unbiased, from measured residuals of the numbers or their sum"
 NO_ERROR = "the synthetic records alone: no measurement says how far off they are"
+BOUNDED = (
+    "the synthetic records alone; the interval is what measured single columns leave open, however"
+    " they depend on each other"
+)
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,8 @@ class DataSetEstimate:
     measure: "count" or "share"
     people: whom it counts: `people`, or the study's word for groups
     value: unbiased where there is an error; otherwise the records' own
-    standard_error, interval: of this level, of the privacy noise alone; None without measurements
+    standard_error, interval: of this level, of the privacy noise alone; None without measurements.
+        Where the columns were measured each by itself, not together, there is an interval alone
     records: the answer of the synthetic rows
     method: how the value was computed, in words
     """
@@ -105,11 +111,17 @@ class Conjunctions:
         weights = self.measured(query, published)
         groups = published.study.groups
         unit = groups.unit + "s" if query.table == "groups" and groups is not None else "people"
-        value, error, interval = own, None, None
+        value, error, interval, method = own, None, None, NO_ERROR
+        total = self.total(query, published)
         if weights is not None:
-            value, error, interval = _measured(
-                weights, self.total(query, published), published, count
-            )
+            value, error, interval = _measured(weights, total, published, count)
+            method = LINEAR if query.linear else self.method
+        elif singles := single_columns(query, published, self.weights):
+            with suppress(UserError):  # of how many people is not known well enough
+                interval = bounds(
+                    singles, total, lambda one, z: _measured(one, total, published, count, z)[2]
+                )
+                method = BOUNDED
         return DataSetEstimate(
             release=published.declared.name,
             query=query.text,
@@ -121,7 +133,7 @@ class Conjunctions:
             interval=interval,
             level=LEVEL,
             records=own,
-            method=NO_ERROR if weights is None else LINEAR if query.linear else self.method,
+            method=method,
         )
 
     def measured(self, query: Conjunction, published: PublishedTables) -> Weights | None:
@@ -141,19 +153,24 @@ class Conjunctions:
 
 
 def _measured(
-    weights: Weights, total: Weights, published: PublishedTables, count: bool
+    weights: Weights,
+    total: Weights,
+    published: PublishedTables,
+    count: bool,
+    z: float = QUANTILE,
 ) -> tuple[float, float, tuple[float, float]]:
+    """The answer, its standard error, and the interval of z of them to each side."""
     value, variance = weights.value(published), weights.covariance(weights, published)
     if count:
         error = math.sqrt(variance)
-        return value, error, (value - QUANTILE * error, value + QUANTILE * error)
+        return value, error, (value - z * error, value + z * error)
     shares, errors, low, high = fieller_ratios(
         values=np.array([value]),
         variances=np.array([variance]),
         people=np.array([total.value(published)]),
         of_people=np.array([total.covariance(total, published)]),
         together=np.array([weights.covariance(total, published)]),
-        z=QUANTILE,
+        z=z,
     )
     if np.isnan(shares[0]):
         raise UserError(

@@ -13,7 +13,8 @@ def every_data_set_estimate(published: PublishedTables, head: str) -> pa.Table:
     """Each value of each column, and of each two, as counts and shares.
 
     Without measurements behind it an answer is the records' own, and has neither error nor
-    interval. head: the hash of the message up to which they use what is published.
+    interval; it has an interval alone where its columns were measured, but not together. head: the
+    hash of the message up to which they use what is published.
     """
     rows = list(answering(published).every(published))
     ends = [row.interval or (None, None) for row in rows]
