@@ -31,7 +31,7 @@ from stream_dp.topics import JOURNAL, REPORTS
 
 from .. import journal_checks
 from ..deployment import Deployment
-from ..following import READ_AT_ONCE, collector_paused
+from ..following import READ_AT_ONCE, collector_paused, stop_following
 from ..groups.bound import bound_roster
 from ..groups.places import PlacesTable, bound_places
 from ..groups.roster import Roster
@@ -124,6 +124,7 @@ def _opened(source: Source) -> Workplace:
 def first_entry(log: Log) -> Entry:
     """The journal's first entry. Raises Inconsistent without one, Missing without a journal."""
     first = next(read_messages(log, JOURNAL, "journal"), None)
+    stop_following(log, JOURNAL)
     if first is None:
         raise Inconsistent("journal: it is empty; stream-dp run begins it")
     return Entry(first)
@@ -196,6 +197,7 @@ def decode(source: Source, task: Range) -> tuple[list[bytes], Decoded]:
         rejected.update(reasons)
         count, position = count + reports, after
     blobs = [packed(part) for part in split(Cells.joined(cells), task.parts)]
+    stop_following(here.log, REPORTS)
     unknown = here.decoder.unknown
     return blobs, Decoded(count, rejected, here.decoder.close_period(), unknown)
 

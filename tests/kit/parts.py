@@ -109,6 +109,21 @@ class DieOnce:
 
 
 @dataclass(frozen=True)
+class DieAtEach:
+    """Kills the process that first comes to each of several steps.
+
+    folder: where a file is made for each.
+    """
+
+    steps: tuple[str, ...]
+    folder: Path
+
+    def __call__(self, step: str) -> None:
+        if step in self.steps:
+            DieOnce(step, self.folder / step)(step)
+
+
+@dataclass(frozen=True)
 class MoveOnce:
     """Moves a file at the first of a step; can be sent to another process."""
 

@@ -15,6 +15,7 @@ from stream_dp.log.base import (
     Unavailable,
 )
 from stream_dp.log.message import START, build_message, message_records, read_messages, split_part
+from stream_dp.services.following import stop_following
 
 
 class TestContract(LogContract):
@@ -106,6 +107,16 @@ def test_headers_and_keys_count_in_the_size_of_a_record(log):
         log.append([Record("t", half, half, (("h", b"1"),))])
     log.append([Record("t", half, half[:-100], (("h", bytes(100)),))])
     assert len(values(log, "t")) == 1
+
+
+def test_nothing_is_fetched_for_who_stops(log):
+    log.create({"reports": 1})
+    log.append([Record("reports", value, partition=0) for value in (b"a", b"b")])
+    batch = log.read("reports", {0: 0}, 1, 0)
+    assert log._reader._consumer.assignment()
+    stop_following(log, "reports")
+    assert log._reader._consumer.assignment() == []
+    assert [r.value for r in log.read("reports", batch.next, 10, 30).records] == [b"b"]
 
 
 def test_nothing_is_fetched_behind_the_end(log):
