@@ -3,7 +3,8 @@
 Simulated people (50,000) whose columns are a Bayesian network drawn by a seed: 2 to 15 values, each
 column with up to two parents anywhere before it, one in ten with none. They are fitted as `mixture`
 at rho = .014973 under add_remove, with the default rounds of many columns and with all pairs at
-once, each in a process of its own. With `--tables` the tables of `people.py` instead, in rounds.
+once, each in a process of its own; `--rounds 16x6 10x10` are others, with so many picks in each.
+With `--tables` the tables of `people.py` instead, in rounds.
 Prints the mean total variation over all pairs and over 100 triples, the largest over pairs, CPU
 seconds with compilation, the peak of memory in MiB, rounds, measured sets and cells of the tree.
 """
@@ -73,15 +74,25 @@ def variations(true: People, other: People) -> list[float]:
     return means[:1] + means[2:3] + means[1:2]
 
 
-def one(name: str, rounds: int | None, seed: int) -> None:
-    """Fits a table once and prints what came of it, as JSON."""
+def one(name: str, picking: str, seed: int) -> None:
+    """Fits a table once and prints what came of it, as JSON.
+
+    picking: rounds, and with an x between them how many picks each has.
+    """
+    rounds, _, picks = picking.partition("x")
     codes = network(int(name)) if name.isdecimal() else table(name).codes
     sizes = (codes.max(0) + 1).tolist()
     columns = tuple(Column(f"c{i}", tuple(range(n))) for i, n in enumerate(sizes))
     true = People(PeopleDomain(columns, moves=True, replaced=False), codes)
     names = tuple(c.name for c in columns)
     release = PeopleRelease(
-        name="p", kind="mixture", attributes=names, rho=RHO, every=1, rounds=rounds
+        name="p",
+        kind="mixture",
+        attributes=names,
+        rho=RHO,
+        every=1,
+        rounds=int(rounds),
+        per_round=int(picks) if picks else None,
     )
     began = time.process_time()
     fit = fit_people(true, release, FitContext(SeededNoise(seed)))
@@ -98,14 +109,15 @@ if __name__ == "__main__":
     parser.add_argument("tables", nargs="*", metavar="COLUMNS", default=["24", "50", "100"])
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--tables", dest="known", action="store_true", help="those of people.py")
+    parser.add_argument("--rounds", nargs="+", metavar="ROUNDS[xPICKS]", default=["16", "0"])
     parser.add_argument("--one", nargs=3, metavar=("TABLE", "ROUNDS", "SEED"))
     options = parser.parse_args()
     if options.one:
         name, asked, number = options.one
-        one(name, int(asked), int(number))
+        one(name, asked, int(number))
         sys.exit()
     for name in TABLES if options.known else options.tables:
-        for asked in ("16", "0"):
+        for asked in options.rounds:
             rows = []
             for number in range(1, options.seeds + 1):
                 words = [sys.executable, __file__, "--one", name, asked, str(number)]
@@ -113,8 +125,8 @@ if __name__ == "__main__":
                 rows.append(json.loads(done.stdout))
             pairs, triples, worst, seconds, peak, *facts = np.mean(rows, axis=0)
             line = f"{pairs:.4f} / {triples:.4f} / {worst:.3f}, {seconds:.1f} s, {peak:.0f} MiB"
-            kind = f"{facts[0]:.0f} rounds" if asked != "0" else "at once"
+            kind = f"{asked}: {facts[0]:.0f} rounds" if asked != "0" else "at once"
             print(
-                f"{name:>8} {kind:>9}: {line}, {facts[1]:.0f} sets, {facts[2]:,.0f} cells",
+                f"{name:>8} {kind:>16}: {line}, {facts[1]:.0f} sets, {facts[2]:,.0f} cells",
                 flush=True,
             )
