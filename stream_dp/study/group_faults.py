@@ -195,5 +195,7 @@ def role_column_faults(groups: Groups, attributes: Collection[str]) -> Iterator[
 def batch_cost(batch: DataSetRelease, periods: Periods | None) -> Fraction:
     """The rho of all data sets of a batch release together; of one where periods have a fault."""
     if batch.at is not None:
-        return batch.rho * len(batch.at)
-    return batch.rho * (periods.count // (batch.every or 1) if periods is not None else 1)
+        return batch.rho * len({*batch.at})
+    if batch.every is None or periods is None:
+        return batch.rho
+    return batch.rho * (periods.count // batch.every)

@@ -51,7 +51,7 @@ def _weight(value: object) -> Fraction:
 def _probability(value: object) -> Fraction:
     number = _fraction(value)
     if not 0 < number < 1:
-        raise ValueError("must lie between 0 and 1")
+        raise ValueError("must lie between 0 and 1, and be neither")
     return number
 
 

@@ -20,6 +20,8 @@ def domain_faults(batch: DataSetRelease, sections: Sections) -> Iterator[str]:
     attributes = [sections.attributes.get(name) for name in batch.questions]
     if any(a is None or a.problems("") for a in attributes):
         return
+    if isinstance(batch, PeopleRelease) and len(set(batch.names)) < max(2, len(batch.names)):
+        return  # batch_faults reports it
     try:
         if isinstance(batch, PeopleRelease) and sections.neighbours and population:
             declared_people(

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -137,15 +137,22 @@ def _lines(error: ValidationError, where: str, model: type[BaseModel]) -> list[s
     for item in error.errors(include_input=False, include_url=False):
         # pydantic adds the names of a union's members to the path: keep fields and indices.
         place = [str(p) for p in item["loc"] if isinstance(p, int) or str(p).isidentifier()]
-        place = [p for p in place if p not in {"int", "str", "Carry", "word", "table"}]
+        place = [p for p in place if p not in {"int", "str", "Carry", "word", "table", "history"}]
         shape = _SHAPES.get(place[0]) if where.startswith("releases") and place else None
         if shape is not None and item["type"] != "missing":
             place = place[:1]
         key = ".".join([where, *place])
         text = item["msg"].removeprefix("Value error, ")
         if item["type"] == "extra_forbidden":
-            known = [*model.model_fields, *(EXPANDED_KEYS if "where" in model.model_fields else ())]
+            known = _known_keys(model, place[:-1])
+            if len(place) == 1 and "where" in model.model_fields:
+                known += EXPANDED_KEYS
             text = f"unknown key; known here are {', '.join(known)}"
+        elif item["type"] == "missing" and isinstance(item["loc"][-1], int):
+            texts[".".join([where, *place[:-1]])] = (
+                f"must have at least {item['loc'][-1] + 1} of them"
+            )
+            continue
         elif item["type"] == "missing":
             text = "is required"
         elif item["type"] in {"model_type", "model_attributes_type", "dict_type"}:
@@ -171,6 +178,23 @@ def _lines(error: ValidationError, where: str, model: type[BaseModel]) -> list[s
         for place, text in texts.items()
         if not any(other.startswith(f"{place}.") for other in texts)
     ]
+
+
+def _known_keys(model: type[BaseModel], place: Sequence[str]) -> list[str]:
+    """The keys of the tables that may stand at a place of a section, by its fields and indices."""
+    models = [model]
+    for part in place:
+        fields = [m.model_fields[part] for m in models if part in m.model_fields]
+        if fields:  # otherwise an index, or a name that the user chose
+            models = [inner for field in fields for inner in _models(field.annotation)]
+    return list(dict.fromkeys(name for m in models for name in m.model_fields))
+
+
+def _models(annotation: object) -> list[type[BaseModel]]:
+    """The models that a type is made of."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for part in get_args(annotation) for model in _models(part)]
 
 
 def _sections(raw: dict[str, Any]) -> tuple[dict[str, Any], Sections, list[str]]:

@@ -1,12 +1,15 @@
-"""Commands run in this process, and what they print."""
+"""Commands run in this process, what they print, and the study file that they are given."""
 
 from __future__ import annotations
 
 import json
+import uuid
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kit.studies import on_kafka
 from stream_dp.services.cli import main
 
 
@@ -22,3 +25,21 @@ def refusal(capsys: pytest.CaptureFixture[str], code: int, *arguments: object) -
     out, error = capsys.readouterr()
     assert out == ""
     return error
+
+
+def written(
+    text: str,
+    folder: Path,
+    log: str,
+    request: pytest.FixtureRequest,
+    capsys: pytest.CaptureFixture[str],
+) -> Path:
+    """A study file whose logs are files, on "sqlite", or topics of their own, on "kafka"."""
+    file = folder / "study.toml"
+    if log == "kafka":
+        server = request.getfixturevalue("kafka")
+        text = on_kafka(text, f"kafka://{server}/{uuid.uuid4().hex}")
+    file.write_text(text)
+    if log == "kafka":
+        json_output(capsys, "topics", file)
+    return file

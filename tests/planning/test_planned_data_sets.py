@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import tomllib
+from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
 from itertools import combinations
@@ -33,28 +34,28 @@ def parsed(text: str) -> Study:
 RELATIONS = ("add_remove", "replace_one", "replace_in_place")
 
 
-def people(relation: str = "add_remove", missing: object = "absent") -> Study:
-    return parsed(
-        study_toml(
-            name="people",
-            unit="person",
-            neighbours=relation,
-            rho=8,
-            periods={"first": "2021-01", "every": "month", "count": 4, **MARKER},
-            size=None if relation == "add_remove" else 100,
-            attributes={
-                name: attribute(list(range(n)), missing=missing)
-                for name, n in (("a", 2), ("b", 3), ("c", 5))
-            },
-            releases=[
-                {
-                    **{"name": "table", "kind": "mixture", "attributes": ["a", "b", "c"]},
-                    **{"every": 2, "rho": 4},
-                }
-            ],
-            run={"log": "sqlite:p.db", "public": "sqlite:q.db"},
-        )
+def table_toml(relation: str, sizes: Mapping[str, int], missing: object) -> str:
+    """A study with a table of all attributes, which have so many values each."""
+    return study_toml(
+        name="people",
+        unit="person",
+        neighbours=relation,
+        rho=8,
+        periods={"first": "2021-01", "every": "month", "count": 4, **MARKER},
+        size=None if relation == "add_remove" else 100,
+        attributes={name: attribute(list(range(n)), missing=missing) for name, n in sizes.items()},
+        releases=[
+            {
+                **{"name": "table", "kind": "mixture", "attributes": [*sizes]},
+                **{"every": 2, "rho": 4},
+            }
+        ],
+        run={"log": "sqlite:p.db", "public": "sqlite:q.db"},
     )
+
+
+def people(relation: str = "add_remove", missing: object = "absent") -> Study:
+    return parsed(table_toml(relation, {"a": 2, "b": 3, "c": 5}, missing))
 
 
 def households(kind: str) -> Study:
@@ -83,22 +84,7 @@ def test_the_phases_of_a_table_spend_rho(relation: str, missing: object) -> None
 
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_rounds_are_planned_as_they_begin(relation: str) -> None:
-    text = study_toml(
-        name="people",
-        unit="person",
-        neighbours=relation,
-        rho=8,
-        periods={"first": "2021-01", "every": "month", "count": 4, **MARKER},
-        size=None if relation == "add_remove" else 100,
-        attributes={f"a{i}": attribute([0, 1, 2], missing=0) for i in range(30)},
-        releases=[
-            {
-                **{"name": "table", "kind": "mixture", "attributes": [f"a{i}" for i in range(30)]},
-                **{"every": 2, "rho": 4},
-            }
-        ],
-        run={"log": "sqlite:p.db", "public": "sqlite:q.db"},
-    )
+    text = table_toml(relation, {f"a{i}": 3 for i in range(30)}, missing=0)
     plan = plan_study(parsed(text))
     assert "pairs of columns picked in rounds" in str(plan.releases[0].facts["mechanism"])
     (planned,) = summary(plan).data_sets

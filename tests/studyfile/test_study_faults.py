@@ -15,7 +15,7 @@ def test_other_numbers_are_refused(faults, text):
 @pytest.mark.parametrize("delta", ["0", "1", "2", "-1e-6"])
 def test_delta_is_a_probability(faults, delta):
     assert faults(changed("delta = 1e-6", f"delta = {delta}")) == [
-        "study.delta: must lie between 0 and 1"
+        "study.delta: must lie between 0 and 1, and be neither"
     ]
 
 

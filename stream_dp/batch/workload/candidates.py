@@ -114,20 +114,12 @@ class Workload:
         model: NDArray[np.float64],
         deviations: Sequence[float],
     ) -> Int64Array:
-        """(candidates,) weighted scores, high where the model answers badly.
-
-        true: exact answers to the queries of these candidates.
-        model: the model's answers to them.
-        deviations: by candidate, the standard deviation of the noise in a measured answer.
-        """
+        """Scores with the candidates' weights; see `phases.Ranked`."""
         numbers = np.asarray(candidates, np.int64)
         sizes = np.diff(self.starts)[numbers]
-        errors = np.abs(true - np.rint(model).astype(np.int64))
-        sums = np.add.reduceat(errors, np.cumsum(sizes) - sizes)
         # The mean absolute value of normal noise is sqrt(2 / pi) of its standard deviation.
         noise = sqrt(2 / pi) * sizes * np.array(deviations)
-        scores: Int64Array = (sums - np.rint(noise).astype(np.int64)) * self.weights[numbers]
-        return scores
+        return excess_errors(sizes, true, model, noise) * self.weights[numbers]
 
 
 def candidate_rows(starts: Int64Array, candidates: Sequence[int]) -> Int64Array:
@@ -136,6 +128,19 @@ def candidate_rows(starts: Int64Array, candidates: Sequence[int]) -> Int64Array:
     sizes = np.diff(starts)[numbers]
     ends = np.cumsum(sizes)
     return np.repeat(starts[numbers] - (ends - sizes), sizes) + np.arange(int(sizes.sum()))
+
+
+def excess_errors(
+    sizes: Int64Array, true: Int64Array, model: NDArray[np.float64], noise: NDArray[np.float64]
+) -> Int64Array:
+    """(candidates,) sums of the errors of rounded answers, less what noise would leave, rounded.
+
+    sizes, noise: by candidate, how many counts it has, and the error that noise leaves.
+    true, model: the exact counts of the candidates and the model's answers, in their order.
+    """
+    errors = np.abs(true - np.rint(model).astype(np.int64))
+    sums: Int64Array = np.add.reduceat(errors, np.cumsum(sizes) - sizes)
+    return sums - np.rint(noise).astype(np.int64)
 
 
 def marginal_workload(

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import uuid
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet
 import pytest
-from kit.commands import json_output, refusal
-from kit.studies import MARKER, attribute, on_kafka, study_toml
+from kit.commands import json_output, refusal, written
+from kit.studies import attribute
 from kit.workers import killed_and_again
+from kit.workers_study import workers_toml
 
 PEOPLE = 600
 ROUNDS = 4  # the seed, the number of people, single columns, marginals
 CITIES = [f"city-{i}" for i in range(60)]
-STUDY = study_toml(
-    name="workers",
-    unit="person",
-    neighbours="add_remove",
+STUDY = workers_toml(
     rho=9,
-    periods={"first": "2021-01", "every": "month", "count": 1, **MARKER},
-    size=None,
     attributes={
         "sex": attribute(["f", "m"], missing="f"),
         "state": attribute(["north", "south"], missing="north"),
@@ -40,7 +35,6 @@ STUDY = study_toml(
             "derived": {"pronoun": {"of": "sex", "values": {"f": "she", "m": "he"}}},
         },
     ],
-    run={"log": "sqlite:workers.db", "public": "sqlite:workers-public.db", "worker": False},
 )
 
 
@@ -63,15 +57,8 @@ def test_from_reports_to_a_table(
     request: pytest.FixtureRequest,
 ) -> None:
     pytest.importorskip("jax")
-    text = STUDY
-    if log == "kafka":
-        server = request.getfixturevalue("kafka")
-        text = on_kafka(text, f"kafka://{server}/match-{uuid.uuid4().hex}")
-    file, out = tmp_path / "workers.toml", tmp_path / "out"
-    file.write_text(text)
+    file, out = written(STUDY, tmp_path, log, request, capsys), tmp_path / "out"
     write_reports(tmp_path)
-    if log == "kafka":
-        json_output(capsys, "topics", file)
     (planned,) = json_output(capsys, "check", file)["data_sets"]
     assert [phase["candidates"] for phase in planned["phases"]] == [1, 3, 3, 4]
     assert [phase["queries"] for phase in planned["phases"]][:3] == [1, 2 + 120 + 5, 240 + 6 + 360]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tomllib
-import uuid
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -11,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet
 import pytest
-from kit.commands import json_output, refusal
-from kit.studies import MARKER, attribute, on_kafka, study_toml, window
+from kit.commands import json_output, refusal, written
+from kit.studies import attribute, window
 from kit.workers import killed_and_again
+from kit.workers_study import workers_toml
 
 from stream_dp.batch.people.table import present_rows, study_people
 from stream_dp.study import PeopleRelease
@@ -26,13 +26,10 @@ ROUNDS = 5  # the seed, the number of people, one-ways, pairs, the last phase
 
 
 def study(relation: str = "add_remove") -> str:
-    return study_toml(
-        name="workers",
-        unit="person",
-        neighbours=relation,
+    return workers_toml(
         rho=12,
-        periods={"first": LABELS[0], "every": "month", "count": 2, **MARKER},
-        size=None if relation == "add_remove" else 500,
+        months=2,
+        relation=relation,
         attributes={
             "sex": attribute(["f", "m"], missing="absent"),
             "work": attribute(WORK, missing="absent"),
@@ -44,7 +41,6 @@ def study(relation: str = "add_remove") -> str:
                 **{"at": [LABELS[1]], "rho": 8},
             },
         ],
-        run={"log": "sqlite:workers.db", "public": "sqlite:workers-public.db", "worker": False},
     )
 
 
@@ -71,14 +67,8 @@ def test_from_reports_to_a_table_of_people(
     text = study()
     if declared:
         text = text.replace('kind = "mixture"', f'kind = "mixture"\nrounds = {declared}')
-    if log == "kafka":
-        server = request.getfixturevalue("kafka")
-        text = on_kafka(text, f"kafka://{server}/people-{uuid.uuid4().hex}")
-    file, out = tmp_path / "workers.toml", tmp_path / "out"
-    file.write_text(text)
+    file, out = written(text, tmp_path, log, request, capsys), tmp_path / "out"
     write_reports(tmp_path)
-    if log == "kafka":
-        json_output(capsys, "topics", file)
 
     plan = json_output(capsys, "check", file)
     (planned,) = (r for r in plan["releases"] if r["name"] == "people")

@@ -9,20 +9,16 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 from kit.commands import json_output
-from kit.studies import MARKER, attribute, study_toml
+from kit.studies import attribute
 from kit.workers import killed_and_again
+from kit.workers_study import workers_toml
 
 from stream_dp.services import cli
 
 PEOPLE = 500
 ROUNDS = 5  # the seed, the number of people, one-ways, pairs, the last phase
-STUDY = study_toml(
-    name="workers",
-    unit="person",
-    neighbours="add_remove",
+STUDY = workers_toml(
     rho=9,
-    periods={"first": "2021-01", "every": "month", "count": 1, **MARKER},
-    size=None,
     attributes={
         "sex": attribute(["f", "m"], missing="f"),
         "income": {
@@ -40,7 +36,6 @@ STUDY = study_toml(
             "derived": {"pronoun": {"of": "sex", "values": {"f": "she", "m": "he"}}},
         },
     ],
-    run={"log": "sqlite:workers.db", "public": "sqlite:workers-public.db", "worker": False},
 )
 
 

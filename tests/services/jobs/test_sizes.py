@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import uuid
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet
 import pytest
-from kit.commands import json_output, refusal
+from kit.commands import json_output, refusal, written
 from kit.movers import DUE, LABELS, LARGEST, PLACES, moves_toml, region, write_moves
-from kit.studies import on_kafka
 from kit.workers import killed_and_again
 
 LEVELS = 3
@@ -23,15 +21,8 @@ def test_people_who_move_and_the_sizes_of_their_places(
     capsys: pytest.CaptureFixture[str],
     request: pytest.FixtureRequest,
 ) -> None:
-    text = moves_toml()
-    if log == "kafka":
-        server = request.getfixturevalue("kafka")
-        text = on_kafka(text, f"kafka://{server}/moves-{uuid.uuid4().hex}")
-    file, out = tmp_path / "moves.toml", tmp_path / "out"
-    file.write_text(text)
+    file, out = written(moves_toml(), tmp_path, log, request, capsys), tmp_path / "out"
     truth = write_moves(tmp_path)
-    if log == "kafka":
-        json_output(capsys, "topics", file)
 
     plan = json_output(capsys, "check", file)
     (planned,) = plan["releases"]

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...data.domain import Int64Array
+from ...workload.candidates import excess_errors
 from ..residuals import Columns, Residuals, marginal_counts
 from ..table import People, PeopleDomain
 
@@ -24,15 +25,14 @@ MOST_CANDIDATE_CELLS = 10_000_000  # of all pairs to pick from
 
 @dataclass(frozen=True, eq=False)
 class RankedPairs(Residuals):
-    """See `phases.Ranked`."""
+    """Pairs as `phases.Ranked` has them."""
 
     @property
     def sensitivity(self) -> int:
-        """The largest change of any score by one person."""
         return 2 if self.domain.replaced else 1
 
     def judged(self, data: People) -> Callable[[Sequence[int]], Int64Array]:
-        """The function that gives the exact counts of pairs' marginals. Confidential."""
+        """The counts are those of pairs' marginals."""
         known: dict[int, Int64Array] = {}
 
         def counts(candidates: Sequence[int]) -> Int64Array:
@@ -50,17 +50,10 @@ class RankedPairs(Residuals):
         model: NDArray[np.float64],
         deviations: Sequence[float],
     ) -> Int64Array:
-        """(candidates,) integer scores, high where the model answers badly.
-
-        true, model: exact counts of these pairs' cells and the model's.
-        deviations: by candidate, of the noise in an entry of its residual.
-        """
+        """Scores of marginals; deviations are of the noise in an entry of a pair's residual."""
         sizes = np.diff(self.starts)[list(candidates)]
-        errors = np.abs(true - np.rint(model).astype(np.int64))
-        sums = np.add.reduceat(errors, np.cumsum(sizes) - sizes)
         noise = [self.noise(i, d) for i, d in zip(candidates, deviations, strict=True)]
-        scores: Int64Array = sums - np.rint(noise).astype(np.int64)
-        return scores
+        return excess_errors(sizes, true, model, np.array(noise))
 
     def noise(self, candidate: int, deviation: float) -> float:
         """What noise of that deviation in a residual's entries adds up to over a marginal's cells.
