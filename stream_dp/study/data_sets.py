@@ -128,8 +128,8 @@ class PeopleRelease(TableRelease):
     attribute's `missing` rule gives. Who is `absent` in all columns is no row."""
     labels: Annotated[tuple[str, ...], Field(min_length=1, max_length=8)] | None = None
     """Of `rap`: columns of listed values that analysts are to predict from the others. Pairs of
-    columns that hold one are measured more precisely than others, and later phases measure only
-    sets that do."""
+    columns that hold one are measured more precisely than others, or are the only ones that are
+    picked, and later phases measure only sets that do."""
     linear: Annotated[tuple[Linear, ...], Field(min_length=1, max_length=64)] | None = None
     """Of `rap`: sums of numbers with whole weights, of which thresholds are to be met, within each
     label where there are `labels`: `{ weights = { income = 1, rent = -12 }, thresholds = [0] }`,
@@ -137,13 +137,19 @@ class PeopleRelease(TableRelease):
     rounds: Annotated[int, Field(ge=0, le=1000, strict=True)] | None = None
     """Of `mixture` and `rap`: in how many rounds, at most, pairs of columns are picked that the
     model answers badly, instead of measuring all pairs at once; 0 for all at once. Not with
-    `labels` or `linear`. Without it 16 where there are 24 columns or more, 0 elsewhere."""
+    `labels` or `linear`. Without it and without `linear`, rho, the columns and the number of people
+    decide between both, and how many pairs are picked: `stream-dp check` says it."""
     per_round: Annotated[int, Field(ge=1, le=1000, strict=True)] | None = None
     """How many pairs a round picks, at most: a quarter of the number of columns where it is not
     declared."""
     derived: Annotated[dict[Name, Derived], Field(min_length=1, max_length=64)] | None = None
     """`[releases.derived.NAME]`: columns that are a public function of another one, such as a
     region's density. They are left out of the fit, and derived in the table."""
+
+    @property
+    def chosen(self) -> bool:
+        """Whether the number of people and rho choose if all pairs are measured or some picked."""
+        return self.rounds is None and self.per_round is None and not self.linear
 
     @property
     def picking(self) -> tuple[int, int] | None:

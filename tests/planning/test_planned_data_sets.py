@@ -15,7 +15,7 @@ from kit.households import TEXT
 from kit.studies import MARKER, attribute, study_toml
 
 from stream_dp.batch.data.domain import Column
-from stream_dp.batch.kinds import KINDS
+from stream_dp.batch.kinds import KINDS, planned_phases
 from stream_dp.batch.people.planned import cell_deviation
 from stream_dp.batch.people.residuals import all_residuals, centred
 from stream_dp.batch.people.table import PeopleDomain
@@ -68,11 +68,14 @@ def test_the_phases_of_a_table_spend_rho(relation: str, missing: object) -> None
     study = people(relation, missing)
     (planned,) = summary(plan_study(study)).data_sets
     moves = relation == "add_remove" or missing == "absent"
-    *measured, triples, again = planned.phases
+    assert any("or below" in p.title for p in planned.phases) == moves
+    *measured, triples, again = (p for p in planned.phases if "or below" not in p.title)
+    if moves:
+        *measured, triples, again = planned.phases[:5]
     assert len(measured) == 2 + moves
     assert sum(p.rho for p in measured) + triples.rho == 4
     assert triples.rho == again.rho
-    assert [p.candidates for p in planned.phases[moves:]] == [3, 3, 1, 3]
+    assert [p.candidates for p in planned.phases[moves : 4 + moves]] == [3, 3, 1, 3]
     sizes = [n + (missing == "absent") for n in (2, 3, 5)]
     assert triples.queries == math.prod(sizes)
     assert planned.phases[moves].queries == sum(sizes)
@@ -83,8 +86,28 @@ def test_the_phases_of_a_table_spend_rho(relation: str, missing: object) -> None
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
+def test_what_little_budget_measures_is_planned(relation: str) -> None:
+    """A public number of people decides; a private one is asked for, and all cases are shown."""
+    study = people(relation, 0)
+    (release,) = study.batches or ()
+    titles = {}
+    for rho in (Fraction(4), Fraction(1, 5000)):
+        own = release.model_copy(update={"rho": rho})
+        titles[rho] = [p.title for p in planned_phases(study, own)]
+    if relation != "add_remove":
+        assert titles[Fraction(4)][:2] == ["single columns", "pairs of columns"]
+        assert titles[Fraction(1, 5000)] == ["single columns"]
+        return
+    for own in titles.values():
+        (first,) = (t for t in own if t.startswith("from "))
+        (other,) = (t for t in own if t.startswith("or below"))
+        assert first.split(" people")[0].split()[1] == other.split(" people")[0].split()[2]
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
 def test_rounds_are_planned_as_they_begin(relation: str) -> None:
     text = table_toml(relation, {f"a{i}": 3 for i in range(30)}, missing=0)
+    text = text.replace('kind = "mixture"', 'kind = "mixture"\nrounds = 16')
     plan = plan_study(parsed(text))
     assert "pairs of columns picked in rounds" in str(plan.releases[0].facts["mechanism"])
     (planned,) = summary(plan).data_sets
@@ -98,7 +121,7 @@ def test_rounds_are_planned_as_they_begin(relation: str) -> None:
     far = {"add_remove": 36, "replace_one": 108, "replace_in_place": 108}[relation]
     own = math.sqrt(far / (2 * float(pairs.rho) * 0.9 / 112)) / 9 * 2 / 3
     assert own < pairs.least < own + singles.most
-    all_ = parsed(text.replace('kind = "mixture"', 'kind = "mixture"\nrounds = 0'))
+    all_ = parsed(text.replace("rounds = 16", "rounds = 0"))
     (planned,) = summary(plan_study(all_)).data_sets
     assert "pairs again" in planned.phases[-1].title
 
@@ -165,7 +188,8 @@ def test_people_read_it_in_words() -> None:
     short = summary(plan_study(people()))
     text, exact = short.text(), short.text(exact=True)
     assert "data set table (mixture): 2 of them, each with rho = 4, eps = " in text
-    assert "  pairs of columns: 3 candidates, " in text
+    assert "people on, all pairs of columns: 3 candidates, " in text
+    assert "people, single columns, with " in text
     assert "standard deviation of a cell" in text
     assert "publishes: people" in exact
     assert "add_remove, replace_one, replace_in_place" in exact

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import combinations
 
 from stream_dp.study import PeopleRelease, Study
+from stream_dp.study.data_sets import MANY
 
 from ..phases import Everything, Phase
 from ..planned import PlannedPhase
+from .chosen import ChosenPlan
 from .plan import MOST_TRIPLE, NOISIEST, SIGNAL, ResidualPlan, label_columns
 from .projections import linear_residuals
 from .residuals import Columns, Residuals, all_residuals
+from .rounds.pairs import RankedPairs
 from .rounds.plan import PickPlan
 from .table import study_people
 
@@ -21,14 +25,22 @@ _TITLES = ("the number of people", "single columns", "pairs of columns")
 def planned_people(study: Study, release: PeopleRelease) -> tuple[PlannedPhase, ...]:
     """Residuals, a phase after the other; the last one is what noisy answers choose."""
     domain = study_people(study, release)
+    if release.chosen:
+        return _chosen(ChosenPlan(domain, release.rho, label_columns(release)))
     if release.picking:
-        return _picked(PickPlan.of(domain, release.rho, *release.picking))
+        picked = PickPlan.of(domain, release.rho, *release.picking)
+        return _picked(picked.pairs, picked.phases())
     projections = sum(one.projections for one in release.linear or ())
     if projections:
         residuals = linear_residuals(domain, release)
     else:
         residuals = all_residuals(domain, 3, MOST_TRIPLE)
-    plan = ResidualPlan(residuals, release.rho, label_columns(release))
+    return _at_once(ResidualPlan(residuals, release.rho, label_columns(release)), projections)
+
+
+def _at_once(plan: ResidualPlan, projections: int = 0, least: int = 0) -> tuple[PlannedPhase, ...]:
+    """least: the fewest people of whom all pairs are measured at once, where that is to be said."""
+    residuals = plan.residuals
     precisions, phases = dict[Columns, float](), list[PlannedPhase]()
     for number in range(3):
         if number or residuals.domain.moves:
@@ -37,6 +49,8 @@ def planned_people(study: Study, release: PeopleRelease) -> tuple[PlannedPhase, 
             title = _TITLES[number]
             if number and projections:
                 title += ", sums of numbers among them"
+            if number == 2 and least:
+                title = f"from {least:,} people on, all {title}"
             phases.append(_planned(title, residuals, phase, precisions))
     if plan.triples:
         phase = plan.of(3, plan.triples)
@@ -48,21 +62,47 @@ def planned_people(study: Study, release: PeopleRelease) -> tuple[PlannedPhase, 
     return tuple(phases)
 
 
-def _picked(plan: PickPlan) -> tuple[PlannedPhase, ...]:
-    """The phases before pairs are picked, and the rounds with the noise that they begin with."""
-    planned, precisions, pairs = list[PlannedPhase](), dict[Columns, float](), plan.pairs
-    for phase in plan.phases():
+def _chosen(plan: ChosenPlan) -> tuple[PlannedPhase, ...]:
+    """What the number of people chooses; where it is private, all that it may choose."""
+    people, fewest = plan.domain.size, math.ceil(min(plan.fewest, 1 << 62))
+    many = len(plan.domain.columns) >= MANY
+    if people is None and fewest > 1:
+        least = 0 if many else fewest
+        supposed = 1 << 30 if many else fewest - 1
+        once = () if many else _at_once(plan.at_once, least=least)
+        count: list[Phase] = [plan.at_once.of(0, [()])]
+        few = _picked(plan.workload, [*count, *plan.later(supposed)], least)
+        return (*once, *(few[1:] if once else few))
+    if people is None or plan.measures_all(people):
+        return _at_once(plan.at_once)
+    count = [plan.at_once.of(0, [()])] if plan.domain.moves else []
+    return _picked(plan.workload, [*count, *plan.later(people)])
+
+
+def _picked(
+    pairs: RankedPairs, phases: Sequence[Phase], below: int = 0
+) -> tuple[PlannedPhase, ...]:
+    """The phases before pairs are picked, and the rounds with the noise that they begin with.
+
+    below: how many people have others, where that is to be said.
+    """
+    planned, precisions = list[PlannedPhase](), dict[Columns, float]()
+    for phase in phases:
         together = dict(precisions)
         for candidate, variance in phase.variances(pairs).items():
             together[pairs.sets[candidate]] = 1 / float(variance)
         if isinstance(phase, Everything):
             precisions = together
             title = _TITLES[len(pairs.sets[phase.candidates[0]])]
+            if below:
+                part = "more of rho the fewer they are" if len(phases) > 2 else "all of rho"
+                title = f"or below {below:,} people, {title}, with {part}"
         else:
             title = (
-                f"pairs of columns, up to {plan.picks:,} picked in each of {plan.rounds:,} rounds"
+                f"pairs of columns, up to {phase.picks:,} picked in each of {phase.rounds:,} rounds"
                 " at most, with half the noise after one that teaches nothing"
             )
+            title = f"and then {title}" if below else title
         planned.append(_planned(title, pairs, phase, together))
     return tuple(planned)
 

@@ -19,10 +19,11 @@ from stream_dp.study import PeopleRelease
 
 from ..base import FitContext, begun_edition
 from ..data.domain import Int64Array
-from ..kinds import kind_title
+from ..kinds import PICKED_TITLE, kind_title
 from ..loop import AdaptiveFit, AdaptiveMethod, fit_adaptively
 from ..phases import NoisyAnswers
 from .blocks import column_blocks
+from .chosen import ChosenPlan
 from .draw import drawn_cells
 from .goal import mixture_goal
 from .known import Known
@@ -31,11 +32,13 @@ from .mixture import Layout, Params, fitted, row_blocks, starting_params
 from .numbers import spread
 from .plan import MOST_TRIPLE, ResidualPlan, label_columns
 from .residuals import Residuals, all_residuals
+from .rounds.model import LIGHT, TreeModel
 from .rounds.synthesizer import EDITION as PICKED
 from .rounds.synthesizer import fit_picked
 from .table import People
 from .targets import Targets
 
+CHOSEN = b"people 2"
 _STEPS, _RATE = 800, 0.1
 _FEWEST, _MOST = 4, 400  # rows
 
@@ -113,15 +116,38 @@ def mixture_layout(targets: Targets, known: Sequence[Known] = ()) -> Layout:
     return Layout(targets.sizes, blocks, min(max(rows, _FEWEST), _MOST), triples)
 
 
+@dataclass(frozen=True, eq=False)
+class _Undecided:
+    """A model of nothing: what is measured first decides what learns. See `loop.Model`."""
+
+    plan: ChosenPlan
+    seed: int
+
+    def answers(self, rows: Int64Array) -> NDArray[np.float64]:
+        raise NotImplementedError("single columns are learnt before a phase picks")
+
+    def learn(self, measured: NoisyAnswers) -> tuple[BlockMixture | TreeModel, float]:
+        plan = self.plan
+        if plan.measures_all(plan.people(measured)):
+            return BlockMixture(plan.workload, self.seed, plan.known).learn(measured)
+        return TreeModel(plan.workload, plan.base, plan.known, lean=LIGHT).learn(measured)
+
+    def sample(self, seed: int) -> People:
+        raise NotImplementedError("it has learnt nothing")
+
+
 def fit_people(
     people: People, release: PeopleRelease, context: FitContext
 ) -> AdaptiveFit[Any, People]:
     """See `base.Synthesizer`: kinds 'mixture' and 'rap'.
 
-    A job that was begun before pairs were picked measures all of them.
+    A job that was begun by an earlier version goes on as it was begun: with many columns pairs are
+    picked in as many rounds as there were by default, with few all of them are measured at once.
     """
-    begun = context.transcript.rounds()
-    if release.picking and (not begun or begun_edition(context) == PICKED):
+    begun = begun_edition(context) if context.transcript.rounds() else None
+    if release.chosen and begun in {None, CHOSEN}:
+        return _fit_chosen(people, release, context)
+    if release.picking and begun in {None, PICKED}:
         return fit_picked(people, release, context)
     residuals = all_residuals(people.domain, 3, MOST_TRIPLE)
     plan = ResidualPlan(residuals, release.rho, label_columns(release), context.known)
@@ -133,3 +159,20 @@ def fit_people(
         start=lambda seed: BlockMixture(residuals, seed % (1 << 31), context.known),
     )
     return fit_adaptively(people, method, context)
+
+
+def _fit_chosen(
+    people: People, release: PeopleRelease, context: FitContext
+) -> AdaptiveFit[Any, People]:
+    plan = ChosenPlan(people.domain, release.rho, label_columns(release), context.known)
+    method = AdaptiveMethod(
+        title=kind_title(release.kind),
+        workload=plan.workload,
+        phase=plan.phase,
+        rounds=plan.rounds,
+        start=lambda seed: _Undecided(plan, seed % (1 << 31)),
+        edition=CHOSEN,
+    )
+    fit = fit_adaptively(people, method, context)
+    picks = isinstance(fit.model, TreeModel)
+    return replace(fit, title=PICKED_TITLE) if picks else fit

@@ -1,7 +1,7 @@
 """A graphical model of the pairs that rounds picked, exact on a junction tree.
 
 With interactions v_A of variance s_A and I_A(p) those of a distribution p it maximises
-    LEAN H(p) - sum over A of |I_A(p) - v_A|^2 / (2 s_A),
+    lean H(p) - sum over A of |I_A(p) - v_A|^2 / (2 s_A),
 by its smooth dual, as in `match.graph`: the model of a round begins where that of the round before
 ended. The tree grows with what is picked. It sees noisy answers only.
 """
@@ -28,7 +28,8 @@ from ..tree import JunctionTree, Table
 from .beliefs import Beliefs
 from .growth import grown_tree
 
-LEAN = 50.0
+LEAN = 50.0  # where rounds are declared
+LIGHT = 10.0  # where they are what little budget leaves: entropy must not outweigh single columns
 STEPS = 200
 
 
@@ -40,6 +41,7 @@ class TreeModel:
     base: sets of columns that its tree holds from the beginning.
     known: what it learns from besides.
     people: how many there are, public or noisy.
+    lean: the weight of entropy.
     logits: by set of columns, the dual's solution.
     tree, marginals: its tree and the marginals of the cliques; None before anything is learnt.
     """
@@ -48,6 +50,7 @@ class TreeModel:
     base: tuple[Columns, ...] = ()
     known: tuple[Known, ...] = ()
     people: int = 1
+    lean: float = LEAN
     logits: Mapping[Columns, Table] = field(default_factory=dict)
     tree: JunctionTree | None = None
     marginals: tuple[Table, ...] = ()
@@ -56,10 +59,11 @@ class TreeModel:
         """(n,) expected counts of the cells of pairs, numbered as the entries of residuals."""
         assert self.tree is not None
         residuals = self.residuals
-        result = np.zeros(residuals.starts[-1])
+        result = np.zeros(int(rows.max()) + 1)
         for first, joint in Beliefs(self.tree).pairs(self.marginals):
             for second, shares in joint.items():
-                if (number := residuals.numbers.get((first, second))) is not None:
+                number = residuals.numbers.get((first, second))
+                if number is not None and residuals.starts[number + 1] <= len(result):
                     cells = slice(residuals.starts[number], residuals.starts[number + 1])
                     result[cells] = shares.reshape(-1)
         return result[rows] * self.people
@@ -74,7 +78,7 @@ class TreeModel:
             for a, one in targets.interactions.items()
             if any({*a} <= {*clique} for clique in tree.cliques)
         }
-        fit = _Fit.of(tree, wanted, targets.one_ways)
+        fit = _Fit.of(tree, wanted, targets.one_ways, self.lean)
         start = [
             self.logits[a]
             if a in self.logits
@@ -113,6 +117,7 @@ class _Fit:
     values, variances: (n,) interactions as shares, and the variances of their noise.
     scale: (n,) of the dual's variables, so that their curvatures are alike: about the square root
         of a cell's share, whose variance under the model is the dual's curvature.
+    lean: (n,) the weight of entropy times the variances.
     ends: by set, where its values end.
     """
 
@@ -122,13 +127,17 @@ class _Fit:
     values: Table
     variances: Table
     scale: Table
+    lean: Table
     ends: tuple[int, ...]
 
     @staticmethod
     def of(
-        tree: JunctionTree, wanted: Mapping[Columns, Interaction], singles: Sequence[Table]
+        tree: JunctionTree,
+        wanted: Mapping[Columns, Interaction],
+        singles: Sequence[Table],
+        weight: float,
     ) -> _Fit:
-        """singles: the shares of single columns."""
+        """singles: the shares of single columns; weight: of entropy."""
         shapes = [one.values.shape for one in wanted.values()]
         variances = np.repeat([one.variance for one in wanted.values()], list(map(prod, shapes)))
         flat = np.concatenate([_about(a, one, singles) for a, one in wanted.items()])
@@ -138,7 +147,8 @@ class _Fit:
             holders=tuple(tree.holder(columns) for columns in wanted),
             values=np.concatenate([one.values.reshape(-1) for one in wanted.values()]),
             variances=variances,
-            scale=np.sqrt(flat + LEAN * variances),
+            scale=np.sqrt(flat + weight * variances),
+            lean=weight * variances,
             ends=tuple(np.cumsum(list(map(prod, shapes))).tolist()),
         )
 
@@ -168,7 +178,7 @@ class _Fit:
         def loss(scaled: Table) -> tuple[float, Table]:
             vector = self.unscaled(scaled)
             tables, total = self.marginals(vector)
-            lean = LEAN * self.variances * vector
+            lean = self.lean * vector
             value = total - float(vector @ self.values) + float(vector @ lean) / 2
             return value, (self.interactions(tables) - self.values + lean) / self.scale
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from math import prod
 
 from stream_dp.errors import UserError
@@ -32,6 +33,7 @@ class PickPlan:
     rounds: how many there are if noise does not fall.
     picks: pairs that each picks, at most.
     base: sets of columns that the tree holds from the beginning, as others have published them.
+    labels: columns of which each picked pair holds one; none: any pair.
     """
 
     pairs: RankedPairs
@@ -39,15 +41,14 @@ class PickPlan:
     rounds: int
     picks: int
     base: tuple[Columns, ...] = ()
+    labels: frozenset[int] = frozenset()
 
     @staticmethod
     def of(
         domain: PeopleDomain, rho: Fraction, rounds: int, picks: int, known: Sequence[Known] = ()
     ) -> PickPlan:
         """Raises UserError where every pair of columns is too large."""
-        base = tuple(dict.fromkeys(other.columns for other in known if len(other.columns) > 1))
-        if JunctionTree.of(domain.sizes, base).cells > MOST_CELLS // 2:
-            base = ()
+        base = known_sets(domain, known)
         pairs = ranked_pairs(domain, MOST_CELLS // 2)
         if max(map(len, pairs.sets)) < 2:
             least = prod(sorted(domain.sizes)[:2])
@@ -74,15 +75,32 @@ class PickPlan:
         """The rounds."""
         return Annealed(
             rho,
-            candidates=tuple(i for i, a in enumerate(self.pairs.sets) if len(a) == 2),
+            candidates=tuple(self.candidates),
             first=rho / (self.rounds * self.picks),
             picks=self.picks,
             allowed=self.allowed,
         )
+
+    @cached_property
+    def candidates(self) -> dict[int, Columns]:
+        """The pairs to pick from, by number."""
+        return {
+            i: a
+            for i, a in enumerate(self.pairs.sets)
+            if len(a) == 2
+            and self.pairs.domain.cells(a) <= MOST_CELLS // 2
+            and not (self.labels and self.labels.isdisjoint(a))
+        }
 
     def allowed(self, measured: Sequence[int]) -> list[int]:
         """The pairs that may be picked after what was measured."""
         sets = (self.pairs.sets[i] for i in measured)
         picked = tuple(dict.fromkeys(a for a in sets if len(a) == 2))
         room = open_pairs(self.pairs.domain.sizes, self.base, picked, MOST_CELLS)
-        return [i for a in room if (i := self.pairs.numbers.get(a)) is not None]
+        return [i for a in room if (i := self.pairs.numbers.get(a)) in self.candidates]
+
+
+def known_sets(domain: PeopleDomain, known: Sequence[Known]) -> tuple[Columns, ...]:
+    """What others have published of two columns and more, if a tree can hold it."""
+    base = tuple(dict.fromkeys(other.columns for other in known if len(other.columns) > 1))
+    return () if JunctionTree.of(domain.sizes, base).cells > MOST_CELLS // 2 else base

@@ -1,0 +1,208 @@
+"""What the number of people and rho choose: all pairs at once, picked ones, or single columns."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kit.small_groups import Never
+from people_tables import domain, paired
+
+from stream_dp.batch.annealing import Annealed
+from stream_dp.batch.base import FitContext, MemoryTranscript
+from stream_dp.batch.people.chosen import ChosenPlan
+from stream_dp.batch.people.plan import ResidualPlan
+from stream_dp.batch.people.residuals import all_residuals
+from stream_dp.batch.people.rounds.model import TreeModel
+from stream_dp.batch.people.rounds.synthesizer import EDITION as PICKED
+from stream_dp.batch.people.synthesizer import CHOSEN, fit_people
+from stream_dp.batch.people.table import People
+from stream_dp.batch.phases import Everything, NoisyAnswers
+from stream_dp.privacy.noise import SeededNoise, SystemNoise
+from stream_dp.privacy.zcdp import selection_rho
+from stream_dp.study import PeopleRelease
+
+SIZES = (8, 8, 8, 8)
+RELATIONS = {
+    "comes and goes": {},
+    "replaced": {"moves": False, "replaced": True, "size": 900},
+    "both": {"replaced": True},
+}
+# Of 900 people: all pairs, picked ones, single columns alone.
+BUDGETS = {"all": Fraction(3, 4), "picked": Fraction(1, 60), "singles": Fraction(1, 9000)}
+
+
+def release(rho, columns=4, **more):
+    names = tuple(f"c{i}" for i in range(columns))
+    return PeopleRelease(name="p", kind="mixture", attributes=names, rho=rho, every=1, **more)
+
+
+def counted(plan, people):
+    """The noisy number of people."""
+    return NoisyAnswers.none().joined(
+        plan.workload, [0], np.array([people]), {0: Fraction(4)}
+    )  # fmt: skip
+
+
+@given(
+    st.fractions(Fraction(1, 10**6), 10, max_denominator=10**7),
+    st.integers(-50, 10**6),
+    st.sampled_from(sorted(RELATIONS)),
+    st.booleans(),
+)
+@settings(max_examples=60, deadline=None)
+def test_phases_cost_rho_whatever_they_are(rho, people, relation, labels):
+    facts = dict(RELATIONS[relation])
+    if "size" in facts:
+        facts["size"] = max(1, people)
+    own = domain(2, 3, 4, 2, **facts)
+    plan = ChosenPlan(own, rho, frozenset({0}) if labels else frozenset())
+    answers = counted(plan, people) if own.moves else NoisyAnswers.none()
+    if plan.measures_all(plan.people(answers)):
+        last = Fraction(0)  # what it measures follows from the pairs' answers
+        number = 2 + own.moves
+    else:
+        last, number = Fraction(0), 5
+    total = Fraction(0)
+    for place in range(number):
+        phase = plan.phase(place, answers)
+        if phase is None:
+            break
+        if isinstance(phase, Annealed):
+            total += phase.rho
+            assert all(plan.workload.sets[i][0] == 0 for i in phase.candidates) or not labels
+        else:
+            assert phase.cost(plan.workload, phase.candidates) == phase.rho
+            total += phase.rho
+    if plan.measures_all(plan.people(answers)):
+        last = Fraction(45, 100) * rho + (0 if own.moves else Fraction(2, 100) * rho)
+    assert total + last == rho
+
+
+@pytest.mark.parametrize("facts", RELATIONS.values(), ids=RELATIONS)
+@pytest.mark.parametrize("name", ["picked", "singles"])
+def test_what_is_drawn_costs_rho(facts, name):
+    """Noise 5 % off either way costs something else; every person's change as by brute force."""
+    people = People(domain(*SIZES, **facts), paired(900).codes)
+    norm = {0: 1, 1: 8 * 7, 2: (8 * 7) ** 2}
+
+    class Noted(SeededNoise):
+        demands, scales = [], []
+
+        def draw(self, demand):
+            self.demands.append(list(demand))
+            return super().draw(demand)
+
+        def top(self, scores, picks, variance):
+            self.scales.append(variance)
+            return super().top(scores, picks, variance)
+
+    source = Noted(3)
+    source.demands, source.scales = [], []
+    fit = fit_people(people, release(BUDGETS[name]), FitContext(source))
+    assert isinstance(fit.model, TreeModel)
+    drawn = [demand for demand in source.demands if demand]
+
+    def spent(factor):
+        total, scales = Fraction(0), iter(source.scales)
+        for picked, demand in zip(fit.picked, drawn, strict=True):
+            variances = [variance * factor for variance, _ in demand]
+            if len(fit.workload.sets[picked[0]]) < 2:
+                total += fit.workload.cost(picked, variances)
+                continue
+            for variance in variances:
+                far = 2 * (norm[2] + 56 * 8) if people.domain.replaced else norm[2]
+                total += Fraction(far) / (2 * variance)
+                total += selection_rho(2 if people.domain.replaced else 1, next(scales) * factor)
+        assert next(scales, None) is None
+        return total
+
+    assert bool(source.scales) == (name == "picked")
+    assert spent(Fraction(105, 100)) < spent(1) <= BUDGETS[name] < spent(Fraction(95, 100))
+    if name == "singles":
+        assert spent(1) == BUDGETS[name]
+
+
+@pytest.mark.parametrize("name", BUDGETS)
+@pytest.mark.parametrize("relation", ["comes and goes", "replaced"])
+def test_a_fit_that_goes_on_draws_and_decides_nothing_again(name, relation):
+    pytest.importorskip("jax")
+    people = People(domain(*SIZES, **RELATIONS[relation]), paired(900).codes)
+    context = FitContext(SystemNoise(), MemoryTranscript())
+    first = fit_people(people, release(BUDGETS[name]), context)
+    recorded = context.transcript.recorded
+    assert recorded[0][32:] == CHOSEN
+    assert ("rounds" in first.title) == isinstance(first.model, TreeModel) == (name != "all")
+    begun = MemoryTranscript([*recorded])
+    again = fit_people(people, release(BUDGETS[name]), FitContext(Never(), begun))
+    assert begun.recorded == recorded
+    assert again.title == first.title
+    assert again.answers.variances == first.answers.variances
+    assert (again.sample(5).codes == first.sample(5).codes).all()
+
+
+@pytest.mark.parametrize("name", BUDGETS)
+def test_a_job_that_began_before_keeps_its_plan(name):
+    """One whose round 0 is a seed alone measures all pairs at once, however little rho is."""
+    pytest.importorskip("jax")
+    people, rho = paired(900), BUDGETS[name]
+    before = MemoryTranscript()
+    old = fit_people(people, release(rho, rounds=0), FitContext(SystemNoise(), before))
+    assert len(before.recorded[0]) == 32
+    plan = ResidualPlan(all_residuals(people.domain, 3, 20_000), rho)
+    assert sum((plan.of(n, plan.sets(n)).rho for n in range(3)), Fraction(0)) == rho * 55 / 100
+    begun = MemoryTranscript([*before.recorded])
+    again = fit_people(people, release(rho), FitContext(Never(), begun))
+    assert begun.recorded == before.recorded
+    assert again.answers.variances == old.answers.variances
+    assert (again.sample(1).codes == old.sample(1).codes).all()
+
+
+def test_a_job_of_many_columns_that_began_before_keeps_its_rounds():
+    rng = np.random.default_rng(2)
+    people = People(domain(*[2] * 24), rng.integers(0, 2, (400, 24)))
+    before = MemoryTranscript()
+    declared = release(Fraction(1, 50), 24, rounds=16)
+    old = fit_people(people, declared, FitContext(SystemNoise(), before))
+    assert before.recorded[0][32:] == PICKED
+    begun = MemoryTranscript([*before.recorded])
+    again = fit_people(people, release(Fraction(1, 50), 24), FitContext(Never(), begun))
+    assert again.picked == old.picked
+    assert (again.sample(1).codes == old.sample(1).codes).all()
+
+
+def test_the_less_rho_there_is_the_more_goes_to_single_columns():
+    own, parts = domain(*SIZES, moves=False, replaced=True, size=900), []
+    for rho in (Fraction(1, k) for k in (10, 30, 100, 300, 1000, 10_000)):
+        plan = ChosenPlan(own, rho)
+        assert not plan.measures_all(100)
+        singles, *rounds = plan.later(900)
+        assert isinstance(singles, Everything)
+        assert len(rounds) <= 1
+        parts.append(singles.rho / rho)
+    assert parts == sorted(parts)
+    assert parts[0] >= Fraction(15, 100)
+    assert parts[-1] == 1
+    assert replace(plan, rho=Fraction(10)).measures_all(900)
+
+
+def test_little_budget_invents_no_more_than_single_columns():
+    """People without any dependence: the largest dependence of the table is that of a sample."""
+    rng = np.random.default_rng(1)
+    people = People(domain(*[6] * 8), rng.integers(0, 6, (3000, 8)))
+    sample = fit_people(
+        people, release(Fraction(1, 3000), 8), FitContext(SeededNoise(1))
+    ).sample(1)  # fmt: skip
+    singles = [np.bincount(c, minlength=6) / sample.N for c in sample.codes.T]
+    apart = [
+        np.abs(
+            np.histogram2d(sample.codes[:, a], sample.codes[:, b], bins=6)[0] / sample.N
+            - np.outer(singles[a], singles[b])
+        ).sum()
+        / 2
+        for a in range(8)
+        for b in range(a)
+    ]
+    assert np.mean(apart) < 0.06
