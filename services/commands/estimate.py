@@ -64,6 +64,8 @@ def run(options: argparse.Namespace) -> Output:
         text = [
             f"{name}\n" + "\n".join(f"  {q}" for q in queries) for name, queries in asked.items()
         ]
+        if not text:
+            return Output(asked, "nothing is published yet")
         return Output(asked, "what can be asked, for example:\n" + "\n".join(text))
     if several:
         return _together(public, options)

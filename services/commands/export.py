@@ -53,6 +53,7 @@ def run(options: argparse.Namespace) -> Output:
             word = "--long" if options.long else "--measurements"
             raise UserError(f"{word}: goes with panels; '{options.release}' is a data set")
         return _export_data_set(public, options.release, options.period, out)
+    public.study.release(options.release)
     if out.suffix not in {".parquet", ".csv"}:
         raise UserError(f"{out}: write it as .parquet or .csv")
     if options.measurements:

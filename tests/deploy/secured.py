@@ -55,6 +55,11 @@ class Secured:
             time.sleep(0.1)
         self.script("acls.sh")
 
+    def require_alive(self) -> None:
+        """Raises RuntimeError with the last it said where the broker has ended by itself."""
+        if self.process is not None and self.process.poll() is not None:
+            raise RuntimeError((self.folder / "broker.log").read_text()[-2000:])
+
     def stop(self) -> None:
         if self.process is not None:
             self.process.send_signal(signal.SIGKILL)

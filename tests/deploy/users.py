@@ -80,6 +80,7 @@ class World:
             text=True,
             timeout=600,
         )
+        self.broker.require_alive()
         for secret in self.secrets:
             assert secret not in done.stdout + done.stderr
         assert "Traceback" not in done.stderr

@@ -66,6 +66,8 @@ def test_from_reports_to_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[s
     json_output(capsys, "send", file, tmp_path / "reports.csv")
     json_output(capsys, "close", file, "2021-01", "--yes")
     assert json_output(capsys, "run", file, "--until-idle") == {"horizon_reached": False}
+    assert cli.main(["estimate", str(file)]) == 0
+    assert capsys.readouterr().out == "nothing is published yet\n"
     killed_and_again(file, ROUNDS)
     assert json_output(capsys, "run", file, "--until-idle") == {"horizon_reached": True}
     exported = json_output(capsys, "export", file, "people", out)

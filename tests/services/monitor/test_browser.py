@@ -183,8 +183,17 @@ def test_a_draft_is_planned_and_changed(served: Monitor, browser: Any, axe: str)
         page.locator("[name=query]").fill("pattern full ?")
         page.locator("[name=error]").fill("0.2")
         page.locator("[name=alternatives]").check()
-        page.locator("main button").click()
-        page.wait_for_selector("h1:has-text('Plan of')")
+        planned = "h1:has-text('Plan of')"
+
+        def asked() -> bool:
+            """Asks; a loaded machine may give a draft too little of its time, and says so."""
+            page.locator("main button").click()
+            page.wait_for_selector(
+                f"{planned}, main :text-matches('another draft|on a machine of your own')"
+            )
+            return bool(page.locator(planned).count())
+
+        wait_until(asked)
         assert page.locator("figure svg[role=img]").count() == 2
         for width in SIZES:
             page.set_viewport_size({"width": width, "height": 900})
@@ -192,7 +201,7 @@ def test_a_draft_is_planned_and_changed(served: Monitor, browser: Any, axe: str)
         assert violations(page, axe) == []
         assert page.locator("[name=query]").input_value() == "pattern full ?"
         assert "\\r" not in page.locator("[name=draft]").input_value()
-        assert seen.said == []
+        assert [text for text in seen.said if "400" not in text and "503" not in text] == []
 
 
 def test_a_release_appears_by_itself(tmp_path: Path, browser: Any) -> None:

@@ -64,6 +64,7 @@ def test_export(source, stream_dp, as_json, tmp_path, period, columns):
     ("words", "message"),
     [
         (["none", "out.csv"], "release 'none': the study has no such release; it has pairs, month"),
+        (["pears", "out"], "release 'pears': the study has no such release; it has pairs, months"),
         (["pairs", "out.xlsx"], "write it as .parquet or .csv"),
         (["pairs", "out"], "write it as .parquet or .csv"),
         (["pairs", "no/where/out.csv"], "cannot be written"),
