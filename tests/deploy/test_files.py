@@ -270,6 +270,18 @@ def test_operations_name_files_and_variables_that_exist() -> None:
     assert "`XLA_PYTHON_CLIENT_PREALLOCATE=false`" in text
 
 
+def test_the_image_is_built_with_every_file_that_an_install_has() -> None:
+    project = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text())
+    installed = project["tool"]["setuptools"]["data-files"].values()
+    needed = {pattern.split("/")[0] for patterns in installed for pattern in patterns}
+    before, _, _ = (DEPLOY / "Containerfile").read_text().partition("/bin/pip install")
+    copied = {line.split()[1] for line in before.splitlines() if line.startswith("COPY ")}
+    kept = (DEPLOY / "Containerfile.dockerignore").read_text().split()
+    assert needed == {"deploy"}
+    assert needed <= copied
+    assert kept.index("deploy/secrets") > kept.index("!deploy")  # the last that fits counts
+
+
 def test_the_image_holds_what_it_copies_and_no_secret() -> None:
     text = (DEPLOY / "Containerfile").read_text()
     assert re.search(r"^USER 10001", text, re.MULTILINE)
