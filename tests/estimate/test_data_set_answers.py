@@ -1,8 +1,10 @@
 """Answers about data sets: against the records without noise, and against dense least squares."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from kit.data_sets import every_pair, groups_table, people_table
 from scipy.linalg import null_space
@@ -36,6 +38,20 @@ def test_without_noise_residuals_count_as_the_records_do(query, moves):
     share = answering(tables).answer(tables, query, count=False)
     assert share.value == pytest.approx(answer.records / 300)
     assert (share.standard_error == pytest.approx(answer.standard_error / 300)) == (not moves)
+
+
+@pytest.mark.parametrize("moves", [False, True])
+def test_noise_of_which_the_variance_is_0_as_a_float_leaves_answers(moves):
+    """As of rho = 100,000: the records' counts, without an error that can be told."""
+    tables, _, _ = people_table(moves=moves, again=[(0, 1), (1, 2)])
+    errors = pa.array(np.zeros(tables.measurements.num_rows))
+    place = tables.measurements.column_names.index("standard_error")
+    exact = tables.measurements.set_column(place, "standard_error", errors)
+    tables = replace(tables, measurements=exact)
+    for query in QUERIES:
+        answer = answering(tables).answer(tables, query, count=False)
+        assert answer.value == pytest.approx(answer.records)
+        assert 0 < answer.standard_error < 1e-9
 
 
 def dense(tables, residuals):

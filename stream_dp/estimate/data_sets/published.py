@@ -22,6 +22,7 @@ Value = int | str
 # than independent noise would be: with this factor on their errors, 95 % intervals hold in at least
 # 95 % whatever the signal is. tests/estimate/test_repeated.py computes it.
 REPEATED = 1.2
+_LEAST = 1e-300  # of a variance that is 0 as a float, where rho is very large: it has an inverse
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +99,7 @@ class PublishedTables:
     def variances(self) -> Floats:
         """Of the measurements, (rows,); larger by REPEATED squared where a query has several."""
         errors: Floats = self.measurements["standard_error"].to_numpy()
-        variances: Floats = errors**2
+        variances: Floats = np.maximum(errors**2, _LEAST)
         for places in self.places.values():
             if len(places) > 1:
                 variances[places] *= REPEATED**2
