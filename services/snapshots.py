@@ -6,6 +6,7 @@ Two snapshots of the population are kept, and those of jobs until these are done
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from collections.abc import Callable, Collection, Iterator
@@ -17,13 +18,17 @@ from typing import BinaryIO, TypeVar
 
 import fsspec
 
-from stream_dp.errors import Inconsistent, UserError, write_error
+from stream_dp.errors import Inconsistent, UserError, is_lasting, write_error
+from stream_dp.log.base import LogError, Unavailable
 from stream_dp.log.sealing import Keyring
 from stream_dp.population import Population
 
 from .sealed_files import NotSealedSo, open_sealed, write_sealed
 
 _AHEAD = 1 << 16  # bytes that are read ahead at a URL
+# Stores whose folders are parts of names. Their buckets are made by whoever says who may read them.
+_BUCKETS = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"}
+_FULL = {errno.ENOSPC, errno.EDQUOT}  # of this machine, where a file is fetched to
 _File = TypeVar("_File", bound=BinaryIO)
 
 
@@ -45,8 +50,14 @@ class Snapshots:
         self._keys = keys
         try:
             kind = self._place.split("://")[0] if "://" in self._place else None
-            self._fs = fsspec.filesystem(kind) if kind else None
-        except (ValueError, ImportError):
+            # Others write to the same folder: no list of its files is remembered.
+            self._fs = fsspec.filesystem(kind, use_listings_cache=False) if kind else None
+        except ImportError:
+            raise UserError(
+                f"run.snapshots: '{place}' needs a package that is not installed; for s3:// it is"
+                " pip install 'stream-dp[s3]'"
+            ) from None
+        except ValueError:
             raise UserError(f"run.snapshots: '{place}' is of a kind that cannot be used") from None
         self._root = self._place if self._fs else str(base / self._place)
 
@@ -55,7 +66,10 @@ class Snapshots:
         return Snapshots(self._place, self._base, owner, self._keys)
 
     def prepare(self) -> None:
-        """Creates the folder and tries to write a file. Raises UserError, OSError."""
+        """Creates the folder and tries to write a file.
+
+        No bucket of an object store is created. Raises UserError, OSError, Unavailable.
+        """
         name = f"{self._owner}-probe"
         try:
             if self._fs is None:
@@ -64,11 +78,40 @@ class Snapshots:
                 (root / name).touch(mode=0o600)
                 (root / name).unlink()
             else:
-                self._fs.makedirs(self._root, exist_ok=True)
-                self._fs.pipe_file(f"{self._root}/{name}", b"")
-                self._fs.rm_file(f"{self._root}/{name}")
+                with self._asked():
+                    if not _BUCKETS.intersection(_names(self._fs.protocol)):
+                        self._fs.makedirs(self._root, exist_ok=True)
+                    self._fs.pipe_file(f"{self._root}/{name}", b"")
+                    self._fs.rm_file(f"{self._root}/{name}")
         except OSError as error:
+            if self._fs is not None and isinstance(error, FileNotFoundError):
+                raise UserError(
+                    f"run.snapshots: {self._root}: there is no such bucket or folder; create it, so"
+                    " that you say who may read there"
+                ) from None
             raise write_error(f"run.snapshots: {self._root}", error) from None
+
+    @contextmanager
+    def _asked(self) -> Iterator[None]:
+        """While a store at a URL is asked: its errors in words, and nothing that it was sent.
+
+        Raises UserError where it refuses, Unavailable where it does not answer, OSError for a file
+        that is not there or does not fit on this machine.
+        """
+        try:
+            yield
+        except (FileNotFoundError, LogError, NotSealedSo, UserError):
+            raise
+        except Exception as error:
+            if getattr(error, "errno", None) in _FULL:
+                raise
+            what, kind = f"run.snapshots: {self._root}", type(error).__name__
+            if "Credential" in kind or (isinstance(error, OSError) and is_lasting(error)):
+                raise UserError(
+                    f"{what}: the store refuses: give this process credentials that may read,"
+                    f" write and delete there ({kind})"
+                ) from None
+            raise Unavailable(f"{what}: the store does not answer ({kind})") from None
 
     def write(self, population: Population) -> tuple[str, str]:
         """Writes a snapshot of the population; returns its name and SHA-256, see `store`."""
@@ -111,7 +154,8 @@ class Snapshots:
         with TemporaryDirectory() as folder:
             temporary, digest = self._written(save, Path(folder), stem, stem + suffix, durable)
             name = f"{stem}-{digest[:16]}{suffix}"
-            self._fs.put_file(str(temporary), f"{self._root}/{name}")
+            with self._asked():
+                self._fs.put_file(str(temporary), f"{self._root}/{name}")
         return name, digest
 
     def _written(
@@ -164,7 +208,8 @@ class Snapshots:
                 path = Path(self._root) / name
                 if self._fs is not None:
                     path = Path(stack.enter_context(TemporaryDirectory())) / name
-                    self._fs.get_file(f"{self._root}/{name}", str(path))
+                    with self._asked():
+                        self._fs.get_file(f"{self._root}/{name}", str(path))
                 file = stack.enter_context(self._content(path.open("rb"), name))
             except FileNotFoundError:
                 file = None
@@ -179,6 +224,7 @@ class Snapshots:
             return
         with ExitStack() as stack:
             try:
+                stack.enter_context(self._asked())
                 there = self._fs.open(f"{self._root}/{name}", "rb", block_size=_AHEAD)
                 file = stack.enter_context(self._content(there, name))
             except FileNotFoundError:
@@ -195,7 +241,10 @@ class Snapshots:
     def holds(self, name: str) -> bool:
         """Whether there is a file of that name."""
         path = f"{self._root}/{name}"
-        return Path(path).exists() if self._fs is None else bool(self._fs.exists(path))
+        if self._fs is None:
+            return Path(path).exists()
+        with self._asked():
+            return bool(self._fs.exists(path))
 
     def keep(
         self,
@@ -214,7 +263,8 @@ class Snapshots:
         if self._fs is None:
             paths = [str(path) for path in Path(self._root).glob(f"{stem}*")]
         else:
-            paths = self._fs.glob(f"{self._root}/{stem}*")
+            with self._asked():
+                paths = self._fs.glob(f"{self._root}/{stem}*")
         for path in paths:
             name = path.rsplit("/", 1)[-1]
             number = name.removeprefix(stem).partition("-")[0]
@@ -225,7 +275,12 @@ class Snapshots:
             if self._fs is None:
                 Path(path).unlink(missing_ok=True)
             else:
-                self._fs.rm_file(path)
+                with self._asked():
+                    self._fs.rm_file(path)
+
+
+def _names(protocol: str | tuple[str, ...]) -> set[str]:
+    return {protocol} if isinstance(protocol, str) else set(protocol)
 
 
 def _check_content(file: BufferedReader, name: str, digest: str) -> None:
