@@ -13,6 +13,9 @@ from people_tables import domain, paired
 from stream_dp.batch.annealing import Annealed
 from stream_dp.batch.base import FitContext, MemoryTranscript
 from stream_dp.batch.people.chosen import ChosenPlan
+from stream_dp.batch.people.match import synthesizer as match
+from stream_dp.batch.people.match.plan import MatchPlan
+from stream_dp.batch.people.match.synthesizer import fit_match
 from stream_dp.batch.people.plan import ResidualPlan
 from stream_dp.batch.people.residuals import all_residuals
 from stream_dp.batch.people.rounds.model import TreeModel
@@ -22,7 +25,7 @@ from stream_dp.batch.people.table import People
 from stream_dp.batch.phases import Everything, NoisyAnswers
 from stream_dp.privacy.noise import SeededNoise, SystemNoise
 from stream_dp.privacy.zcdp import selection_rho
-from stream_dp.study import PeopleRelease
+from stream_dp.study import MatchRelease, PeopleRelease
 
 SIZES = (8, 8, 8, 8)
 RELATIONS = {
@@ -206,3 +209,51 @@ def test_little_budget_invents_no_more_than_single_columns():
         for b in range(a)
     ]
     assert np.mean(apart) < 0.06
+
+
+@pytest.mark.parametrize("relation", ["comes and goes", "replaced"])
+def test_match_picks_pairs_of_what_stands_out(relation):
+    """It costs rho, is never drawn again, and a job that began before measures all pairs."""
+    pytest.importorskip("jax")
+    people = People(domain(*SIZES, **RELATIONS[relation]), paired(900).codes)
+    names = tuple(f"c{i}" for i in range(4))
+    own = MatchRelease(name="p", kind="match", attributes=names, rho=Fraction(1, 300), every=1)
+    transcript = MemoryTranscript()
+    fit = fit_match(people, own, FitContext(SystemNoise(), transcript))
+    assert transcript.recorded[0][32:] == b"match 2"
+    assert isinstance(fit.second.model, TreeModel)
+    assert "rounds" in fit.title
+    begun = MemoryTranscript([*transcript.recorded])
+    again = fit_match(people, own, FitContext(Never(), begun))
+    assert begun.recorded == transcript.recorded
+    assert (again.sample(5).codes == fit.sample(5).codes).all()
+    plan = MatchPlan(fit.encoding, own)
+    number = fit.compression.columns[0].noisy.people
+    first = plan.first(number)
+    picked = plan.picked(fit.compression.domain, number)
+    assert sum((phase.rho for phase in first), Fraction(0)) + picked.rho == own.rho
+    assert first[-1].rho > own.rho / 2
+    declared = own.model_copy(update={"one_ways": Fraction(1, 5)})
+    declared.model_fields_set.add("one_ways")
+    shares = sum((p.rho for p in MatchPlan(fit.encoding, declared).first(number)), Fraction(0))
+    assert shares == own.rho / 5
+    old = replace(plan, chosen=False)
+    assert sum((phase.rho for phase in old.first(number)), Fraction(0)) == own.rho / 4
+    assert old.picked(fit.compression.domain, number) is None
+
+
+def test_a_job_of_match_that_began_before_measures_all_pairs(monkeypatch):
+    pytest.importorskip("jax")
+    people, names = paired(900), tuple(f"c{i}" for i in range(4))
+    own = MatchRelease(name="p", kind="match", attributes=names, rho=Fraction(1, 300), every=1)
+    before = MemoryTranscript()
+    with monkeypatch.context() as patched:
+        patched.setattr(match, "EDITION", match.EARLIER)
+        patched.setattr(MatchPlan, "choosing", False)
+        old = fit_match(people, own, FitContext(SystemNoise(), before))
+    assert before.recorded[0][32:] == b"match 1"
+    begun = MemoryTranscript([*before.recorded])
+    again = fit_match(people, own, FitContext(Never(), begun))
+    assert begun.recorded == before.recorded
+    assert "blocks" in again.title
+    assert again.second.answers.variances == old.second.answers.variances

@@ -51,7 +51,7 @@ class Targets:
     def of(residuals: Residuals, answers: NoisyAnswers, known: Sequence[Known] = ()) -> Targets:
         """known: what others have published; it is combined with the answers."""
         people = residuals.domain.size
-        starts = (0, *answers.ends[:-1])
+        starts = (0, *answers.ends)[:-1]
         sums: dict[Columns, tuple[Table, float]] = {}
         for number, first, end in zip(answers.candidates, starts, answers.ends, strict=True):
             columns = residuals.sets[number]

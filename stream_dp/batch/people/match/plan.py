@@ -19,9 +19,13 @@ import numpy as np
 
 from stream_dp.study import MatchRelease
 
-from ...phases import Everything, NoisyAnswers
+from ...phases import Everything, NoisyAnswers, Phase
+from ..choice import Choice, picking
+from ..known import Known
 from ..plan import MOST_TRIPLE, MOST_TRIPLES, NOISIEST
 from ..residuals import Columns, Residuals
+from ..rounds.pairs import ranked_pairs
+from ..rounds.plan import MOST_CELLS, PickPlan, known_sets
 from ..table import PeopleDomain
 from .compression import Compression, MergedColumn, NoisyColumn
 from .encoding import Encoding
@@ -37,10 +41,13 @@ class MatchPlan:
 
     encoding: the measured columns.
     release: its budget and its marginals.
+    chosen: whether the number of people chooses what single columns get and if pairs are picked
+        (`choice.py`), as far as nothing is declared; a job of an earlier edition goes without.
     """
 
     encoding: Encoding
     release: MatchRelease
+    chosen: bool = True
 
     @cached_property
     def singles(self) -> Residuals:
@@ -48,12 +55,37 @@ class MatchPlan:
         domain = self.encoding.domain
         return Residuals(domain, ((), *((c,) for c in range(len(domain.columns)))))
 
-    def first(self) -> list[Everything]:
+    def phase(self, number: int, answers: NoisyAnswers) -> Phase | None:
+        """The first phase's rounds; see `phases.NextPhase`."""
+        size = self.encoding.domain.size
+        if size is None and number:
+            size = int(answers.values[0])
+        phases = self.first(size)
+        return phases[number] if number < len(phases) else None
+
+    def one_ways(self, people: int | None) -> Fraction:
+        """The part of rho that counts people and measures single columns.
+
+        people: how many there are, public or noisy; None if that is not known yet.
+        """
+        release = self.release
+        if people is None or not self.choosing or "one_ways" in release.model_fields_set:
+            return release.one_ways
+        choice = Choice(self.encoding.domain, release.rho)
+        return choice.singles(max(1, people), release.one_ways)
+
+    @property
+    def choosing(self) -> bool:
+        """Whether it is not declared what the second phase measures."""
+        return self.chosen and not self.listed
+
+    def first(self, people: int | None = None) -> list[Everything]:
         """The first phase: the number of people where it is private, then all single columns."""
-        rho, phases = self.release.one_ways * self.release.rho, list[Everything]()
+        rho, phases = self.one_ways(people) * self.release.rho, list[Everything]()
         if self.encoding.domain.moves:
-            phases.append(Everything(NUMBER * rho, (0,), (Fraction(1),)))
-            rho -= phases[0].rho
+            counting = NUMBER * self.release.one_ways * self.release.rho
+            phases.append(Everything(counting, (0,), (Fraction(1),)))
+            rho -= counting
         sets = self.singles.sets[1:]
         asked = self._asked()
         weights = [
@@ -78,6 +110,23 @@ class MatchPlan:
             columns.append(MergedColumn.of(noisy, public, self.release.threshold, own))
         return Compression(self.encoding.domain, tuple(columns))
 
+    def picked(
+        self, domain: PeopleDomain, people: int, known: Sequence[Known] = ()
+    ) -> PickPlan | None:
+        """How the second phase picks pairs of a compressed domain; None if it picks none.
+
+        people: how many there are, public or noisy.
+        """
+        pairs = ranked_pairs(domain, MOST_CELLS // 2)
+        sets = [a for a in pairs.sets if len(a) == 2]
+        choice, people = Choice(domain, self.release.rho), max(1, people)
+        if not self.choosing or not sets or people >= choice.clearest(sets):
+            return None
+        rho = (1 - self.one_ways(people)) * self.release.rho
+        picks = max(1, choice.picks(sets, rho, people))
+        rounds, each = picking(picks, len(domain.columns))
+        return PickPlan(pairs, rho, rounds, each, known_sets(domain, known))
+
     def second(self, domain: PeopleDomain, people: int | None) -> tuple[Residuals, Everything]:
         """The second phase on a compressed domain.
 
@@ -89,15 +138,22 @@ class MatchPlan:
             for a, weight in self.listed.items():
                 for part in [a] if len(a) == 2 or a in kept else combinations(a, 2):
                     asked[part] = max(weight, asked.get(part, weight))
-            return self._measuring(domain, asked)
-        alone = self._measuring(domain, dict.fromkeys(self.pairs, Fraction(1)))
+            return self._measuring(domain, asked, people)
+        alone = self.without_triples(domain, people)
         triples = self.triples(domain)
         if not triples:
             return alone
-        every = self._measuring(domain, dict.fromkeys([*self.pairs, *triples], Fraction(1)))
+        asked = dict.fromkeys([*self.pairs, *triples], Fraction(1))
+        every = self._measuring(domain, asked, people)
         if people is None or _noise(*every, people) < NOISIEST:
             return every
         return alone
+
+    def without_triples(
+        self, domain: PeopleDomain, people: int | None
+    ) -> tuple[Residuals, Everything]:
+        """The second phase on a compressed domain where it is pairs alone."""
+        return self._measuring(domain, dict.fromkeys(self.pairs, Fraction(1)), people)
 
     @cached_property
     def listed(self) -> dict[Columns, Fraction]:
@@ -130,7 +186,7 @@ class MatchPlan:
         return {tuple(sorted(places[n] for n in m.of)): m.weight for m in self.release.asked}
 
     def _measuring(
-        self, domain: PeopleDomain, asked: Mapping[Columns, Fraction]
+        self, domain: PeopleDomain, asked: Mapping[Columns, Fraction], people: int | None
     ) -> tuple[Residuals, Everything]:
         """Everything that marginals of these weights need of two columns and three."""
         weights = dict[Columns, Fraction]()
@@ -149,7 +205,7 @@ class MatchPlan:
             times = Fraction(round(_OF_TRIPLES * costs[2] * (1 << 20) / costs[3]) or 1, 1 << 20)
             precisions |= {a: p * times for a, p in precisions.items() if len(a) == 3}
         variances = tuple(1 / (precisions[a] * weights[a] ** 2) for a in sets)
-        rho = (1 - self.release.one_ways) * self.release.rho
+        rho = (1 - self.one_ways(people)) * self.release.rho
         return residuals, Everything(rho, tuple(range(len(sets))), variances)
 
 

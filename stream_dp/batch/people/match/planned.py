@@ -6,14 +6,19 @@ merged, which is the most that it may measure.
 
 from __future__ import annotations
 
+import math
+
 from stream_dp.study import MatchRelease, Study
 
 from ...data.domain import Column
-from ...phases import Everything
+from ...phases import Phase
 from ...planned import PlannedPhase
+from ..choice import Choice
 from ..plan import NOISIEST
 from ..planned import cell_deviation
 from ..residuals import Columns, Residuals
+from ..rounds.pairs import ranked_pairs
+from ..rounds.plan import MOST_CELLS
 from ..table import PeopleDomain, study_people
 from .compression import MOST_APART
 from .encoding import Encoding
@@ -23,9 +28,9 @@ from .plan import MatchPlan
 def planned_match(study: Study, release: MatchRelease) -> tuple[PlannedPhase, ...]:
     """Single columns, then marginals; of the defaults triples are what noisy answers choose."""
     encoding = Encoding.of(study_people(study, release), release)
-    plan = MatchPlan(encoding, release)
+    plan, people = MatchPlan(encoding, release), encoding.domain.size
     planned, precisions = list[PlannedPhase](), dict[Columns, float]()
-    for phase in plan.first():
+    for phase in plan.first(people):
         for candidate, variance in phase.variances(plan.singles).items():
             precisions[plan.singles.sets[candidate]] = 1 / float(variance)
         counted = phase.candidates == (0,)
@@ -37,13 +42,36 @@ def planned_match(study: Study, release: MatchRelease) -> tuple[PlannedPhase, ..
         residuals, phase = plan.second(domain, None)
         title = f"{merged}what the declared marginals need"
         return (*planned, _planned(title, residuals, phase, precisions))
-    residuals, phase = plan.second(domain, 0)
-    planned.append(_planned(f"{merged}pairs of columns", residuals, phase, precisions))
+    if people is not None and plan.picked(domain, people):
+        return (*planned, _rounds(plan, domain, people, f"{merged}pairs of columns", precisions))
+    alone = plan.without_triples(domain, people)
+    fewest = _fewest(plan, domain) if people is None and plan.choosing else 1
+    if fewest > 1:
+        merged += f"from {fewest:,} people on, "
+    planned.append(_planned(f"{merged}pairs of columns", *alone, precisions))
     if plan.triples(domain):
         residuals, phase = plan.second(domain, None)
         title = f"or pairs and triples, where the noise of triples is below {NOISIEST:g}"
         planned.append(_planned(title, residuals, phase, precisions))
+    if fewest > 1:
+        title = f"or below {fewest:,} people, after more of rho for single columns, pairs"
+        planned.append(_rounds(plan, domain, fewest - 1, title, precisions))
     return tuple(planned)
+
+
+def _fewest(plan: MatchPlan, domain: PeopleDomain) -> int:
+    """The fewest people of whom pairs are measured at once; 1 if they always are."""
+    sets = [a for a in ranked_pairs(domain, MOST_CELLS // 2).sets if len(a) == 2]
+    return math.ceil(Choice(domain, plan.release.rho).clearest(sets)) if sets else 1
+
+
+def _rounds(
+    plan: MatchPlan, domain: PeopleDomain, people: int, title: str, before: dict[Columns, float]
+) -> PlannedPhase:
+    picked = plan.picked(domain, people)
+    assert picked is not None
+    title += f", up to {picked.picks:,} picked in each of {picked.rounds:,} rounds at most"
+    return _planned(title, picked.pairs, picked.picking(picked.rho), before)
 
 
 def _widest(encoding: Encoding) -> PeopleDomain:
@@ -63,7 +91,7 @@ def _widest(encoding: Encoding) -> PeopleDomain:
 
 
 def _planned(
-    title: str, residuals: Residuals, phase: Everything, before: dict[Columns, float]
+    title: str, residuals: Residuals, phase: Phase, before: dict[Columns, float]
 ) -> PlannedPhase:
     """before: the precisions of what is measured already, entry by entry."""
     precisions = dict(before)

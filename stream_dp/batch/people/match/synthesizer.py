@@ -8,22 +8,23 @@ the mixture of blocks of the other kinds of people. Needs JAX, the `batch` extra
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Never
+from typing import Any, Never
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.study import MatchRelease
 
-from ...base import FitContext, FitTranscript
+from ...base import FitContext, FitTranscript, begun_edition
 from ...data.domain import Int64Array
-from ...kinds import kind_title
+from ...kinds import PICKED_TITLE, kind_title
 from ...loop import AdaptiveFit, AdaptiveMethod, fit_adaptively
-from ...phases import NoisyAnswers, fixed_phases
+from ...phases import NoisyAnswers
 from ..known import Known
 from ..residuals import Columns, Residuals
+from ..rounds.model import LIGHT, TreeModel
 from ..synthesizer import BlockMixture
-from ..table import People
+from ..table import People, PeopleDomain
 from ..tree import JunctionTree
 from .compression import Compression
 from .encoding import Encoding
@@ -31,7 +32,7 @@ from .fit import MatchFit
 from .graph import MOST_CELLS, GraphModel
 from .plan import MatchPlan
 
-_EDITION = b"match 1"
+EDITION, EARLIER = b"match 2", b"match 1"
 
 
 @dataclass(frozen=True)
@@ -67,9 +68,17 @@ class _Later:
 
 
 def fit_match(people: People, release: MatchRelease, context: FitContext) -> MatchFit:
-    """See `base.Synthesizer`."""
+    """See `base.Synthesizer`.
+
+    A job that an earlier version began goes on as it was begun: its pairs are never picked. So does
+    one whose marginals are declared, which has the plan of that version.
+    """
     encoding = Encoding.of(people.domain, release)
     plan, title = MatchPlan(encoding, release), kind_title(release.kind)
+    begun = begun_edition(context) if context.transcript.rounds() else None
+    if not plan.choosing or begun == EARLIER:
+        plan = replace(plan, chosen=False)
+    edition = EDITION if plan.chosen else EARLIER
     phases = plan.first()
     every = len(phases) + 1
     coded = encoding.coded(people)
@@ -78,41 +87,31 @@ def fit_match(people: People, release: MatchRelease, context: FitContext) -> Mat
         AdaptiveMethod(
             title=title,
             workload=plan.singles,
-            phase=fixed_phases(phases),
+            phase=plan.phase,
             rounds=every,
             start=lambda seed: _Answered(),
-            edition=_EDITION,
+            edition=edition,
         ),
         context,
     )
     compression = plan.compression(first.answers)
     number = compression.columns[0].noisy.people
-    residuals, phase = plan.second(compression.domain, number)
     known = (
         *([Known((), np.array(float(number)), 1.0)] if people.domain.moves else []),
         *(merged.known(place) for place, merged in enumerate(compression.columns)),
         *_unmerged(context.known, encoding, compression),
     )
-    tree = JunctionTree.of(compression.domain.sizes, residuals.sets)
-    exact = bool(plan.listed) and tree.cells <= MOST_CELLS
+    method = _second(plan, compression.domain, number, known)
+    every = len(phases) + method.rounds
     second: AdaptiveFit[Residuals, People] = fit_adaptively(
         compression.merged(coded),
-        AdaptiveMethod(
-            title=title,
-            workload=residuals,
-            phase=fixed_phases([phase]),
-            rounds=1,
-            start=lambda seed: (
-                GraphModel(residuals, tree, known)
-                if exact
-                else BlockMixture(residuals, seed % (1 << 31), known)
-            ),
-            edition=_EDITION,
-        ),
+        replace(method, edition=edition),
         replace(
             context,
             transcript=_Later(context.transcript, len(phases)),
-            progress=lambda done, rounds, error: context.progress(done + len(phases), every, error),
+            progress=lambda done, rounds, error: context.progress(
+                done + len(phases), max(every, done + len(phases)), error
+            ),
         ),
     )
     return MatchFit(
@@ -122,6 +121,38 @@ def fit_match(people: People, release: MatchRelease, context: FitContext) -> Mat
         second=second,
         known=known,
         dropped=plan.dropped(compression.domain),
+    )
+
+
+def _second(
+    plan: MatchPlan, domain: PeopleDomain, people: int, known: tuple[Known, ...]
+) -> AdaptiveMethod[Any, People]:
+    """The second phase on a compressed domain.
+
+    people: how many there are, public or noisy.
+    """
+    picked = plan.picked(domain, people, known)
+    if picked is not None:
+        rounds = picked.picking(picked.rho)
+        untaught = TreeModel(picked.pairs, picked.base, known, lean=LIGHT)
+        return AdaptiveMethod.of(
+            PICKED_TITLE,
+            workload=picked.pairs,
+            phases=[rounds],
+            start=lambda seed: untaught.learn(NoisyAnswers.none())[0],
+        )
+    residuals, phase = plan.second(domain, people)
+    tree = JunctionTree.of(domain.sizes, residuals.sets)
+    exact = bool(plan.listed) and tree.cells <= MOST_CELLS
+    return AdaptiveMethod.of(
+        kind_title(plan.release.kind),
+        workload=residuals,
+        phases=[phase],
+        start=lambda seed: (
+            GraphModel(residuals, tree, known)
+            if exact
+            else BlockMixture(residuals, seed % (1 << 31), known)
+        ),
     )
 
 
