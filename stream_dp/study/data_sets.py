@@ -137,8 +137,9 @@ class PeopleRelease(TableRelease):
     rounds: Annotated[int, Field(ge=0, le=1000, strict=True)] | None = None
     """Of `mixture` and `rap`: in how many rounds, at most, pairs of columns are picked that the
     model answers badly, instead of measuring all pairs at once; 0 for all at once. Not with
-    `labels` or `linear`. Without it and without `linear`, rho, the columns and the number of people
-    decide between both, and how many pairs are picked: `stream-dp check` says it."""
+    `linear`. Pairs that hold one of the `labels` count four times. Without it and without `linear`,
+    rho, the columns and the number of people decide between both, and how many pairs are picked:
+    `stream-dp check` says it."""
     per_round: Annotated[int, Field(ge=1, le=1000, strict=True)] | None = None
     """How many pairs a round picks, at most: a quarter of the number of columns where it is not
     declared."""

@@ -106,9 +106,8 @@ def _round_faults(batch: PeopleRelease) -> Iterator[str]:
             yield f".{key}: 'match' has none; leave it out"
     if batch.kind == "match":
         return
-    for key in ("labels", "linear"):
-        if batch.rounds and getattr(batch, key):
-            yield f".rounds: pairs are not picked where there are `{key}`; leave one of them out"
+    if batch.rounds and batch.linear:
+        yield ".rounds: pairs are not picked where there are `linear`; leave one of them out"
     if batch.per_round is not None and batch.picking is None:
         yield ".per_round: all pairs are measured at once here; declare `rounds`, or leave it out"
 

@@ -53,11 +53,13 @@ def scores_of(pairs, people, model):
 
 
 @pytest.mark.parametrize(("moves", "replaced"), [(True, False), (False, True), (True, True)])
-def test_no_score_changes_by_more_than_is_charged(moves, replaced):
+@pytest.mark.parametrize("labels", [(), (1,)])
+def test_no_score_changes_by_more_than_is_charged(moves, replaced, labels):
     """Every neighbour of every table of two people, and models that answer anything."""
     own = domain(2, 3, 2, moves=moves, replaced=replaced, size=None if moves else 2)
     free = domain(2, 3, 2)
-    pairs, every = ranked_pairs(own, 100), list(product(range(2), range(3), range(2)))
+    pairs = ranked_pairs(own, 100, frozenset(labels))
+    every = list(product(range(2), range(3), range(2)))
     rng, largest = np.random.default_rng(1), 0
     room = sum(free.cells(a) for a in pairs.sets if len(a) == 2)
     models = [np.zeros(room), np.full(room, 0.5), *(rng.uniform(-2, 4, room) for _ in range(6))]
@@ -70,7 +72,7 @@ def test_no_score_changes_by_more_than_is_charged(moves, replaced):
                 scores_of(pairs, People(free, np.array(table)), model) for table in (rows, other)
             ]
             largest = max(largest, int(np.abs(changed[0] - changed[1]).max()))
-    assert largest == pairs.sensitivity == (2 if replaced else 1)
+    assert largest == pairs.sensitivity == (2 if replaced else 1) * (4 if labels else 1)
 
 
 @dataclass
@@ -95,13 +97,14 @@ class Noted(SeededNoise):
 
 
 @pytest.mark.parametrize("facts", RELATIONS.values(), ids=RELATIONS)
-@pytest.mark.parametrize("seed", [1, 2])
-def test_what_is_drawn_and_picked_costs_rho(facts, seed):
+@pytest.mark.parametrize(("seed", "labels"), [(1, None), (2, None), (3, ("c1",))])
+def test_what_is_drawn_and_picked_costs_rho(facts, seed, labels):
     """Rebuilt from the demands for noise; noise 5 % off either way costs something else."""
     codes, rho = paired(900, 4).codes, Fraction(3, 7)
     people = People(domain(*[4] * 4, **facts), codes)
     source, transcript = Noted(seed), MemoryTranscript()
-    fit = fit_picked(people, release(people), FitContext(source, transcript))
+    own = release(people).model_copy(update={"kind": "rap", "labels": labels})
+    fit = fit_picked(people, own, FitContext(source, transcript))
     drawn = [demand for demand in source.demands if demand]
     assert len(drawn) == len(fit.picked) >= 3
     norm = {0: 1, 1: 4 * 3, 2: (4 * 3) ** 2}  # squared, of what a row adds to a residual
@@ -120,7 +123,8 @@ def test_what_is_drawn_and_picked_costs_rho(facts, seed):
                 # The farthest rows agree in one column: their inner product is 12 * -4.
                 far = 2 * (norm[2] + 48) if replaced else norm[2]
                 total += Fraction(far) / (2 * variance)
-                total += selection_rho(2 if replaced else 1, next(scales) * factor)
+                change = (2 if replaced else 1) * (4 if labels else 1)
+                total += selection_rho(change, next(scales) * factor)
         assert next(scales, None) is None
         return total
 

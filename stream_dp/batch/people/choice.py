@@ -98,7 +98,7 @@ class Choice:
         alone = float(np.median(each)) / math.sqrt((1 - SELECTION) * rho)
         if alone > NOISIEST:
             return 0
-        return max(1, int(min((PAIR / alone) ** 2, ROUNDS * (len(self.domain.columns) // 4))))
+        return max(1, int(min((PAIR / alone) ** 2, ROUNDS * most_picks(len(self.domain.columns)))))
 
 
 def _shared(residuals: Residuals, rho: Fraction) -> list[float]:
@@ -108,7 +108,16 @@ def _shared(residuals: Residuals, rho: Fraction) -> list[float]:
     return [float(w * scale) for w in weights]
 
 
+def most_picks(columns: int) -> int:
+    """How many pairs a round picks at most: a quarter of the columns, but over 6 an eighth.
+
+    More have less rho each, and larger errors: at 50 columns 6 are better than 12, at 100 12 than
+    25 (`tests/benchmarks/people_rounds.py --rounds`).
+    """
+    return min(columns // 4, max(6, columns // 8))
+
+
 def picking(picks: int, columns: int) -> tuple[int, int]:
     """In how many rounds so many picks are made, and how many in each."""
-    each = max(1, min(columns // 4, math.ceil(picks / ROUNDS)))
+    each = max(1, min(most_picks(columns), math.ceil(picks / ROUNDS)))
     return max(1, picks // each), each

@@ -28,7 +28,8 @@ def planned_people(study: Study, release: PeopleRelease) -> tuple[PlannedPhase, 
     if release.chosen:
         return _chosen(ChosenPlan(domain, release.rho, label_columns(release)))
     if release.picking:
-        picked = PickPlan.of(domain, release.rho, *release.picking)
+        labels = label_columns(release)
+        picked = PickPlan.of(domain, release.rho, *release.picking, predicted=labels)
         return _picked(picked.pairs, picked.phases())
     projections = sum(one.projections for one in release.linear or ())
     if projections:

@@ -123,11 +123,6 @@ def test_under_each_relation_the_plan_is_checked_and_a_mistake_is_one_line(
             "declare `rounds`, or leave it out",
         ),
         ('kind = "mixture"', 'kind = "match"\nrounds = 3', "rounds: 'match' has none"),
-        (
-            'kind = "mixture"',
-            'kind = "rap"\nrounds = 3\nlabels = ["sex"]',
-            "rounds: pairs are not picked where there are `labels`",
-        ),
         ('kind = "mixture"', 'kind = "hpd-fixed"', "declare [groups]"),
     ):
         assert old in study()

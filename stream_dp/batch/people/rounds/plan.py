@@ -45,11 +45,19 @@ class PickPlan:
 
     @staticmethod
     def of(
-        domain: PeopleDomain, rho: Fraction, rounds: int, picks: int, known: Sequence[Known] = ()
+        domain: PeopleDomain,
+        rho: Fraction,
+        rounds: int,
+        picks: int,
+        known: Sequence[Known] = (),
+        predicted: frozenset[int] = frozenset(),
     ) -> PickPlan:
-        """Raises UserError where every pair of columns is too large."""
+        """The phases of declared rounds; pairs with a column that is predicted count more.
+
+        Raises UserError where every pair of columns is too large.
+        """
         base = known_sets(domain, known)
-        pairs = ranked_pairs(domain, MOST_CELLS // 2)
+        pairs = ranked_pairs(domain, MOST_CELLS // 2, predicted)
         if max(map(len, pairs.sets)) < 2:
             least = prod(sorted(domain.sizes)[:2])
             raise UserError(

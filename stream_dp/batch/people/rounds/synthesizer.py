@@ -13,6 +13,7 @@ from stream_dp.study import PeopleRelease
 from ...base import FitContext
 from ...kinds import PICKED_TITLE
 from ...loop import AdaptiveFit, AdaptiveMethod, fit_adaptively
+from ..plan import label_columns
 from ..table import People
 from .model import TreeModel
 from .pairs import RankedPairs
@@ -26,7 +27,8 @@ def fit_picked(
 ) -> AdaptiveFit[RankedPairs, People]:
     """See `base.Synthesizer`. The release must pick pairs."""
     assert release.picking is not None
-    plan = PickPlan.of(people.domain, release.rho, *release.picking, context.known)
+    labels = label_columns(release)
+    plan = PickPlan.of(people.domain, release.rho, *release.picking, context.known, labels)
     method = AdaptiveMethod.of(
         PICKED_TITLE,
         workload=plan.pairs,
