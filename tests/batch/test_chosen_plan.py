@@ -34,7 +34,7 @@ RELATIONS = {
     "both": {"replaced": True},
 }
 # Of 900 people: all pairs, picked ones, single columns alone.
-BUDGETS = {"all": Fraction(3, 4), "picked": Fraction(1, 60), "singles": Fraction(1, 9000)}
+BUDGETS = {"all": Fraction(3, 4), "picked": Fraction(1, 120), "singles": Fraction(1, 9000)}
 
 
 def release(rho, columns=4, **more):

@@ -2,7 +2,7 @@
 
 Simulated people (50,000) whose columns are a Bayesian network drawn by a seed: 2 to 15 values, each
 column with up to two parents anywhere before it, one in ten with none. They are fitted as `mixture`
-at rho = .014973 under add_remove, with the default rounds of many columns and with all pairs at
+at rho = .014973 under add_remove, in 16 rounds of a quarter of the columns and with all pairs at
 once, each in a process of its own; `--rounds 16x6 10x10` are others, with so many picks in each.
 With `--tables` the tables of `people.py` instead, in rounds.
 Prints the mean total variation over all pairs and over 100 triples, the largest over pairs, CPU
