@@ -5,16 +5,10 @@ this one, which has no thread and no connection.
 """
 
 import gc
-import re
 import sys
 from zipimport import zipimporter
 
-import py4j
-import pyspark
 from pyspark.daemon import manager
-
-# Spark names them on every path, whether or not its modules are installed.
-_OWN = ((pyspark, r"/(pyspark\.zip|spark-core[^/]*\.jar)$"), (py4j, r"/py4j-[^/]*\.zip$"))
 
 if sys.argv[1:] == ["pyspark.worker"]:  # Spark has another one, which looks for its sources
     import pyarrow.pandas_compat  # noqa: F401
@@ -25,16 +19,10 @@ if sys.argv[1:] == ["pyspark.worker"]:  # Spark has another one, which looks for
 
 
 def forget_archives() -> None:
-    """Leaves archives to the last, and drops their indices, which Spark reads before each task.
-
-    Spark's own, whose modules are installed, are not looked into for a module that is not there.
-    """
+    """Leaves archives to the last, and drops their indices, which Spark reads before each task."""
     finders = sys.path_importer_cache
     for path in [path for path, finder in finders.items() if isinstance(finder, zipimporter)]:
         del finders[path]
-    for package, own in _OWN:
-        if not isinstance(package.__loader__, zipimporter):
-            sys.path[:] = [path for path in sys.path if not re.search(own, path)]
     sys.path.sort(key=lambda path: path.endswith((".zip", ".jar")))
 
 
