@@ -172,8 +172,8 @@ def test_an_aborted_producer_and_its_codec(place, kafka, codec, capsys):
         stranger.begin_transaction()
         for value in (b"junk" * 100, GOOD):
             stranger.produce(f"{here.prefix}.reports", value, headers=[("stream-dp-close", None)])
-        stranger.flush(30)
-        end(30)
+        stranger.flush(300)
+        end(300)
     here.mark(1)
     assert here.run() == 0, capsys.readouterr().err
     accounting = here.accounting()
@@ -219,7 +219,7 @@ def test_memory_is_bounded_by_bytes(place):
     for _ in range(count):
         produce(here.server, f"{here.prefix}.reports", 0, megabyte)
     here.mark(1)
-    peak = run_peak(here.path, timeout=500)
+    peak = run_peak(here.path, timeout=1500)
     assert here.accounting()["rejected"] == {"unreadable": count}
     assert peak < 700
 
@@ -229,7 +229,7 @@ def test_a_close_behind_an_open_transaction(place, kafka, capsys):
     stranger = foreign_producer(kafka)
     stranger.begin_transaction()
     stranger.produce(f"{here.prefix}.reports", GOOD)
-    stranger.flush(30)
+    stranger.flush(300)
     here.mark(1)
     assert here.run() == 0
     out = capsys.readouterr().out
@@ -237,7 +237,7 @@ def test_a_close_behind_an_open_transaction(place, kafka, capsys):
     assert "waits for: stream-dp close" not in out
     assert main(["status", str(here.path)]) == 0
     assert ", unless that was given among what is not read yet" in capsys.readouterr().out
-    stranger.commit_transaction(30)
+    stranger.commit_transaction(300)
     assert main(["status", str(here.path)]) == 0
     assert "the close was given, and is not read yet" in capsys.readouterr().out
     assert here.run() == 0

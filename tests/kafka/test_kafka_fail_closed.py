@@ -88,7 +88,7 @@ def replace_topic(
     place: Days, admin: AdminClient, topic: str, records: Sequence[Stored], partitions: int = 1
 ) -> None:
     """Deletes a topic and creates it with those records, as from a backup."""
-    admin.delete_topics([name(place, topic)])[name(place, topic)].result(30)
+    admin.delete_topics([name(place, topic)])[name(place, topic)].result(300)
     deadline = time.monotonic() + 120
     while name(place, topic) in admin.list_topics(timeout=60).topics:
         assert time.monotonic() < deadline
@@ -160,7 +160,7 @@ def test_a_topic_whose_beginning_is_gone(
     place: Days, admin: AdminClient, refused: Callable[..., str], topic: str, what: str
 ) -> None:
     gone = TopicPartition(name(place, topic), 0, 3)
-    admin.delete_records([gone])[gone].result(30)
+    admin.delete_records([gone])[gone].result(300)
     assert refused() == (
         f"{what}: begins at position 3, so its first records are gone; restore it whole and give"
         " it unlimited retention"
@@ -229,7 +229,7 @@ def test_another_number_of_partitions(
     place: Days, admin: AdminClient, refused: Callable[..., str]
 ) -> None:
     more = name(place, REPORTS)
-    admin.create_partitions([NewPartitions(more, 3)])[more].result(30)
+    admin.create_partitions([NewPartitions(more, 3)])[more].result(300)
     place.file.write_text(place.file.read_text().replace("partitions = 2", "partitions = 3"))
     place.partitions = 3
     assert refused() == (
@@ -267,7 +267,7 @@ def test_reports_that_expired_without_a_snapshot(
     cut = place.entries()[-1].cut
     gone = [TopicPartition(name(place, REPORTS), p, o) for p, o in cut.items()]
     for future in admin.delete_records(gone).values():
-        future.result(30)
+        future.result(300)
     assert main(["run", str(place.file), "--until-idle"]) == 0
     shutil.rmtree(place.snapshots)
     place.snapshots.mkdir()

@@ -147,7 +147,7 @@ def connect(trial):
         yield process
     finally:
         process.kill()
-        process.wait(60)
+        process.wait(600)
 
 
 @pytest.mark.skipif(not (CONNECT / "complete").exists(), reason="no Kafka Connect: run tests/tools")

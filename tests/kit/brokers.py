@@ -40,5 +40,5 @@ def foreign_producer(server: str, **settings: str) -> Producer:
     producer = Producer(
         {"bootstrap.servers": server, "transactional.id": uuid.uuid4().hex, **settings}
     )
-    producer.init_transactions(30)
+    producer.init_transactions(300)
     return producer

@@ -53,7 +53,7 @@ def stranger(kafka, prefix):
         producer.begin_transaction()
         for value in contents:
             producer.produce(f"{prefix}.{topic}", value, partition=partition)
-        assert producer.flush(30) == 0
+        assert producer.flush(300) == 0
         return producer
 
     return begun

@@ -11,7 +11,7 @@ from stream_dp.services.cli import main
 def test_a_topic_that_was_created_again_is_another(opened, log, admin, prefix):
     before = log.describe("t").identity
     assert opened(prefix).describe("t").identity == before
-    admin.delete_topics([f"{prefix}.t"])[f"{prefix}.t"].result(30)
+    admin.delete_topics([f"{prefix}.t"])[f"{prefix}.t"].result(300)
     deadline = time.monotonic() + 120
     while f"{prefix}.t" in admin.list_topics(timeout=60).topics:
         assert time.monotonic() < deadline
@@ -23,7 +23,7 @@ def test_a_topic_that_was_created_again_is_another(opened, log, admin, prefix):
 def make_topic(admin, name, partitions=1, **config):
     settings = {key.replace("_", "."): value for key, value in config.items()}
     topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=settings)
-    admin.create_topics([topic])[name].result(30)
+    admin.create_topics([topic])[name].result(300)
     deadline = time.monotonic() + 120
     while name not in admin.list_topics(timeout=60).topics:
         assert time.monotonic() < deadline
@@ -112,7 +112,7 @@ def test_the_command_makes_topics_and_names_faults(study, admin, prefix, capsys)
             f"stream-dp: kafka: {prefix}.journal has 2 partitions, not 1",
             f"stream-dp: kafka: {prefix}.journal has cleanup.policy = compact, not delete",
         ]
-    admin.delete_topics([f"{prefix}.journal"])[f"{prefix}.journal"].result(30)
+    admin.delete_topics([f"{prefix}.journal"])[f"{prefix}.journal"].result(300)
     deadline = time.monotonic() + 120
     while main(["topics", study()]) != 0:
         assert time.monotonic() < deadline

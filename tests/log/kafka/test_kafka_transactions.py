@@ -30,7 +30,7 @@ def uncommitted(server, topic):
     )
     consumer.assign([TopicPartition(topic, 0, 0)])
     records = []
-    while (message := consumer.poll(30)) is not None:
+    while (message := consumer.poll(300)) is not None:
         if message.error() is None:
             records.append(message.value())
         elif message.error().code() == KafkaError._PARTITION_EOF:
@@ -43,7 +43,7 @@ def end(server, topic):
     """The end of partition 0, whatever is committed."""
     settings = {"group.id": "anyone", "isolation.level": "read_uncommitted"}
     consumer = Consumer({"bootstrap.servers": server, **settings})
-    _, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), 30)
+    _, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), 300)
     consumer.close()
     return high
 
@@ -51,20 +51,20 @@ def end(server, topic):
 def test_open_and_aborted_transactions_are_not_read(log, kafka, prefix, stranger):
     producer = stranger(b"aborted")
     assert values(log, "t") == []
-    producer.abort_transaction(30)
+    producer.abort_transaction(300)
     assert values(log, "t") == []
     producer = stranger(b"open")
     log.append(sent("t", b"behind it"))
     assert values(log, "t") == []
-    producer.commit_transaction(30)
+    producer.commit_transaction(300)
     assert values(log, "t") == [b"open", b"behind it"]
     assert uncommitted(kafka, f"{prefix}.t") == [b"aborted", b"open", b"behind it"]
 
 
 def test_the_end_is_right_although_control_records_take_positions(log, stranger):
     log.append(sent("t", b"a"))
-    stranger(b"b").commit_transaction(30)
-    stranger(b"gone").abort_transaction(30)
+    stranger(b"b").commit_transaction(300)
+    stranger(b"gone").abort_transaction(300)
     records, end = drain(log, "t")
     assert [r.value for r in records] == [b"a", b"b"]
     assert end[0] > records[-1].offset + 1
@@ -83,12 +83,12 @@ def test_a_chain_is_read_from_its_end_whatever_was_aborted(log, stranger, monkey
         written.append(build_message(index, previous, {"number": index}, parts))
         previous = written[-1].hash
     for message in written:
-        stranger(b"gone", b"too").abort_transaction(30)
+        stranger(b"gone", b"too").abort_transaction(300)
         with log.own("role") as writer:
             writer.commit(
                 message_records(message, "t", kind="k", source="s", content="c", time=None)
             )
-    stranger(b"gone").abort_transaction(30)
+    stranger(b"gone").abort_transaction(300)
     read, sizes = log._reader.read, []
 
     def noted(*asked):
@@ -112,7 +112,7 @@ def test_a_cut_does_not_depend_on_transactions_of_others(log, stranger):
     cut = log.cut("t", time.time())
     assert cut == log.cut("t", time.time() + 3600)
     assert drain(log, "t")[1][0] < cut[0]
-    producer.commit_transaction(30)
+    producer.commit_transaction(300)
     records, _ = drain(log, "t")
     assert [r.value for r in records if r.offset < cut[0]] == [b"open", b"behind it"]
 
@@ -137,7 +137,7 @@ def test_who_owns_a_role_is_not_asked_before_the_commit(opened, log, prefix):
 
         def slowly(producer, records):
             failed = produce(producer, records)
-            producer.flush(30)
+            producer.flush(300)
             with other.own("role") as second:
                 second.commit(sent("t", b"second"))
             return failed
@@ -180,7 +180,7 @@ def test_a_transaction_that_took_too_long_is_no_fencing(opened, prefix, kafka, o
 
         def slowly(producer, records):
             failed = produce(producer, records)
-            producer.flush(30)
+            producer.flush(300)
             if other:
                 with opened(prefix).own("role", "t") as second:
                     second.commit(sent("t", b"second"))

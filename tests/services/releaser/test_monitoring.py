@@ -318,7 +318,7 @@ def test_not_ready_while_the_log_does_not_answer(
 
     with here.releaser(at=look) as releaser, both(releaser.facts) as (inside, public):
         with stalling(releaser) as (answers, unanswered):
-            assert there.wait(60)
+            assert there.wait(600)
             until(inside, 200, 120)
             for _ in range(3):  # it is asked again and again
                 answered(releaser.facts)

@@ -146,5 +146,5 @@ def test_memory_follows_bytes_and_not_records(tmp_path):
         log.append([Record(REPORTS, bytes(1_000_000))] * 50)
     log.append([close_marker(1, 0)])
     log.close()
-    peak = run_peak(path, timeout=300)
+    peak = run_peak(path, timeout=1500)
     assert peak < 450
