@@ -9,6 +9,7 @@ public or the first noisy answer:
   column follows from the other, m and n values, m >= n, the interaction has the squared norm
   1 / m - 1 / (m n) with even shares; with noise of variance v in a cell, noise alone has
   (m - 1)(n - 1) v, with a deviation of sqrt(2 (m - 1)(n - 1)) v.) What matters is weaker.
+  So they are where the median pair has over LARGE cells: trees have no room for such pairs.
 - Elsewhere pairs are picked in rounds (`rounds`), and single columns get so much of rho that the
   noise of the median one is SINGLES of total variation, within LEAST and MOST.
 - There are so many picks that the noise of the median pair, before noise falls, is PAIR of total
@@ -36,6 +37,7 @@ CLEAR = 50.0
 SINGLES, LEAST, MOST = 0.025, Fraction(15, 100), Fraction(60, 100)
 PAIR, NOISIEST = 0.15, 0.5
 ROUNDS = 16
+LARGE = 1_000  # cells of the median pair: larger ones no tree has room for
 SHARE = Fraction(3, 4)  # of rho: what the rule supposes that all pairs have together
 
 
@@ -62,7 +64,9 @@ class Choice:
     rho: Fraction
 
     def clearest(self, pairs: Sequence[Columns]) -> float:
-        """The fewest people of whom all pairs are measured at once."""
+        """The fewest people of whom all pairs are measured at once; 0 where pairs are large."""
+        if float(np.median([self.domain.cells(a) for a in pairs])) > LARGE:
+            return 0
         residuals = Residuals(self.domain, tuple(pairs))
         variances = _shared(residuals, SHARE * self.rho)
         signals = []

@@ -72,6 +72,9 @@ class MatchPlan:
         if people is None or not self.choosing or "one_ways" in release.model_fields_set:
             return release.one_ways
         choice = Choice(self.encoding.domain, release.rho)
+        every = list(combinations(range(len(self.encoding.domain.columns)), 2))
+        if people >= choice.clearest(every):
+            return release.one_ways
         return choice.singles(max(1, people), release.one_ways)
 
     @property
