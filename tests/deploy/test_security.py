@@ -213,7 +213,7 @@ def test_a_password_is_changed_at_once(
     assert new.read_text().strip() not in said
     refused = world.run("releases", public, **analyst)
     assert (refused.code, refused.error.count("\n")) == (2, 1)
-    (world.broker.secrets / "analyst").write_text(new.read_text())
+    (world.broker.secrets / "analyst").write_text(new.read_text().strip())
     assert world.run("releases", public, **analyst).code == 0
 
 
