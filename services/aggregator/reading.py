@@ -53,7 +53,10 @@ def first_reading(order: Order, board: OrderBoard) -> tuple[ReadAs | None, bool]
 def settle(
     order: Order, source: Source, board: OrderBoard, decoded: Sequence[Decoded]
 ) -> tuple[ReadAs, list[int]]:
-    """How an order is read from now on, and the places of what was decoded in another way."""
+    """How an order is read from now on, and the places of what is to be decoded again.
+
+    That is what was decoded in another way, and where dead letters waited, see `decode_reports`.
+    """
     assert order.read_as is not None
     read_as = _together(order.read_as.mapping, decoded)
     if not read_as.schemas and not any(d.unknown for d in decoded):
@@ -63,7 +66,7 @@ def settle(
     board.refresh()
     settled = board.reading(order)
     assert settled is not None
-    return settled, [i for i, d in enumerate(decoded) if not _agrees(d, settled)]
+    return settled, [i for i, d in enumerate(decoded) if d.unknown or not agrees(d, settled)]
 
 
 def ranges_of(order: Order, most: int) -> list[Range]:
@@ -91,7 +94,7 @@ def _together(mapping: str, decoded: Sequence[Decoded]) -> ReadAs:
     return ReadAs(mapping, schemas)
 
 
-def _agrees(decoded: Decoded, settled: ReadAs) -> bool:
+def agrees(decoded: Decoded, settled: ReadAs) -> bool:
     """Whether a range was read as is settled: with the same schemas, and all of them known."""
     assert decoded.read_as is not None
     return not decoded.unknown & settled.schemas.keys() and all(

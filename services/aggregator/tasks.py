@@ -192,7 +192,7 @@ def decode(source: Source, task: Range) -> tuple[list[bytes], Decoded]:
         if after == position:
             raise lost(task.partition, position, behind=True)
         records = Records.of(batch.records).below({task.partition: task.end})
-        some, reasons, reports = decode_reports(source, records, task.number, task.letters)
+        some, reasons, reports = decode_reports(source, records, task)
         cells.append(some)
         rejected.update(reasons)
         count, position = count + reports, after
@@ -215,13 +215,17 @@ def lost(partition: int, position: int, *, behind: bool = False) -> Inconsistent
 
 
 def decode_reports(
-    source: Source, records: Sequence[Stored], number: int, letters: bool
+    source: Source, records: Sequence[Stored], task: Range
 ) -> tuple[Cells, Tally[Reason], int]:
-    """The cells of records that came for a period, how many are rejected, how many are reports."""
+    """The cells of records of a range, how many are rejected, how many are reports.
+
+    No dead letters are appended once a schema is unknown, unless that is settled: the range is
+    then read again.
+    """
     here, reports = workplace(source), without_markers(Records.of(records))
-    cells, refused = here.decoder.decode(reports, number - 1)
+    cells, refused = here.decoder.decode(reports, task.number - 1)
     source.at("decoded")
-    if letters and refused:
+    if task.letters and refused and (task.only or not here.decoder.unknown):
         refuse_records(here.log, ((reports[r.place], r.cells) for r in refused))
         source.at("letters")
     rejected = Tally[Reason]()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter as Tally
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -24,8 +24,8 @@ from stream_dp.topics import REPORTS
 from ...parts.orders import Order, OrderBoard
 from ..engines import Given, Input
 from ..pool import Stopped
-from ..reading import first_reading, ranges_of, settle
-from ..tasks import Source, Written, lost
+from ..reading import agrees, first_reading, ranges_of, settle
+from ..tasks import Range, Source, Written, lost
 from .tasks import COUNTED, FAILED, ROWS, Counted, Decoding, Failed, Parting, received, sent
 
 _RANGE = 1 << 18  # reports of one task at most
@@ -136,8 +136,10 @@ class _Input:
             decoded = [one.decoded for one in counted]
             self.read_as, again = settle(self.order, self.source, self.board, decoded)
             self.settled = True
-            if again:
+            if any(not agrees(decoded[i], self.read_as) for i in again):
                 counted, written = self._once(rooms)
+            elif again:
+                self._append_letters(again)
         if self._first:
             self.records = sum(one.records for one in counted)
             self.rejected = sum((one.decoded.rejected for one in counted), Tally())
@@ -147,11 +149,7 @@ class _Input:
     def _once(self, rooms: Mapping[int, int | None]) -> tuple[list[Counted], list[Written]]:
         """What is in the ranges, in their order, and the parts."""
         order, given, session = self.order, self.given, self.spark.session
-        letters = order.letters and self._first
-        ranges = [
-            replace(task, letters=letters, read_as=self.read_as, only=self.settled)
-            for task in ranges_of(order, self.spark.most)
-        ]
+        ranges = self._ranges()
         members = {i: sent(some) for i, some in enumerate(given.members) if some is not None}
         decoding = Decoding(self.source, ranges, frozenset(rooms), members)
         parting = Parting(
@@ -167,9 +165,6 @@ class _Input:
             return grouped.applyInArrow(lambda key, rows: parting.closed(key, rows), ROWS)
 
         rows = self._collected(plan)
-        for row in rows:
-            if row.part == FAILED:
-                raise msgspec.msgpack.decode(row.content, type=Failed).error
         counted = [
             msgspec.msgpack.decode(row.content, type=Counted) for row in rows if row.part == COUNTED
         ]
@@ -177,13 +172,32 @@ class _Input:
         written = [received(bytes(done[index]), Written) for index in sorted(rooms)]
         return sorted(counted, key=lambda one: one.place), written
 
+    def _append_letters(self, places: Sequence[int]) -> None:
+        """Decodes these ranges again, for their dead letters alone."""
+        ranges = self._ranges()
+        decoding = Decoding(self.source, [ranges[i] for i in places], frozenset(), {})
+        numbers = self.spark.session.range(0, len(places), 1, len(places))
+        self._collected(lambda: numbers.mapInArrow(decoding.rows, ROWS))
+
+    def _ranges(self) -> list[Range]:
+        letters = self.order.letters and self._first
+        return [
+            replace(task, letters=letters, read_as=self.read_as, only=self.settled)
+            for task in ranges_of(self.order, self.spark.most)
+        ]
+
     def _collected(self, plan: Callable[[], Any]) -> list[Any]:
-        """The rows of a plan. Raises Inconsistent, Stopped; UserError where Spark gives up."""
+        """The rows of a plan. Raises Inconsistent, Stopped, and what a task was refused with;
+        UserError where Spark gives up."""
         try:
-            return self.spark.collected(plan)
+            rows = self.spark.collected(plan)
         except Failing:
             self.spark.check(self.order)  # records may have gone meanwhile
-        raise UserError(
-            "aggregator: Spark gave up closing the period, after several attempts; its own log,"
-            " on the machines of its executors, says why"
-        )
+            raise UserError(
+                "aggregator: Spark gave up closing the period, after several attempts; its own"
+                " log, on the machines of its executors, says why"
+            ) from None
+        for row in rows:
+            if row.part == FAILED:
+                raise msgspec.msgpack.decode(row.content, type=Failed).error
+        return rows

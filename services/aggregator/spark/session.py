@@ -91,7 +91,8 @@ def open_session(processes: int) -> Any:
         conf = SparkConf()
     except PySparkException:
         raise UserError(
-            "spark: Java does not start; install Java 17 or newer, or set JAVA_HOME"
+            "spark: Java does not start, or ended at once: it is to be 17 or newer (JAVA_HOME), and"
+            " this machine's name must have an address (or set SPARK_LOCAL_IP)"
         ) from None
     if conf.get("spark.master", _UNNAMED) == _UNNAMED:
         # A task whose process is killed is tried again: Spark's own way, but not on one machine.

@@ -131,6 +131,7 @@ def test_a_schema_that_only_later_tasks_knew(folder: Path, server: Registry) -> 
     assert entry.accounting is not None
     assert (entry.accounting.accepted, dict(entry.accounting.rejected)) == (2, {"unreadable": 2})
     assert len(decoded) > len(place.rows("reports"))  # the first report was decoded again
+    assert place.reasons() == {"unreadable": 2}
 
 
 def test_an_id_never_changes_its_schema(folder: Path, server: Registry) -> None:
