@@ -156,15 +156,19 @@ class KafkaReader:
         self._at, self._ended = (topic, dict(positions)), {}
 
     def _fill(self, limit: int, after: Positions, records: Records) -> None:
-        """Take in messages and events up to the limit, or until no more come quickly."""
-        full = True
-        while full and len(records) < limit and self._bytes < MAX_BATCH:
+        """Take in messages and events up to the limit, or until no more come quickly.
+
+        Unless records are large, all that is there up to the partitions' ends is so one batch.
+        """
+        while len(records) < limit and self._bytes < MAX_BATCH and not self._blocked:
             asked, before = min(self._bulk, limit - len(records)), self._bytes
-            messages = self._come(asked)
+            if not (messages := self._come(asked)):
+                break
             self._take(messages, after, records)
             fitting = _BULK_BYTES * len(messages) // max(1, self._bytes - before)
-            self._bulk = max(1, min(_BULK, 2 * self._bulk, fitting)) if messages else self._bulk
-            full = len(messages) == asked
+            self._bulk = max(1, min(_BULK, 2 * self._bulk, fitting))
+            if self._ended.keys() >= after.keys():
+                break
 
     def _come(self, most: int) -> list[Message]:
         """Messages and events that are there, once there is one; none where none comes soon.
