@@ -17,6 +17,7 @@ from kit.tools import FETCHED, needs
 from stream_dp.log.kafka import KafkaLog
 from stream_dp.release import arrow
 from stream_dp.services import cli
+from stream_dp.services.following import following
 
 PEOPLE, LABELS = 600, ["2021-01", "2021-02", "2021-03", "2021-04"]
 
@@ -120,7 +121,7 @@ def test_a_plain_consumer_reads_releases(kafka, published, tmp_path, capsys):
 def test_releases_had_several_parts(kafka, published):
     """So the plain consumer had parts to join."""
     log = KafkaLog(published[1].removesuffix(".releases"), {"bootstrap.servers": kafka})
-    records = log.read("releases", {0: 0}, 500, 0).records
+    records = list(following(log, "releases", {0: 0}))
     log.close()
     assert b"panel/1" in {dict(record.headers)["stream-dp-part"] for record in records}
 

@@ -208,8 +208,8 @@ def test_pieces_of_published_answers_are_joined_once() -> None:
     [
         ("last = 3", "last = 4", "4 periods of 'work' are not there at 2021-03, period 3"),
         ('at = ["2021-03"]', "every = 2", "ask for at most 2, or begin later"),
-        ("last = 3", "last = 65", "attributes.1.history.last: must be at most 64"),
-        ("last = 3", "last = 1", "attributes.1.history.last: must be at least 2"),
+        ("last = 3", "last = 65", "attributes.1.last: must be at most 64"),
+        ("last = 3", "last = 1", "attributes.1.last: must be at least 2"),
         ('of = "work"', 'of = "hair"', "no attribute 'hair' is declared"),
         ('["sex", {', '["work", {', "an attribute stands there twice"),
         ('["sex", { of = "work", last = 3 }]', '["sex"]', "at least 2"),

@@ -60,7 +60,8 @@ def test_from_reports_to_a_table(
     file, out = written(STUDY, tmp_path, log, request, capsys), tmp_path / "out"
     write_reports(tmp_path)
     (planned,) = json_output(capsys, "check", file)["data_sets"]
-    assert [phase["candidates"] for phase in planned["phases"]] == [1, 3, 3, 4]
+    # Pairs, or with triples, or few people's pairs in rounds.
+    assert [phase["candidates"] for phase in planned["phases"]] == [1, 3, 3, 4, 3]
     assert [phase["queries"] for phase in planned["phases"]][:3] == [1, 2 + 120 + 5, 240 + 6 + 360]
     assert all(0 < phase["least"] <= phase["most"] for phase in planned["phases"])
     json_output(capsys, "send", file, tmp_path / "reports.csv")
