@@ -14,6 +14,7 @@ from stream_dp.batch.annealing import Annealed
 from stream_dp.batch.base import FitContext, MemoryTranscript
 from stream_dp.batch.people.chosen import ChosenPlan
 from stream_dp.batch.people.match import synthesizer as match
+from stream_dp.batch.people.match.encoding import Encoding
 from stream_dp.batch.people.match.plan import MatchPlan
 from stream_dp.batch.people.match.synthesizer import fit_match
 from stream_dp.batch.people.plan import ResidualPlan
@@ -240,6 +241,26 @@ def test_match_picks_pairs_of_what_stands_out(relation):
     old = replace(plan, chosen=False)
     assert sum((phase.rho for phase in old.first(number)), Fraction(0)) == own.rho / 4
     assert old.picked(fit.compression.domain, number) is None
+
+
+@pytest.mark.parametrize("size", [2, 8, 40])
+@pytest.mark.parametrize("people", [-3, 0, 1, 2, 900])
+def test_both_phases_of_match_cost_rho_whatever_the_noise(size, people):
+    """Pairs of 40 values are too large to pick, but what is left of them when values are merged."""
+    columns, own = (
+        domain(*[size] * 4),
+        MatchRelease(name="p", kind="match", attributes=tuple("abcd"), rho=Fraction(1, 2), every=1),
+    )
+    plan = MatchPlan(Encoding.of(columns, own), own)
+    answers = NoisyAnswers.none().joined(plan.singles, [0], np.array([people]), {0: Fraction(4)})
+    spent, number = Fraction(0), 0
+    while (phase := plan.phase(number, answers)) is not None:
+        spent, number = spent + phase.rho, number + 1
+    assert number == 2
+    for merged in (columns, domain(2, 2, 2, 2)):
+        picked = plan.picked(merged, people)
+        second = plan.second(merged, people)[1] if picked is None else picked
+        assert spent + second.rho == own.rho
 
 
 def test_a_job_of_match_that_began_before_measures_all_pairs(monkeypatch):

@@ -71,11 +71,12 @@ class MatchPlan:
         release = self.release
         if people is None or not self.choosing or "one_ways" in release.model_fields_set:
             return release.one_ways
+        people = max(1, people)  # both phases split rho alike, whatever noise says
         choice = Choice(self.encoding.domain, release.rho)
         every = list(combinations(range(len(self.encoding.domain.columns)), 2))
         if people >= choice.clearest(every):
             return release.one_ways
-        return choice.singles(max(1, people), release.one_ways)
+        return choice.singles(people, release.one_ways)
 
     @property
     def choosing(self) -> bool:
