@@ -44,7 +44,7 @@ def test_whatever_the_dependence_nineteen_of_twenty_intervals_hold(query, moves,
     """Redrawn noise: both ends of what the true marginals leave are within."""
     tables, _, _ = people_table(moves=moves, ways=1)
     ends = np.array(frechet(tables, query)) / (1 if count else 300)
-    rng, held = np.random.default_rng(7), 0
+    rng, covered = np.random.default_rng(7), 0
     values, errors = tables.values, tables.measurements["standard_error"].to_numpy()
     for _ in range(400):
         noisy = pa.array(np.rint(values + rng.normal(0, 5 * errors)).astype(int))
@@ -53,8 +53,8 @@ def test_whatever_the_dependence_nineteen_of_twenty_intervals_hold(query, moves,
         redrawn = replace(tables, measurements=own)
         low, high = answering(redrawn).answer(redrawn, query, count=count).interval
         assert 0 <= low <= high
-        held += low <= ends[0] + 1e-9 and ends[1] <= high + 1e-9
-    assert held >= 380
+        covered += low <= ends[0] + 1e-9 and ends[1] <= high + 1e-9
+    assert covered >= 380
 
 
 def test_what_is_measured_together_has_an_error_and_groups_have_no_bounds():

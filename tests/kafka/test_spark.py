@@ -47,7 +47,7 @@ def _collected() -> Iterator[None]:
     gc.collect()
 
 
-def made(
+def study_on(
     kafka: str, session: Any, folder: Path, kind: type[SparkDays] = SparkDays, **how: Any
 ) -> SparkDays:
     prefix = f"s-{uuid.uuid4().hex[:12]}"
@@ -60,7 +60,7 @@ def made(
 
 @pytest.fixture
 def make(kafka: str, spark: Any, tmp_path: Path) -> Any:
-    return partial(made, kafka, spark, tmp_path)
+    return partial(study_on, kafka, spark, tmp_path)
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def closed(kafka: str, spark: Any, tmp_path_factory: pytest.TempPathFactory) -> 
 
     Headers whose names are no text, large ones, markers that are none, no value.
     """
-    days, closes = made(kafka, spark, tmp_path_factory.mktemp("closed"), partitions=2), []
+    days, closes = study_on(kafka, spark, tmp_path_factory.mktemp("closed"), partitions=2), []
     for number in (1, 2):
         days.send(days.reports(number))
         if number == 2:
