@@ -2,14 +2,12 @@
 
 A confidential file has mode 0600 and a write-ahead log, so that senders, the releaser and
 readers work side by side. A public file keeps a rollback journal, so that a reader without
-write access can open it. The owner of a role holds a kernel lock on a file beside it, which
-a crash releases.
+write access can open it. The owner of a role holds a kernel lock on a file beside it
+(`role_lock`), which a crash releases.
 """
 
 from __future__ import annotations
 
-import fcntl
-import os
 import time as clock_module
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -41,6 +39,7 @@ from .base import (
     payload_bytes,
 )
 from .place import file_place
+from .role_lock import RoleLock, Taken, role_lock
 from .sealing import Keyring, RecordSeal
 from .sqlite_file import open_file, sqlite_errors
 
@@ -278,49 +277,36 @@ class SqliteLog:
             return record.partition
         return zlib.crc32(record.key) % count if record.key is not None else 0
 
-    def _lock_path(self, name: str) -> Path:
-        return self._path.with_name(f"{self._path.name}.{name}.lock")
-
     @contextmanager
     def own(self, name: str, topic: str | None = None) -> Iterator[_Owner]:
-        lock = os.open(self._lock_path(name), os.O_CREAT | os.O_RDWR, 0o600)
+        path = self._path.with_name(f"{self._path.name}.{name}.lock")
         try:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise Busy(
-                    f"{self._path}: another process is its {name}; stop that one first"
-                ) from None
-            owner = _Owner(self, lock, name)
-            try:
-                yield owner
-            finally:
-                owner.over = True
-        finally:
-            os.close(lock)
+            with role_lock(path) as lock:
+                owner = _Owner(self, lock)
+                try:
+                    yield owner
+                finally:
+                    owner.over = True
+        except Taken:
+            raise Busy(
+                f"{self._path}: another process is its {name}; stop that one first"
+            ) from None
 
 
 class _Owner:
     """The owner of a role: commits as long as it has the lock."""
 
-    def __init__(self, log: SqliteLog, lock: int, name: str) -> None:
-        self._log, self._lock, self._name, self.over = log, lock, name, False
+    def __init__(self, log: SqliteLog, lock: RoleLock) -> None:
+        self._log, self._lock, self.over = log, lock, False
 
     def commit(self, records: Iterable[Record]) -> None:
-        if self.over or not self._locked():
+        if self.over or not self._lock.holds():
             raise Fenced("this writer's ownership is over: another process may have its role")
         try:
             with sqlite_errors(self._log._path, "a commit failed"), self._log._transaction():
                 self._log._insert(records)
         except Unavailable as error:
             raise UnknownCommit(str(error)) from None
-
-    def _locked(self) -> bool:
-        """Whether the lock is still on the file that the next owner would lock."""
-        try:
-            return os.path.samestat(os.fstat(self._lock), self._log._lock_path(self._name).stat())
-        except FileNotFoundError:
-            return False
 
 
 def _bound(topic: str, part: int, place: int, time: int) -> str:

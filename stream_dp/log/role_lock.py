@@ -1,0 +1,91 @@
+"""The kernel lock of a role on a file: one process has it, and its death frees it at once.
+
+It is a record lock, like SQLite's own. A child does not inherit a record lock, in whatever way it
+is started, so no child keeps the role of a parent that was killed. (`flock` and open-file locks
+belong to the descriptor, which every fork copies.)
+
+A record lock has two weaknesses. It does not keep two owners within one process apart: `_owned`
+does. And the process loses the lock when it closes any descriptor of the file: each owner writes
+a token into the file, so that an owner that lost the lock sees that another one came.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Lock
+from time import monotonic, sleep
+from uuid import uuid4
+
+# Seconds to wait for a process that has the role and may be ending.
+PATIENCE = 5.0
+_POLL = 0.05
+
+_owned: dict[tuple[int, int], int] = {}  # device and inode of a file: the process that owns it
+_taking = Lock()
+
+
+class Taken(Exception):
+    """Another owner has the role."""
+
+
+class RoleLock:
+    """The lock on the file at `path`, which is open as `descriptor`."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self._path, self._descriptor = path, descriptor
+        self._process, self._token = os.getpid(), uuid4().bytes
+        os.pwrite(descriptor, self._token, 0)
+
+    def holds(self) -> bool:
+        """Whether this process is the last that took the lock that the next owner would take."""
+        try:
+            return (
+                os.getpid() == self._process
+                and os.path.samestat(os.fstat(self._descriptor), self._path.stat())
+                and os.pread(self._descriptor, len(self._token), 0) == self._token
+            )
+        except FileNotFoundError:
+            return False
+
+
+@contextmanager
+def role_lock(path: Path) -> Iterator[RoleLock]:
+    """Takes the role, for which another process that may be ending has PATIENCE seconds.
+
+    Raises Taken.
+    """
+    with _taking:
+        # The file of a role that this process has must not be opened again.
+        with suppress(FileNotFoundError):
+            if _owned.get(_identity(path.stat())) == os.getpid():
+                raise Taken
+        descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+        identity = _identity(os.fstat(descriptor))
+        _owned[identity] = os.getpid()
+    try:
+        _wait(descriptor)
+        yield RoleLock(path, descriptor)
+    finally:
+        with _taking:
+            os.close(descriptor)
+            del _owned[identity]
+
+
+def _wait(descriptor: int) -> None:
+    deadline = monotonic() + PATIENCE
+    while True:
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except (BlockingIOError, PermissionError):  # POSIX allows either
+            if monotonic() >= deadline:
+                raise Taken from None
+        sleep(_POLL)
+
+
+def _identity(file: os.stat_result) -> tuple[int, int]:
+    return file.st_dev, file.st_ino
