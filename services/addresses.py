@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
+import socket
+from contextlib import ExitStack
 
 from stream_dp.errors import UserError
 
@@ -14,6 +16,23 @@ def listen_address(address: str) -> tuple[str, int]:
     if not host or not (port.isascii() and port.isdigit()) or int(port) > 65535:
         raise UserError(f"listen address '{address}': write HOST:PORT, such as 127.0.0.1:9464")
     return host, int(port)
+
+
+def listener(address: str) -> socket.socket:
+    """A socket that listens at HOST:PORT. Raises UserError."""
+    host, port = listen_address(address)
+    try:
+        family, *_, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with ExitStack() as undone:
+            listening = undone.enter_context(socket.socket(family, socket.SOCK_STREAM))
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(place)
+            listening.listen(1024)
+            undone.pop_all()
+            return listening
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or "no such host"
+        raise UserError(f"listen address '{address}': {reason}") from None
 
 
 def is_loopback(host: str) -> bool:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable
 
 import uvicorn
 
-from stream_dp.errors import UserError
-
-from ..addresses import listen_address
+from ..addresses import listener
 from .limits import PATIENCE, Application, PatientProtocol
 
 _CONNECTIONS = 512  # more are answered 503
@@ -18,17 +15,8 @@ _LARGEST_HEAD = 16_384  # bytes of a request's headers
 
 def serve(application: Application, address: str, begun: Callable[[int], None]) -> None:
     """Serves at HOST:PORT. begun: called with the port once it listens. Raises UserError."""
-    host, port = listen_address(address)
-    try:
-        family, *_, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(place)
-        listener.listen(1024)
-    except (OSError, UnicodeError) as error:
-        reason = getattr(error, "strerror", None) or "no such host"
-        raise UserError(f"listen address '{address}': {reason}") from None
-    begun(int(listener.getsockname()[1]))
+    socket = listener(address)
+    begun(int(socket.getsockname()[1]))
     server = uvicorn.Server(
         uvicorn.Config(
             application,
@@ -45,5 +33,5 @@ def serve(application: Application, address: str, begun: Callable[[int], None]) 
             log_level="critical",
         )
     )
-    with listener:
-        server.run(sockets=[listener])
+    with socket:
+        server.run(sockets=[socket])

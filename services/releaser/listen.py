@@ -2,21 +2,16 @@
 
 The confidential one serves /healthz, /readyz and /metrics. The public one serves /metrics only,
 with the metrics of an allow-list. Neither uses the default registry, which would add metrics of
-the process. Slow, broken or many clients cost the releaser little, and error texts are not sent.
+the process.
 """
 
 from __future__ import annotations
 
-import socket
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from functools import partial
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler
-from socketserver import ThreadingTCPServer
-from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
@@ -24,15 +19,10 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
 from stream_dp import __version__
-from stream_dp.errors import UserError
 
-from ..addresses import listen_address
+from ..addresses import listener
 from .facts import Facts
-
-_AT_ONCE = 16  # connections; more are closed unanswered
-_PATIENCE = 10  # seconds that a client may take over its request
-_TEXT = "text/plain; charset=utf-8"
-_MISSING = (HTTPStatus.NOT_FOUND, b"not found\n")
+from .server import TEXT, Page, Pages, serving
 
 
 class PublicMetrics(Collector):
@@ -141,112 +131,29 @@ def _gauge(study: str, name: str, words: str, value: float | Fraction) -> GaugeM
 @contextmanager
 def listening(address: str, facts: Facts, *, public: bool) -> Iterator[int]:
     """Serves on HOST:PORT until the block ends, and gives the port. Raises UserError."""
-    host, port = listen_address(address)
-    try:
-        server = _Server(host, port, _pages(facts, public))
-    except (OSError, UnicodeError) as error:
-        reason = getattr(error, "strerror", None) or "no such host"
-        raise UserError(f"listen address '{address}': {reason}") from None
-    thread = threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True)
-    thread.start()
-    try:
-        yield int(server.server_address[1])
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with listener(address) as socket, serving(socket, _pages(facts, public)):
+        yield int(socket.getsockname()[1])
 
 
-_Page = tuple[HTTPStatus, bytes]
-
-
-def _pages(facts: Facts, public: bool) -> dict[str, Callable[[], _Page]]:
+def _pages(facts: Facts, public: bool) -> Pages:
     """The pages of a listener, by path."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(PublicMetrics(facts))
 
-    def metrics() -> _Page:
-        return HTTPStatus.OK, generate_latest(registry)
+    def metrics() -> Page:
+        return HTTPStatus.OK, generate_latest(registry), CONTENT_TYPE_LATEST
 
     if public:
         return {"/metrics": metrics}
     registry.register(ConfidentialMetrics(facts))
 
-    def ready() -> _Page:
+    def ready() -> Page:
         if facts.ready:
-            return HTTPStatus.OK, b"ready\n"
-        return HTTPStatus.SERVICE_UNAVAILABLE, b"not ready\n"
+            return HTTPStatus.OK, b"ready\n", TEXT
+        return HTTPStatus.SERVICE_UNAVAILABLE, b"not ready\n", TEXT
 
     return {
         "/metrics": metrics,
         "/readyz": ready,
-        "/healthz": lambda: (HTTPStatus.OK, b"ok\n"),
+        "/healthz": lambda: (HTTPStatus.OK, b"ok\n", TEXT),
     }
-
-
-class _Server(ThreadingTCPServer):
-    """A server with a thread for each of a few connections at once. It prints no errors."""
-
-    allow_reuse_address = True
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = 128
-
-    def __init__(self, host: str, port: int, pages: dict[str, Callable[[], _Page]]) -> None:
-        if ":" in host:
-            self.address_family = socket.AF_INET6
-        self.pages = pages
-        self._free = threading.BoundedSemaphore(_AT_ONCE)
-        super().__init__((host, port), _Handler)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        if self._free.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
-            self.shutdown_request(request)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._free.release()
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignores a client that leaves early; a traceback could contain values."""
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: _Server
-    timeout = _PATIENCE
-
-    def do_GET(self) -> None:
-        page = self.server.pages.get(self.path, lambda: _MISSING)
-        try:
-            status, body = page()
-        except Exception:  # its text may contain values
-            status, body = HTTPStatus.INTERNAL_SERVER_ERROR, b"internal error\n"
-        content = _TEXT
-        if self.path == "/metrics" and status == HTTPStatus.OK:
-            content = CONTENT_TYPE_LATEST
-        self._answer(status, body, content)
-
-    do_HEAD = do_GET
-
-    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Answers with the phrase of the code; the standard page would quote the request."""
-        self._answer(HTTPStatus(code), f"{HTTPStatus(code).phrase.lower()}\n".encode())
-
-    def _answer(self, status: HTTPStatus, body: bytes, content: str = _TEXT) -> None:
-        self.close_connection = True
-        self.send_response(status)
-        self.send_header("Content-Type", content)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
-
-    def version_string(self) -> str:
-        return "stream-dp"
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Requests are not logged."""

@@ -1,0 +1,152 @@
+"""A small HTTP server of a few pages, which slow, broken or many clients cost little.
+
+One thread serves every connection. A connection has one request and `PATIENCE` seconds for all of
+it, answer included. If there are too many connections, the oldest one ends, so that a new client is
+served. Error texts are not sent, and nothing is printed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
+from io import BytesIO
+
+PATIENCE = 10.0  # seconds from the beginning of a connection to its end
+MOST_CONNECTIONS = 256
+_LARGEST_HEAD = 16_384  # bytes of a request
+
+Page = tuple[HTTPStatus, bytes, str]  # status, body and content type
+Pages = Mapping[str, Callable[[], Page]]
+TEXT = "text/plain; charset=utf-8"
+
+
+@contextmanager
+def serving(listener: socket.socket, pages: Pages) -> Iterator[None]:
+    """Serves pages, by their paths, on a listening socket until the block ends.
+
+    pages: called in the thread of the server; they must take little time.
+    """
+    server = _Server(listener, pages)
+    thread = threading.Thread(target=asyncio.run, args=(server.run(),), daemon=True)
+    thread.start()
+    server.begun.wait()
+    try:
+        yield
+    finally:
+        server.stop()
+        thread.join()
+
+
+class _Server:
+    def __init__(self, listener: socket.socket, pages: Pages) -> None:
+        self._listener, self._pages = listener, pages
+        self._open: dict[asyncio.StreamWriter, None] = {}  # the oldest first
+        self.begun = threading.Event()
+
+    async def run(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._loop.set_exception_handler(lambda loop, context: None)  # texts may contain values
+        self._end = asyncio.Event()
+        server = await asyncio.start_server(
+            self._client, sock=self._listener, limit=_LARGEST_HEAD, backlog=128
+        )
+        self.begun.set()
+        await self._end.wait()
+        server.close()
+        for writer in self._open:
+            writer.transport.abort()
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._end.set)
+
+    async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open[writer] = None
+        if len(self._open) > MOST_CONNECTIONS:
+            oldest = next(iter(self._open))
+            del self._open[oldest]
+            oldest.transport.abort()
+        try:
+            with suppress(OSError, TimeoutError):
+                async with asyncio.timeout(PATIENCE):
+                    writer.write(await self._answer(reader))
+                    writer.close()
+                    await writer.wait_closed()
+        finally:
+            writer.transport.abort()
+            self._open.pop(writer, None)
+
+    async def _answer(self, reader: asyncio.StreamReader) -> bytes:
+        """The answer to the request that a client sends."""
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+        except asyncio.IncompleteReadError as error:
+            head = error.partial
+        except asyncio.LimitOverrunError:
+            has_target = b"\n" in await reader.read(_LARGEST_HEAD)
+            return _refusal(
+                HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+                if has_target
+                else HTTPStatus.REQUEST_URI_TOO_LONG
+            )
+        return _Request(head, self._pages).answer
+
+
+class _Request(BaseHTTPRequestHandler):
+    """A request that was read as a whole, and its answer."""
+
+    def __init__(self, head: bytes, pages: Pages) -> None:
+        # The base class's own reads from a socket and has a deadline for each read alone.
+        self.rfile, self.wfile = BytesIO(head), BytesIO()
+        self._pages = pages
+        self.handle_one_request()
+
+    @property
+    def answer(self) -> bytes:
+        written: bytes = self.wfile.getvalue()  # type: ignore[attr-defined]
+        return written
+
+    def do_GET(self) -> None:
+        page = self._pages.get(self.path, lambda: _error(HTTPStatus.NOT_FOUND))
+        try:
+            found = page()
+        except Exception:  # its text may contain values
+            found = HTTPStatus.INTERNAL_SERVER_ERROR, b"internal error\n", TEXT
+        self._write(found)
+
+    do_HEAD = do_GET
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Answers with the phrase of the code; the standard page would quote the request."""
+        self._write(_error(HTTPStatus(code)))
+
+    def _write(self, page: Page) -> None:
+        status, body, content = page
+        self.close_connection = True
+        self.send_response(status)
+        self.send_header("Content-Type", content)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def version_string(self) -> str:
+        return "stream-dp"
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Requests are not logged."""
+
+
+def _error(status: HTTPStatus) -> Page:
+    return status, f"{status.phrase.lower()}\n".encode(), TEXT
+
+
+def _refusal(status: HTTPStatus) -> bytes:
+    """The answer to a request that is not read."""
+    _, body, content = _error(status)
+    head = f"HTTP/1.0 {status.value} {status.phrase}\r\nContent-Type: {content}\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
