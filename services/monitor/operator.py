@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from threading import Lock
 from typing import Any
-from urllib.parse import parse_qsl, quote
+from urllib.parse import quote
 
 from fastapi import FastAPI, Request
 from fastapi.responses import RedirectResponse, Response, StreamingResponse
@@ -26,7 +26,7 @@ from .drafts import Busy
 from .facts import Watch
 from .limits import Application, Limited
 from .live import Live
-from .planning import plan_page
+from .planning import form_fields, plan_page
 
 _HTML = "text/html; charset=utf-8"
 _PATIENCE = 5.0  # seconds until a page says that the first facts are being gathered
@@ -62,6 +62,10 @@ def _faults(application: FastAPI) -> None:
             return RedirectResponse("/login", 303)
         return _problem(error.status_code, "This cannot be done", str(error.detail))
 
+    @application.exception_handler(UserError)
+    def asked_wrong(request: Request, error: UserError) -> Response:
+        return _problem(400, "This cannot be done", *error.lines)
+
     @application.exception_handler(Exception)
     def failed(request: Request, error: Exception) -> Response:
         return _problem(500, "Something went wrong", type(error).__name__)
@@ -74,13 +78,9 @@ def _asker(request: Request, access: Access) -> str:
     return who
 
 
-async def _form(request: Request) -> dict[str, str]:
-    return dict(parse_qsl((await request.body()).decode("utf-8", "replace")))
-
-
 async def _own_form(request: Request, access: Access, who: str) -> dict[str, str]:
     """The fields of a form of ours. Raises HTTPException for anybody else's."""
-    fields = await _form(request)
+    fields = form_fields(await request.body())
     if not access.is_own_form(who, fields, request.headers):
         raise HTTPException(403, "this form is not one of this monitor's; open it again")
     return fields
@@ -93,14 +93,14 @@ def _open_pages(application: FastAPI, access: Access) -> None:
 
     @application.post("/login")
     async def logged_in(request: Request) -> Response:
-        if not access.is_token((await _form(request)).get("token", "")):
+        if not access.is_token(form_fields(await request.body()).get("token", "")):
             return _page("login.html", 403, failed=True)
         answer = RedirectResponse("/", 303)
         answer.set_cookie(COOKIE, access.session, httponly=True, samesite="strict")
         return answer
 
     @application.get("/healthz")
-    def health() -> Response:
+    async def health() -> Response:
         return Response("ok\n", media_type="text/plain")
 
     assets = (
@@ -185,7 +185,7 @@ def _close(application: FastAPI, access: Access, watch: Watch, study: Path) -> N
     async def close(request: Request) -> Response:
         who = _asker(request, access)
         fields = await _own_form(request, access, who)
-        period = watch.look().status.get("open_period")
+        period = (await run_in_threadpool(watch.look)).status.get("open_period")
         if period is None or fields.get("period") != period:
             raise HTTPException(409, "another period is open now; look again")
         if fields.get("confirm", "").strip() != period:
@@ -196,7 +196,7 @@ def _close(application: FastAPI, access: Access, watch: Watch, study: Path) -> N
             said = await run_in_threadpool(command, "close", study, "--yes", "--", period)
         finally:
             acting.release()
-        return _acted(watch, who, act="close", what=period, said=said)
+        return await run_in_threadpool(_acted, watch, who, act="close", what=period, said=said)
 
 
 def _jobs(application: FastAPI, access: Access, watch: Watch, study: Path) -> None:
@@ -217,11 +217,11 @@ def _jobs(application: FastAPI, access: Access, watch: Watch, study: Path) -> No
     async def do(request: Request, name: str, act: str) -> Response:
         who = _asker(request, access)
         fields = await _own_form(request, access, who)
-        known(name, act)
+        await run_in_threadpool(known, name, act)
         if fields.get("confirm") != "yes":
             raise HTTPException(400, "tick the box to confirm; nothing was done")
         said = await run_in_threadpool(command, "jobs", study, f"--{act}={name}")
-        return _acted(watch, who, act=act, what=name, said=said)
+        return await run_in_threadpool(_acted, watch, who, act=act, what=name, said=said)
 
 
 def _acted(watch: Watch, who: str, *, act: str, what: str, said: Said) -> Response:

@@ -131,6 +131,35 @@ def test_a_draft_is_planned_from_a_form_of_its_own(operated: Operated) -> None:
         assert operated.post("/plan", {**fields, "error": ""}).status == 503
 
 
+def test_strange_texts_are_refused_in_a_line(operated: Operated, folder: Path) -> None:
+    key = key_of(operated.get("/plan"))
+    forms = (
+        b"key=%C3%A9",
+        "key=é".encode(),
+        b"key=%ff%00",
+        b"key=\xff\xfe",
+        b"\x00",
+        b"&".join([b"a=1"] * 30),
+    )
+    for path in ("/plan", "/close", "/job/none/retry"):
+        for body in forms:
+            answer = ask(operated.application, path, method="POST", body=body)
+            assert answer.status in {400, 403}, (path, body, answer.text)
+    fields = {"key": key, "draft": "= 1"}
+    for origin in ("http://[", "é", "http://[::z]", "null", ""):
+        assert operated.post("/plan", fields, origin=origin).status == 403
+    for host in ("[", "[::z]", "é", "a\x00b"):
+        assert operated.get("/", host=host).status == 403
+    guarded = Operated(folder, access_for("0.0.0.0", TOKEN, None))
+    for headers in ({"cookie": "stream-dp-operator=é"}, {"authorization": "Bearer é"}):
+        assert guarded.get("/", **headers).status == 303
+    for body in (b"token=%C3%A9", b"token=\xff", b"token=%ff%00"):
+        answer = ask(guarded.application, "/login", method="POST", body=body)
+        assert answer.status in {400, 403}, answer.text
+    for path in ("/job/%ff/retry", "/job/%00/retry", "/%ff%00", "/?done=%ff%00"):
+        assert operated.get(path).status in {200, 404}
+
+
 def test_only_loopback_names_reach_a_page_without_a_token(operated: Operated) -> None:
     assert operated.get("/", host="127.0.0.1:8080").status == 200
     assert operated.get("/", host="localhost:8080").status == 200
