@@ -12,6 +12,7 @@ from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
 from stream_dp.log import Log, address, open_log
 from stream_dp.log.base import Missing
+from stream_dp.log.mark import mark_path, read_mark
 from stream_dp.log.public import cache_folder, public_log
 from stream_dp.log.sealing import Keyring
 from stream_dp.log.signing import SigningKey
@@ -22,6 +23,7 @@ from stream_dp.studyfile import load_study
 from stream_dp.topics import CLOCK, REPORTS, UNSEALED
 
 from . import journal_checks
+from .place import ROLE, check_marked
 from .secrets import secret_text
 from .snapshots import Snapshots
 
@@ -64,8 +66,10 @@ class Deployment:
         """The confidential log. Raises Inconsistent where its file is gone after a release."""
         kind, _, name = self.run.log.partition(":")
         public = self.run.public.partition(":")[0]
-        if kind == public == "sqlite" and not (self.base / name).exists():
-            self.check_unpublished()
+        if kind == "sqlite" and not (self.base / name).exists():
+            if public == "sqlite":
+                self.check_unpublished()
+            check_marked([], read_mark(mark_path(self.base / name, ROLE)))
         return open_log(
             self.run.log,
             self.base,

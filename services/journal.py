@@ -106,7 +106,7 @@ class Entry:
 
     @property
     def places(self) -> dict[str, str]:
-        """The places of both logs' files, by `log` and `public`, where the entry notes them."""
+        """The places of both logs, by `log` and `public`, where the entry notes them."""
         return dict(self.head.places) if isinstance(self.head, GenesisHead | PlacedHead) else {}
 
     @property
@@ -187,8 +187,8 @@ def genesis(
     reports: TopicInfo,
     key: bytes,
     simulated: bool,
+    places: Mapping[str, str],
     groups: str | None = None,
-    places: Mapping[str, str] | None = None,
     signer: SigningKey | None = None,
 ) -> Message:
     """Entry 0, with the study's declaration as the first public message.
@@ -196,8 +196,8 @@ def genesis(
     reports: the identity of the reports topic and its number of partitions.
     key: the key of the hash of ids.
     simulated: whether the noise is seeded.
+    places: the places of both logs, by `log` and `public`.
     groups: the hash of the table of groups, where the study has batch releases.
-    places: the places of both logs' files, by `log` and `public`.
     signer: signs what is published, and is named in the first message.
     """
     manifest = {
@@ -230,7 +230,7 @@ def genesis(
         code_version=__version__,
         groups=groups,
         signer=None if signer is None else signer.public,
-        places=dict(places) if places and any(places.values()) else {},
+        places=dict(places),
     )
     return build_message(0, START, head.as_dict(), entry_parts(public, {}))
 
@@ -306,7 +306,7 @@ def result(
 
 
 def placed(before: Message, places: Mapping[str, str]) -> Message:
-    """The entry that notes the places of both logs' files, after the entry `before`."""
+    """The entry that notes the places of both logs, after the entry `before`."""
     head = PlacedHead(
         number=head_of(before).number,
         places=dict(places),

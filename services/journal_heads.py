@@ -90,9 +90,9 @@ class GenesisHead(_Head, frozen=True, kw_only=True, tag=GENESIS):
     simulated: bool
     cut: dict[int, int]  # by partition, 0
     marks: dict[int, int]  # by partition, 0
+    places: dict[str, str]  # of both logs, by `log` and `public`
     groups: str | None = None  # the hash of the table of groups
     signer: str | None = None  # the public key that signs what is published
-    places: dict[str, str] = {}  # of both logs' files, by `log` and `public`
 
 
 class CloseHead(_Head, frozen=True, kw_only=True, tag=CLOSE):
@@ -116,7 +116,7 @@ class ResultHead(_Head, frozen=True, kw_only=True, tag=RESULT):
 
 
 class PlacedHead(_Head, frozen=True, kw_only=True, tag=PLACED):
-    """The head of an entry that notes the places of both logs' files."""
+    """The head of an entry that notes the places of both logs."""
 
     places: dict[str, str]
 

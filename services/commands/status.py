@@ -108,6 +108,8 @@ def run(options: argparse.Namespace) -> Output:
 
 def _strange(deployment: Deployment, entries: Sequence[Entry], log: Log) -> str | None:
     """Why `run` would refuse the logs' files as copies; None where it accepts them."""
+    if not entries:
+        return None
     file = str(deployment.path)
     try:
         place.check_place(entries, log, file)

@@ -59,7 +59,9 @@ def _known_file(deployment: Deployment, log: Log) -> None:
     """Raises Inconsistent for a copied log, as the worker of the original draws the same rounds."""
     with suppress(Missing):
         if log.place:
-            place.check_place(journal.read_heads(log), log, str(deployment.path))
+            entries = journal.read_heads(log)
+            if entries:
+                place.check_place(entries, log, str(deployment.path))
 
 
 class _Bar:

@@ -9,6 +9,7 @@ from stream_dp.log.base import Writer
 from stream_dp.study import Study
 
 from .. import journal
+from ..place import Mark
 from .decision import ChainEnd
 
 # Kafka forgets a role that was idle for some days; older ones are renewed before a commit.
@@ -36,6 +37,7 @@ class OwnedJournal:
     def commit(self, end: ChainEnd) -> None:
         """Commits the entry of a new end, which is durable when this returns."""
         self.writer.commit(journal.journal_records(end.entry.message, self.study))
+        self.writer.mark(Mark.of(end.entry.message).content)
         self.end = end
 
     def renew(self) -> None:

@@ -112,6 +112,7 @@ def _unbegun(study: Study, log: Log) -> Entry:
             log.describe(REPORTS),
             key=bytes(32),
             simulated=True,
+            places={},
             groups=None if groups is None else groups.hash,
         )
     )
@@ -187,6 +188,9 @@ class _Copy:
     @property
     def place(self) -> str:
         return self._log.place
+
+    def mark(self, name: str) -> bytes:
+        return self._log.mark(name)
 
     def name(self, topic: str) -> str:
         return self._log.name(topic)

@@ -22,7 +22,7 @@ from ..groups.roster import Roster
 from ..journal import Entry
 from ..journal_checks import check_public, check_unpublished
 from ..parts.manifests import newest_files, read_population
-from ..place import log_places
+from ..place import check_mark, log_places
 from ..snapshots import Snapshots
 from .facts import Facts
 from .inputs import Inputs
@@ -52,6 +52,7 @@ def begun_journal(
     groups = bound_table(log, study, entries[0].genesis.groups if entries else None)
     if not entries:
         check_unpublished(public)
+        check_mark([], log)
         genesis = journal.genesis(
             study,
             log.describe(REPORTS),

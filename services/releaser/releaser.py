@@ -181,7 +181,7 @@ class Releaser:
         to stop, or until_idle not to wait, before their time.
         """
         self._topics()
-        writer = stack.enter_context(self.log.own("releaser", JOURNAL))
+        writer = stack.enter_context(self.log.own(place.ROLE, JOURNAL))
         public = stack.enter_context(self.public.own("publisher", RELEASES))
         self.at("owned")
         entries, groups = recovery.begun_journal(
@@ -204,6 +204,7 @@ class Releaser:
         if key is not None:
             self._note(writer, entries, key, "key-changed")
             waiting.append(entries[-1])
+        writer.mark(place.Mark.of(entries[-1].message).content)
         publisher.follow(published)
         for entry in waiting:
             if not publisher.publish(entry, until_idle):

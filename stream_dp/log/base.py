@@ -162,6 +162,12 @@ class Writer(Protocol):
         Raises Fenced or UnknownCommit.
         """
 
+    def mark(self, content: bytes) -> None:
+        """Notes what was committed last beside the log (mark.py); durable on return.
+
+        A cluster's log notes nothing.
+        """
+
 
 class Log(Protocol):
     @property
@@ -170,6 +176,9 @@ class Log(Protocol):
 
         Empty for a cluster: its topics have identities.
         """
+
+    def mark(self, name: str) -> bytes:
+        """What an owner of the role `name` marked last; empty for nothing, and for a cluster."""
 
     def create(self, topics: Mapping[str, int]) -> None:
         """Create the topics that do not exist. topics: the number of partitions by name."""

@@ -212,6 +212,9 @@ class KafkaOwner:
             ) from None
         self.over = False
 
+    def mark(self, content: bytes) -> None:
+        pass
+
 
 def _connected(settings: Mapping[str, Any]) -> Producer:
     """A producer that, in most cases, has a connection to the cluster.

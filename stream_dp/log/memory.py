@@ -59,6 +59,9 @@ class MemoryLog:
     def place(self) -> str:
         return ""
 
+    def mark(self, name: str) -> bytes:
+        return b""
+
     def close(self) -> None:
         pass
 
@@ -180,6 +183,9 @@ class _Owner:
         if self.over:
             raise Fenced("this writer's ownership is over: another process may have its role")
         self._log.append(records)
+
+    def mark(self, content: bytes) -> None:
+        pass
 
 
 def _batch(partitions: list[list[Stored]], positions: Positions, limit: int) -> Batch:

@@ -5,7 +5,7 @@ with all its options, `tar`, `rsync` and a backup that is restored beside the or
 file; `mv` inside a file system does not, nor do writing, a restart of the machine, or a device
 that is mounted under another number (the device is no part of it for that reason). An extended
 attribute would travel with `cp -a`. Not seen: a copy of the disk or its snapshot, and bytes
-that are written over those of the same file.
+that are written over those of the same file (mark.py).
 """
 
 from __future__ import annotations
@@ -24,7 +24,12 @@ def file_place(path: Path) -> str:
 
 
 def same_place(first: str, second: str) -> bool:
-    """Whether two places are of one file; a time that is not known agrees with any."""
+    """Whether two places are of one file; a time that is not known agrees with any.
+
+    Other places, such as a topic's identity, are compared as they are.
+    """
+    if "/" not in first or "/" not in second:
+        return first == second
     (inode, born), (inode_too, born_too) = first.split("/"), second.split("/")
     return inode == inode_too and (born == born_too or "0" in {born, born_too})
 

@@ -45,6 +45,9 @@ class SealedLog:
     def place(self) -> str:
         return self._log.place
 
+    def mark(self, name: str) -> bytes:
+        return self._log.mark(name)
+
     def create(self, topics: Mapping[str, int]) -> None:
         self._log.create(topics)
 
@@ -138,3 +141,6 @@ class _Owner:
 
     def commit(self, records: Iterable[Record]) -> None:
         self.writer.commit(self.log._sealed(records))
+
+    def mark(self, content: bytes) -> None:
+        self.writer.mark(content)

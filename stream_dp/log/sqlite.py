@@ -38,6 +38,7 @@ from .base import (
     memory_bytes,
     payload_bytes,
 )
+from .mark import mark_path, read_mark, write_mark
 from .place import file_place
 from .role_lock import RoleLock, Taken, role_lock
 from .sealing import Keyring, RecordSeal
@@ -92,6 +93,9 @@ class SqliteLog:
     @property
     def place(self) -> str:
         return file_place(self._path)
+
+    def mark(self, name: str) -> bytes:
+        return read_mark(mark_path(self._path, name))
 
     def create(self, topics: Mapping[str, int]) -> None:
         missing = [(name, count) for name, count in topics.items() if not self._known(name)]
@@ -279,10 +283,9 @@ class SqliteLog:
 
     @contextmanager
     def own(self, name: str, topic: str | None = None) -> Iterator[_Owner]:
-        path = self._path.with_name(f"{self._path.name}.{name}.lock")
         try:
-            with role_lock(path) as lock:
-                owner = _Owner(self, lock)
+            with role_lock(self._path.with_name(f"{self._path.name}.{name}.lock")) as lock:
+                owner = _Owner(self, lock, name)
                 try:
                     yield owner
                 finally:
@@ -296,8 +299,8 @@ class SqliteLog:
 class _Owner:
     """The owner of a role: commits as long as it has the lock."""
 
-    def __init__(self, log: SqliteLog, lock: RoleLock) -> None:
-        self._log, self._lock, self.over = log, lock, False
+    def __init__(self, log: SqliteLog, lock: RoleLock, name: str) -> None:
+        self._log, self._lock, self._name, self.over = log, lock, name, False
 
     def commit(self, records: Iterable[Record]) -> None:
         if self.over or not self._lock.holds():
@@ -307,6 +310,9 @@ class _Owner:
                 self._log._insert(records)
         except Unavailable as error:
             raise UnknownCommit(str(error)) from None
+
+    def mark(self, content: bytes) -> None:
+        write_mark(mark_path(self._log._path, self._name), content)
 
 
 def _bound(topic: str, part: int, place: int, time: int) -> str:

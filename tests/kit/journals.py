@@ -12,6 +12,7 @@ import msgspec
 from kit.panels import StudyFolder
 from stream_dp.log.message import Message, build_message
 from stream_dp.services import journal
+from stream_dp.services.place import ROLE, Mark
 from stream_dp.studyfile import load_study
 from stream_dp.topics import DEAD_LETTERS, JOURNAL, RELEASES, REPORTS
 
@@ -41,6 +42,8 @@ def rewrite(place: StudyFolder, change: Callable[[Message], Message | None]) -> 
         db.execute("DELETE FROM records WHERE topic = 'journal'")
     with place.log() as log:
         log.append(r for m in written for r in journal.journal_records(m, study))
+        with log.own(ROLE) as writer:
+            writer.mark(Mark.of(written[-1]).content)
 
 
 def position_of(place: StudyFolder, topic: str, name: str) -> int:

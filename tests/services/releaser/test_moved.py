@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 from kit.households import HouseholdFolder
-from kit.journals import contents, rewrite
+from kit.journals import contents
 from kit.panels import StudyFolder, markers, script
 
 from stream_dp.log import place as module
-from stream_dp.log.message import Message
 from stream_dp.log.place import file_place, same_place
 from stream_dp.privacy.noise import SystemNoise
 from stream_dp.services import journal
@@ -121,13 +120,17 @@ def test_one_of_both_files_restored(
     assert main(["run", str(original.file), "--until-idle"]) == 0
 
 
-def test_a_public_file_that_is_gone_is_written_again_without_a_word(
-    original: StudyFolder, handlers: None
+def test_a_public_file_that_is_gone_is_written_again_at_an_operators_word(
+    original: StudyFolder, refused: Refused, handlers: None
 ) -> None:
     before = original.rows(RELEASES)
     original.public_db.unlink()
-    for _ in range(2):
-        assert main(["run", str(original.file), "--until-idle"]) == 0
+    assert main(["run", str(original.file), "--until-idle"]) == 4
+    line = refused(original)
+    assert "public log: it is empty, but the journal has decided releases" in line
+    assert f"stream-dp run {original.file} --moved" in line
+    for more in ("--moved", "--until-idle"):
+        assert main(["run", str(original.file), "--until-idle", more]) == 0
         assert original.rows(RELEASES) == before
     assert kinds(original) == ["genesis", "close", PLACED]
 
@@ -139,27 +142,6 @@ def test_a_new_name_or_another_device_number_is_no_move(
     place = StudyFolder(tmp_path / "renamed")
     assert main(["run", str(place.file), "--until-idle"]) == 0
     assert kinds(place) == ["genesis", "close"]
-
-
-def test_a_journal_from_before_takes_note_and_then_knows(
-    original: StudyFolder, refused: Refused, tmp_path: Path
-) -> None:
-    def older(sent: Message) -> Message:
-        head = {k: v for k, v in sent.head.items() if k != "places"}
-        return Message(
-            index=sent.index,
-            head=head,
-            parts=sent.parts,
-            previous=sent.previous,
-            hash=sent.hash,
-            manifest=sent.manifest,
-        )
-
-    rewrite(original, older)
-    assert not original.entries()[0].places
-    assert main(["run", str(original.file), "--until-idle"]) == 0
-    assert kinds(original) == ["genesis", "close", PLACED]
-    assert "copied" in refused(original.copy(tmp_path / "copy"))
 
 
 def test_a_crash_around_the_word_and_jobs_of_a_moved_journal(tmp_path: Path) -> None:

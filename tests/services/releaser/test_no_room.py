@@ -334,7 +334,7 @@ def test_a_public_log_that_was_cut(
         assert cli.main([word, finished.public_source]) == 4
         assert f"{finished.public_db}: is " in capsys.readouterr().err
     finished.public_db.unlink()
-    assert cli.main(["run", str(finished.file), "--until-idle"]) == 0
+    assert cli.main(["run", str(finished.file), "--until-idle", "--moved"]) == 0
     assert finished.rows("releases") == releases
 
 

@@ -9,8 +9,10 @@ import pytest
 from kit.panels import StudyFolder
 from kit.studies import SCHEDULE, toml_lines
 
+from stream_dp.log.mark import mark_path
 from stream_dp.privacy.noise import SystemNoise
 from stream_dp.services.cli import main
+from stream_dp.services.place import ROLE
 
 
 def test_reports_of_another_log(place: StudyFolder, refused: Callable[..., str]) -> None:
@@ -73,6 +75,7 @@ def test_a_study_that_has_changed(
 def test_where_it_runs_may_change(place: StudyFolder, handlers: None) -> None:
     shutil.move(place.db, place.folder / "moved.db")
     shutil.move(place.public_db, place.folder / "moved-public.db")
+    shutil.move(mark_path(place.db, ROLE), mark_path(place.folder / "moved.db", ROLE))
     text = place.file.read_text()
     for old, new in (("small.db", "moved.db"), ("small-public", "moved-public")):
         text = text.replace(old, new)

@@ -1,0 +1,52 @@
+"""The mark beside a log's file: a few bytes that no copy of the log's file brings back.
+
+The owner of a role writes the mark after each commit. A log that is restored over the same file
+keeps the mark of the newer one, so the two contradict each other.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from stream_dp.errors import write_error
+
+_SIZE = 128  # bytes; less than a sector, which a disk writes whole
+
+
+def mark_path(log: Path, role: str) -> Path:
+    """The file with the mark of a role of the log in the file `log`."""
+    return log.with_name(f"{log.name}.{role}.mark")
+
+
+def read_mark(path: Path) -> bytes:
+    """The mark in a file; empty where there is none."""
+    with suppress(FileNotFoundError), path.open("rb") as file:
+        return file.read(_SIZE).strip(b"\0 \n")
+    return b""
+
+
+def write_mark(path: Path, content: bytes) -> None:
+    """Writes the mark, which is durable on return. Raises OSError, UserError."""
+    try:
+        opened = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            first = os.fstat(opened).st_size == 0
+            os.pwrite(opened, content.ljust(_SIZE - 1) + b"\n", 0)
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+        if first:
+            sync_folder(path.parent)
+    except OSError as error:
+        raise write_error(path, error) from None
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes the names of the files in a folder durable."""
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
