@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import HealthCheck, settings
 from kit.brokers import running_broker, started_broker
+from kit.cpu_table import CpuTable
 
 settings.register_profile(
     "repeatable",
@@ -12,6 +13,10 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("repeatable")
+
+
+def pytest_configure(config):
+    config.pluginmanager.register(CpuTable(), "cpu-table")
 
 
 @pytest.fixture(scope="session")

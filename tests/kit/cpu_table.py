@@ -1,0 +1,60 @@
+"""A pytest plugin: the CPU seconds of every test file, and the dearest twenty at the end of a run.
+
+A test's CPU time is that of its own process and of the children that ended meanwhile. A child that
+outlives a test, such as a broker, counts for the test at whose end it is waited for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+SHOWN = 20
+_NAME = "cpu_seconds"
+
+
+def _cpu_seconds() -> float:
+    return sum(os.times()[:4])
+
+
+class CpuTable:
+    """Collects CPU seconds by test file, over all processes of a run."""
+
+    def __init__(self) -> None:
+        self._seconds: Counter[str] = Counter()
+        self._tests: Counter[str] = Counter()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        item.stash[_BEGUN] = _cpu_seconds()
+        return (yield)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item) -> Iterator[None]:
+        report: Any = yield
+        if report.when == "teardown":
+            report.user_properties.append((_NAME, _cpu_seconds() - item.stash[_BEGUN]))
+        return report
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Counts a finished test; with several processes, in the one that prints."""
+        seconds = dict(report.user_properties).get(_NAME)
+        if report.when == "teardown" and seconds is not None:
+            file = report.nodeid.partition("::")[0]
+            self._seconds[file] += seconds
+            self._tests[file] += 1
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        total = sum(self._seconds.values())
+        if len(self._seconds) <= SHOWN:
+            return
+        terminalreporter.section(f"{total:.0f} CPU seconds; the dearest {SHOWN} files")
+        for file, seconds in self._seconds.most_common(SHOWN):
+            terminalreporter.line(f"{seconds:8.1f} s {self._tests[file]:6} tests  {file}")
+
+
+_BEGUN = pytest.StashKey[float]()
