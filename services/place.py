@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from stream_dp.errors import Inconsistent
 from stream_dp.log.base import Log
 from stream_dp.log.message import Message
-from stream_dp.log.place import same_place
-from stream_dp.topics import JOURNAL, RELEASES
+from stream_dp.log.place import is_file_place, same_place
+from stream_dp.topics import RELEASES
 
 from . import journal
 from .journal import Entry
@@ -80,8 +80,12 @@ def placed_entry(
 
 
 def log_places(log: Log, public: Log) -> dict[str, str]:
-    """The places of both logs now, by `log` and `public`: of a file, or a topic's identity."""
-    return {"log": _place(log, JOURNAL), "public": _place(public, RELEASES)}
+    """The places of both logs now, by `log` and `public`.
+
+    On a cluster it is the identity of the public topic, and empty for the confidential log, as
+    genesis names the reports' identity.
+    """
+    return {"log": log.place, "public": public.place or public.describe(RELEASES).identity}
 
 
 def check_place(entries: Sequence[Entry], log: Log, file: str) -> None:
@@ -90,9 +94,8 @@ def check_place(entries: Sequence[Entry], log: Log, file: str) -> None:
     Raises it too where the journal is older than the mark beside it, or where the mark is lost.
     """
     check_mark(entries, log)
-    now = _place(log, JOURNAL)
-    if not same_place(_known(entries)["log"], now):
-        raise Inconsistent(advice("log", now, file))
+    if not same_place(_known(entries)["log"], log.place):
+        raise Inconsistent(advice("log", log.place, file))
     if log.place and _drawn(entries) and Mark.read(log.mark(ROLE)) is None:
         raise Inconsistent(
             "confidential log: the mark beside it (FILE.releaser.mark) is gone, so nothing shows"
@@ -131,16 +134,12 @@ def check_marked(hashes: Sequence[str], content: bytes) -> None:
 
 def advice(name: str, place: str, file: str) -> str:
     """The message for a changed place of the log `name`. place: where it is now."""
-    what = "file" if "/" in place else "topic"
+    what = "file" if is_file_place(place) else "topic"
     return (
         f"{_WORDS[name]}: not the {what} that the journal was written with: it was copied, moved or"
         " restored; where the original goes on too, both draw noise for the same periods and the"
         f" guarantee is lost; if this one alone goes on: stream-dp run {file} --moved"
     )
-
-
-def _place(log: Log, topic: str) -> str:
-    return log.place or log.describe(topic).identity
 
 
 def _drawn(entries: Sequence[Entry]) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import struct
 from pathlib import Path
 
@@ -23,12 +24,17 @@ def file_place(path: Path) -> str:
     return f"{path.stat().st_ino}/{_born(path)}"
 
 
+def is_file_place(place: str) -> bool:
+    """Whether a place is one of a file."""
+    return re.fullmatch(r"[0-9]+/[0-9]+", place) is not None
+
+
 def same_place(first: str, second: str) -> bool:
     """Whether two places are of one file; a time that is not known agrees with any.
 
     Other places, such as a topic's identity, are compared as they are.
     """
-    if "/" not in first or "/" not in second:
+    if not (is_file_place(first) and is_file_place(second)):
         return first == second
     (inode, born), (inode_too, born_too) = first.split("/"), second.split("/")
     return inode == inode_too and (born == born_too or "0" in {born, born_too})
