@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
 
@@ -23,3 +24,11 @@ def needs(*names: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(
         bool(missing), reason=f"{', '.join(missing)} not installed: run tests/tools"
     )
+
+
+def axe_core() -> str:
+    """The script that finds what some people could not read or reach on a page."""
+    spec = find_spec("axe_playwright_python")
+    if spec is None or spec.origin is None:
+        pytest.skip("axe-playwright-python is not installed: run tests/run")
+    return (Path(spec.origin).parent / "axe.min.js").read_text("utf-8")

@@ -14,6 +14,7 @@ from kit.hostile import drafts, sealed, sound
 from kit.monitors import Monitor, monitor, publish, wait_until
 from kit.public_logs import TopicInMemory
 from kit.studies import study_toml
+from kit.tools import axe_core
 
 from stream_dp.log.base import LogError, TopicInfo
 from stream_dp.services import cli
@@ -23,7 +24,6 @@ from stream_dp.services.monitor.state import PublicReader
 
 playwright = pytest.importorskip("playwright.sync_api")
 CHROMIUM = shutil.which("chromium")
-AXE = Path(__file__).parents[3] / ".tools" / "axe-core" / "axe.min.js"
 if CHROMIUM is None:
     pytest.skip("chromium is not installed; tests/tools can, as root", allow_module_level=True)
 
@@ -73,9 +73,7 @@ class Seen:
 
 @pytest.fixture(scope="module")
 def axe() -> str:
-    if not AXE.exists():
-        pytest.skip("axe-core is not there; tests/tools fetches it")
-    return AXE.read_text("utf-8")
+    return axe_core()
 
 
 def violations(page: Any, axe: str) -> list[str]:

@@ -1,0 +1,92 @@
+"""The README's two commands: what they ask apt for is had on any Debian 12, whatever is on it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from kit.tools import needs
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text("utf-8")
+COMMANDS = re.findall(r"^    (.*apt-get install .*)$", README, re.M)
+
+
+def packages(command: str) -> list[str]:
+    """The names that a command gives to apt."""
+    (words,) = re.findall(r"apt-get install ([^&;|]*)", command)
+    return [word for word in words.split() if not word.startswith("-")]
+
+
+def installed(name: str, version: str, **fields: str) -> str:
+    """A package in dpkg's words, as it stands on a machine that has it."""
+    entry = {
+        "Package": name,
+        "Status": "install ok installed",
+        "Maintainer": "another vendor",
+        "Architecture": "all",
+        "Version": version,
+        **fields,
+        "Description": name,
+    }
+    return "".join(f"{key}: {value}\n" for key, value in entry.items()) + "\n"
+
+
+REPLACED = "nodejs-dev, nodejs-legacy, npm"
+NODE = installed("nodejs", "99.1-1nodesource1", Provides=REPLACED, Conflicts=REPLACED)
+JAVA = installed(
+    "vendor-25-jdk",
+    "25.0.1",
+    Provides="java-sdk, java-runtime, java-runtime-headless, java7-runtime-headless, java25-sdk",
+)
+R = installed("r-base-core", "99.5.1-1~bookwormcran.0", Provides="r-api-4.0")
+CHROME = installed("google-chrome-stable", "150.0", Provides="www-browser")
+MACHINES = {"bare": "", "of other vendors": NODE + JAVA + R + CHROME}
+
+
+def simulated(machine: str, names: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """What apt would do on a machine that has nothing but these packages."""
+    status = folder / "status"
+    status.write_text(machine)
+    command = ["apt-get", "--simulate", "-o", f"Dir::State::status={status}", "install", *names]
+    return subprocess.run(command, capture_output=True, text=True, timeout=600)
+
+
+@pytest.fixture(scope="module")
+def bookworm() -> None:
+    """Debian 12, whose lists of packages apt has read."""
+    system = Path("/etc/os-release")
+    if not system.exists() or "VERSION_CODENAME=bookworm" not in system.read_text():
+        pytest.skip("this is no Debian 12")
+    done = subprocess.run(["apt-cache", "show", "maven"], capture_output=True, timeout=600)
+    if done.returncode:
+        pytest.skip("apt has no lists of packages: apt-get update")
+
+
+def test_both_commands_install_with_apt() -> None:
+    assert len(COMMANDS) == 2
+    assert all("python3-venv" in packages(command) for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_nothing_is_asked_for_that_another_vendors_package_excludes(command: str) -> None:
+    assert not {"npm", "nodejs"} & set(packages(command))
+
+
+@needs("apt-get")
+@pytest.mark.usefixtures("bookworm")
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("command", COMMANDS, ids=["demo", "tests"])
+def test_apt_would_install_all_of_it(command: str, machine: str, tmp_path: Path) -> None:
+    done = simulated(MACHINES[machine], packages(command), tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "\nRemv " not in done.stdout
+
+
+@needs("apt-get")
+@pytest.mark.usefixtures("bookworm")
+def test_apt_would_refuse_what_a_package_excludes(tmp_path: Path) -> None:
+    """The simulation sees a conflict where there is one."""
+    assert simulated(NODE, ["npm"], tmp_path).returncode == 100
