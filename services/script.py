@@ -6,9 +6,9 @@ from fractions import Fraction
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import pyarrow as pa
 import pyarrow.parquet
 
+from stream_dp.arrow_tables import ArrowStream, arrow_table
 from stream_dp.batch.kinds import require_available
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
@@ -35,13 +35,13 @@ from .synthesizer.worker import Worker
 
 def run_study(
     study: Study,
-    reports: pa.Table,
+    reports: ArrowStream,
     *,
     attribute: str | None = None,
-    groups: pa.Table | None = None,
-    members: pa.Table | None = None,
+    groups: ArrowStream | None = None,
+    members: ArrowStream | None = None,
     group_key: str = "group",
-    places: pa.Table | None = None,
+    places: ArrowStream | None = None,
     allow_rejects: float | Fraction = 0,
     simulation_seed: int | None = None,
 ) -> PublicLog:
@@ -49,7 +49,8 @@ def run_study(
 
     The releaser runs as in the service, but on logs in memory, which are lost when the script
     ends. Data sets of groups are fitted in this process. A second run with the same reports
-    spends the budget again.
+    spends the budget again. Tables are of pyarrow, pandas from 2.2 on, polars, or any library with
+    Arrow's PyCapsule interface.
 
     study: a study whose periods close by markers.
     reports: a long table, with columns `person`, `period` and one for each attribute, or a wide
@@ -114,7 +115,7 @@ def run_study(
         elif places is not None:
             raise UserError("run_study: the study declares no places; leave places out")
         table = folder / "reports.parquet"
-        pyarrow.parquet.write_table(reports, table)
+        pyarrow.parquet.write_table(arrow_table(reports, "reports"), table)
         layout = TableLayout(attribute=attribute)
         log.create({REPORTS: 1})
         if study.attributes:
@@ -148,7 +149,11 @@ def _check_reports(
 
 
 def _roster(
-    study: Study, groups: pa.Table | None, members: pa.Table | None, key: str, folder: Path
+    study: Study,
+    groups: ArrowStream | None,
+    members: ArrowStream | None,
+    key: str,
+    folder: Path,
 ) -> Roster:
     """The table of groups and their members, which is read from files in `folder`.
 
@@ -163,8 +168,8 @@ def _roster(
         member_key=key,
         person="person",
     )
-    pyarrow.parquet.write_table(groups, files.groups)
-    pyarrow.parquet.write_table(members, files.members)
+    pyarrow.parquet.write_table(arrow_table(groups, "groups"), files.groups)
+    pyarrow.parquet.write_table(arrow_table(members, "members"), files.members)
     try:
         return roster_from_files(study, files)
     except UserError as error:
@@ -175,12 +180,12 @@ def _roster(
         ) from None
 
 
-def _places(study: Study, places: pa.Table | None, folder: Path) -> PlacesTable:
+def _places(study: Study, places: ArrowStream | None, folder: Path) -> PlacesTable:
     """The table of places, which is read from a file in `folder`. Raises UserError."""
     if places is None:
         raise UserError("run_study: the study declares places; give the table places")
     path = folder / "places.parquet"
-    pyarrow.parquet.write_table(places, path)
+    pyarrow.parquet.write_table(arrow_table(places, "places"), path)
     try:
         return places_from_file(study, path)
     except UserError as error:

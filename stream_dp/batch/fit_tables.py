@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import pyarrow as pa
 
+from stream_dp.arrow_tables import ArrowStream
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import SeededNoise, SystemNoise
 from stream_dp.study.groups import BATCH_KINDS, BatchRelease
@@ -35,8 +36,8 @@ class FittedTables:
 
 
 def fit_tables(
-    groups: pa.Table,
-    people: pa.Table,
+    groups: ArrowStream,
+    people: ArrowStream,
     *,
     key: str,
     group_values: Values,
@@ -53,7 +54,8 @@ def fit_tables(
     which groups there are, their attributes, and who belongs to them are not protected. Each call
     is charged anew; there is no ledger here.
 
-    groups: a row for each group.
+    groups: a row for each group; of pyarrow, pandas from 2.2 on, polars, or any library with
+        Arrow's PyCapsule interface.
     people: a row for each member.
     key: the column of both tables that names a group.
     group_values, person_values: the columns to learn, each with its possible values. They are

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from stream_dp.arrow_tables import ArrowStream, arrow_table
 from stream_dp.celltext import cell_text, id_text
 from stream_dp.errors import UserError
 from stream_dp.study.groups import KEY_COLUMN
@@ -22,8 +23,8 @@ from .domain import Column, Domain, Hierarchy, Int64Array, role_faults
 
 def from_tables(
     domain: Domain,
-    groups: pa.Table,
-    people: pa.Table,
+    groups: ArrowStream,
+    people: ArrowStream,
     *,
     key_group: str,
     key_person: str,
@@ -39,14 +40,15 @@ def from_tables(
     size: a column of `groups` with the number of members, which is then checked.
     Raises UserError with a line for each kind of fault.
     """
+    group_rows, person_rows = arrow_table(groups, "groups"), arrow_table(people, "people")
     needed = [key_group, *(c.name for c in domain.group), *([size] if size else [])]
-    lines = missing_columns("groups", groups.column_names, needed)
+    lines = missing_columns("groups", group_rows.column_names, needed)
     needed = [key_person, *(c.name for c in domain.person)]
-    lines += missing_columns("people", people.column_names, needed)
+    lines += missing_columns("people", person_rows.column_names, needed)
     if lines:
         raise UserError(lines)
 
-    keys, person_keys = text_column(groups, key_group), text_column(people, key_person)
+    keys, person_keys = text_column(group_rows, key_group), text_column(person_rows, key_person)
     for name, column in (("groups", keys), ("people", person_keys)):
         if column.null_count:
             lines.append(f"{name}: {_many(column.null_count, 'row')} without a key")
@@ -75,15 +77,15 @@ def from_tables(
             f"{_such(keys, large)}"
         )
     if size is not None:
-        agrees = pc.equal(integer_column(groups, size), pa.array(sizes)).fill_null(False)
+        agrees = pc.equal(integer_column(group_rows, size), pa.array(sizes)).fill_null(False)
         differ = np.flatnonzero(~agrees.to_numpy(zero_copy_only=False))
         if len(differ):
             lines.append(
                 f"groups: {_many(len(differ), 'group')} with another number of members than"
                 f" '{size}' says,{_such(keys, differ)}"
             )
-    group_codes, faults = _codes("groups", domain.group, groups, keys)
-    person_codes, person_faults = _codes("people", domain.person, people, person_keys)
+    group_codes, faults = _codes("groups", domain.group, group_rows, keys)
+    person_codes, person_faults = _codes("people", domain.person, person_rows, person_keys)
     lines += faults + person_faults
     if not len(lost):
         for fault, where in role_faults(domain, person_codes, group_of, len(keys)):
