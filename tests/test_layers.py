@@ -97,11 +97,12 @@ def reached(name, *, top=False):
 # name says holds for it alone.
 FOLDERS = {
     "errors": ([], False),
+    "arrow_tables": (["errors"], True),
     "celltext": (["errors"], True),
     "privacy": (["privacy"], False),
     "panel": ([], False),
     "panel_counts": (["panel"], False),
-    "study": (["study", "errors", "privacy.ledger"], False),
+    "study": (["study", "errors", "privacy.geometric", "privacy.ledger"], False),
     "studyfile": (["studyfile", "study", "errors", "batch"], False),
     "plan": (
         ["study", "errors", "privacy", "continual", "batch.kinds", "release"],
@@ -112,7 +113,16 @@ FOLDERS = {
     "population": (["population", "study", "errors", "celltext", "log.base", "log.records"], True),
     "continual": (["continual", "privacy", "study", "panel", "errors"], True),
     "batch": (
-        ["batch", "privacy", "celltext", "study", "panel", "errors", "size_answers"],
+        [
+            "batch",
+            "privacy",
+            "arrow_tables",
+            "celltext",
+            "study",
+            "panel",
+            "errors",
+            "size_answers",
+        ],
         True,
     ),
     "release": (

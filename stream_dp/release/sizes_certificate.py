@@ -19,7 +19,7 @@ class LevelCertificate(BaseModel):
     name: `all`, or the column of its regions.
     regions: how many there are.
     method: what was measured, declared or chosen.
-    rho: its cost.
+    rho: its cost; of double-geometric noise at most 1e-12 of it too much.
     noise: of an entry.
     parameter: the variance of a discrete Gaussian, or the decay of double-geometric noise.
     """

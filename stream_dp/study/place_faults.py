@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from .data_sets import DataSetRelease, TableRelease
 from .places import LEAST_EPSILON, NOTHING_TO_PROTECT, RESERVED_COLUMNS, SizesRelease
 from .sections import Sections
+from .size_changes import RELATIONS
 
 
 def sizes_faults(release: SizesRelease, sections: Sections) -> Iterator[str]:
@@ -36,7 +37,8 @@ def sizes_faults(release: SizesRelease, sections: Sections) -> Iterator[str]:
         yield ".methods: a method stands there twice at a level"
     if release.epsilon is None:
         return
-    if release.rho != sum(value**2 for value in release.epsilon) / 2:
+    relation = sections.neighbours
+    if relation in RELATIONS and release.rho != release.epsilon_cost(relation):
         yield ".epsilon: give it in place of rho, which follows from it"
     if min(release.epsilon) < LEAST_EPSILON:
         yield f".epsilon: must be at least {LEAST_EPSILON} at every level"

@@ -8,12 +8,13 @@ from a table of its own, once, before the study begins, and never from anybody's
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, TypeAdapter, ValidationError, model_validator
+from pydantic import Field
 
 from .data_sets import DataSetRelease
 from .numbers import Declaration, Flag, Name, Probability, Rho
+from .size_changes import geometric_cost
 
 SizesMethod = Literal["histogram", "sorted", "cumulative", "cumulative-squares"]
 Merge = Literal["spread", "weighted", "plain"]
@@ -23,7 +24,6 @@ MOST_SIZE = 10**6  # the largest cap of sizes
 RESERVED_COLUMNS = frozenset(
     {"level", "region", "place", "places", "size", "groups", "count", "entry", "value", "variance"}
 )
-_EPSILONS = TypeAdapter(tuple[Rho, ...])
 NOTHING_TO_PROTECT = (
     "neighbours: under 'replace_in_place' the groups and their sizes are no secret, so there is"
     " nothing to protect; take 'add_remove' or 'replace_one'"
@@ -83,21 +83,21 @@ class SizesRelease(DataSetRelease):
     """The part of a level's budget that a choice among methods costs, where there is one."""
     epsilon: Annotated[tuple[Rho, ...], Field(min_length=1)] | None = None
     """In place of `rho`: the pure epsilon of each level, the top one first, bought with
-    double-geometric noise. A data set costs the sum of their squares over 2."""
+    double-geometric noise. Its exact cost in zCDP becomes the release's `rho`."""
     merge: Merge = "spread"
     """How levels are made to agree: `"spread"`, or `"weighted"` or `"plain"` (Kuo et al. 2018)."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _cost(cls, raw: Any) -> Any:
-        """The declaration with the rho that its epsilon costs, where that is given instead."""
-        if not isinstance(raw, dict) or raw.get("epsilon") is None or "rho" in raw:
-            return raw
-        try:
-            pure = _EPSILONS.validate_python(raw["epsilon"])
-            return {**raw, "rho": sum(value**2 for value in pure) / 2}
-        except ValidationError:
-            return {**raw, "rho": 1}  # the fault of epsilon is reported
+    def epsilon_cost(self, neighbours: str) -> Fraction:
+        """What its `epsilon` costs under a relation, at most 1e-12 of it too much.
+
+        Methods that are not declared are `sorted` or `cumulative-squares`, which cost the same.
+        """
+        levels = self.candidates() or [("sorted",)] * len(self.epsilon or ())
+        costs = (
+            geometric_cost(methods[0], neighbours, epsilon)
+            for methods, epsilon in zip(levels, self.epsilon or (), strict=False)
+        )
+        return sum(costs, Fraction(0))
 
     @property
     def questions(self) -> tuple[str, ...]:

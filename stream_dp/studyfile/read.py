@@ -30,10 +30,12 @@ from stream_dp.study.faults import section_faults
 from stream_dp.study.groups import BATCH_KINDS, BatchRelease, Groups
 from stream_dp.study.ids import Ids
 from stream_dp.study.match import MATCH_KINDS, MatchRelease
+from stream_dp.study.model import Neighbours
 from stream_dp.study.numbers import NAME_PATTERN
 from stream_dp.study.periods import Periods
 from stream_dp.study.places import SIZES_KINDS, Places, SizesRelease
 from stream_dp.study.sections import Sections
+from stream_dp.study.size_changes import RELATIONS
 
 from . import domains
 from .strata import EXPANDED_KEYS, Waves, expanded_releases
@@ -259,7 +261,9 @@ def _sections(raw: dict[str, Any]) -> tuple[dict[str, Any], Sections, list[str]]
     ]
     sections = replace(
         sections,
-        numbered_releases=tuple((i, _release(release, i, problems)) for i, release in expanded),
+        numbered_releases=tuple(
+            (i, _release(release, i, sections.neighbours, problems)) for i, release in expanded
+        ),
     )
     fields["releases"] = tuple(sections.releases)
     if sections.batches:
@@ -326,7 +330,9 @@ def _fields(head: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         ]
 
 
-def _release(raw: object, number: int, problems: list[str]) -> Release | DataSetRelease | None:
+def _release(
+    raw: object, number: int, neighbours: Neighbours | None, problems: list[str]
+) -> Release | DataSetRelease | None:
     """One release; None if it is wrong, with its faults in `problems`."""
     kind = raw.get("kind") if isinstance(raw, dict) else None
     where = f"releases[{number}]"
@@ -337,9 +343,21 @@ def _release(raw: object, number: int, problems: list[str]) -> Release | DataSet
     if isinstance(kind, str) and kind in MATCH_KINDS:
         return _section(MatchRelease, raw, where, problems)
     if isinstance(kind, str) and kind in SIZES_KINDS:
-        return _section(SizesRelease, raw, where, problems)
+        return _sizes(raw, neighbours, where, problems)
     if not isinstance(kind, str) or kind not in _KINDS:
         kinds = (*_KINDS, *PEOPLE_KINDS, *MATCH_KINDS, *SIZES_KINDS, *BATCH_KINDS)
         problems.append(f"{where}.kind: must be one of {', '.join(kinds)}")
         return None
     return _section(_KINDS[kind], raw, where, problems)
+
+
+def _sizes(
+    raw: object, neighbours: Neighbours | None, where: str, problems: list[str]
+) -> SizesRelease | None:
+    """A release of sizes, with the rho that its epsilon costs where that is given instead."""
+    if not isinstance(raw, dict) or raw.get("epsilon") is None or "rho" in raw:
+        return _section(SizesRelease, raw, where, problems)
+    release = _section(SizesRelease, {**raw, "rho": 1}, where, problems)
+    if release is None or neighbours not in RELATIONS:
+        return release  # it has faults, or the study has
+    return release.model_copy(update={"rho": release.epsilon_cost(neighbours)})

@@ -4,10 +4,10 @@
     python tests/benchmarks/sizes.py time [MOST]
 
 `errors`: earth mover's distance per region of each level (all, county, tract), native Hawaiians
-and whites as members of 25,016 blocks, eps of .1 to 2 a level as double-geometric noise and the
-same rho as discrete Gaussian noise. `before` is before the levels are made consistent, `spread`
-after it; the baselines are plain averages and the paper's weights on the same noisy values, the
-naive histogram, and the omniscient yardstick, which knows what sizes occur.
+and whites as members of 25,016 blocks, eps of .1 to 2 a level as double-geometric noise, and
+discrete Gaussian noise of rho = eps^2 / 2. `before` is before the levels are made consistent,
+`spread` after it; the baselines are plain averages and the paper's weights on the same noisy
+values, the naive histogram, and the omniscient yardstick, which knows what sizes occur.
 
 `time`: partly synthetic housing (Kuo et al. 2018, section 6.1): households of 1 to 7, a tenth of a
 per mille of groups with sizes of a heavy tail up to 10,000, in 52 states and 3,143 counties. The
@@ -69,7 +69,7 @@ def errors(runs: int, epsilons: Sequence[Fraction], noises: Sequence[bool]) -> N
         distinct = [sum(len(s.size) for s in level) / len(level) for level in true]
         for pure in noises:
             for eps in epsilons:
-                noise = "double-geometric" if pure else "Gaussian, same rho"
+                noise = "double-geometric" if pure else "Gaussian, rho = eps^2 / 2"
                 print(f"\n{column}, eps {float(eps):g}, {noise}")
                 for mix in MIXES:
                     rows: dict[str, list[np.ndarray]] = {}

@@ -16,6 +16,7 @@ from stream_dp.planning.summary import summary
 from stream_dp.release.certificate import invariants_words
 from stream_dp.study import DataSetRelease, SizesRelease, Study
 from stream_dp.study.faults import contradictions
+from stream_dp.study.size_changes import geometric_cost
 
 HOME = {"place": True, "missing": "absent"}
 PLACES = {"unit": "block", "regions": ["state", "county"]}
@@ -82,16 +83,23 @@ def test_a_kind_declares_what_its_releases_may_declare() -> None:
     assert kind.relations == ("add_remove", "replace_one")
 
 
-def test_a_pure_epsilon_costs_half_its_square_at_every_level() -> None:
-    study = declared(release={"rho": None, "epsilon": ["1/2", 1, "1/2"]})
-    assert sizes_of(study).rho == Fraction(1, 8) + Fraction(1, 2) + Fraction(1, 8)
-    (planned,) = summary(plan_study(study)).data_sets
-    assert [phase.rho for phase in planned.phases] == [
-        Fraction(1, 8),
-        Fraction(1, 2),
-        Fraction(1, 8),
-    ]
-    assert Study.model_validate(json.loads(study.canonical())).hash == study.hash
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_a_pure_epsilon_costs_under_its_relation_what_is_proved(relation: str) -> None:
+    size = None if relation == "add_remove" else 9
+    methods = ["sorted", "histogram", "cumulative"]
+    for declares in ({}, {"methods": methods}):
+        release = {"rho": None, "epsilon": ["1/2", 1, "1/2"], **declares}
+        study = declared(neighbours=relation, size=size, release=release)
+        names = declares.get("methods", ["sorted"] * 3)
+        costs = [
+            geometric_cost(method, relation, eps)
+            for method, eps in zip(names, map(Fraction, ("1/2", "1", "1/2")), strict=True)
+        ]
+        assert sizes_of(study).rho == sum(costs)
+        (planned,) = summary(plan_study(study)).data_sets
+        assert [phase.rho for phase in planned.phases] == costs
+        again = Study.model_validate(json.loads(study.canonical()))
+        assert (again.hash, contradictions(again)) == (study.hash, [])
 
 
 FAULTS: dict[str, tuple[dict[str, Any], str]] = {

@@ -6,8 +6,7 @@ mechanism on the sum of the earth mover's distances between these estimates and 
 distance changes by at most 1 where a person comes or goes and by at most 2 where one is replaced,
 whatever the estimates are. The method that was chosen measures the level with the rest.
 
-With noise of pure differential privacy eps a level costs eps^2 / 2 (Bun and Steinke 2016,
-Proposition 1.4).
+With noise of pure differential privacy a level costs what `stream_dp.privacy.geometric` proves.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ from numpy.typing import NDArray
 
 from stream_dp.privacy.noise import exact_variance, geometric_variance
 from stream_dp.privacy.zcdp import selection_rho
+from stream_dp.study.size_changes import geometric_cost, geometric_decay, squared_change
 
 from .merging import Merge
 from .methods import METHODS
 from .regions import Regions
 
 DISTANCE_CHANGE = {"add_remove": 1, "replace_one": 2}
-RELATIONS = tuple(DISTANCE_CHANGE)
 FEW_GROUPS = 200  # in a region on average: below it sorted sizes are measured
 DEFAULT_CHOICE = Fraction(1, 5)
 
@@ -36,7 +35,7 @@ DEFAULT_CHOICE = Fraction(1, 5)
 class LevelPlan:
     """What is done at one level.
 
-    relation: the study's neighbouring relation, one of `RELATIONS`.
+    relation: the study's neighbouring relation, one of `size_changes.RELATIONS`.
     methods: the names of the methods to choose from, or of the only one.
     budget: its rho; with pure noise its eps.
     pure: whether the noise is double-geometric.
@@ -51,9 +50,9 @@ class LevelPlan:
 
     @property
     def rho(self) -> Fraction:
-        """What the level costs."""
+        """What the level costs; with pure noise at most 1e-12 of it too much."""
         if self.pure:
-            return self.budget**2 / 2
+            return geometric_cost(self.methods[0], self.relation, self.budget)
         cost = self._measured(len(self.methods) > 1)
         if len(self.methods) > 1:
             cost += len(self.methods) * self._tried
@@ -78,9 +77,9 @@ class LevelPlan:
         tried: for the choice, and not for the result.
         """
         if self.pure:
-            return self.budget / METHODS[method].absolute[self.relation]
+            return geometric_decay(method, self.relation, self.budget)
         budget = self._tried if tried else self._measured(len(self.methods) > 1)
-        return METHODS[method].squared[self.relation] / (2 * budget)
+        return squared_change(method, self.relation) / (2 * budget)
 
     def variance(self, method: str) -> float:
         """The variance of the noise in each entry of the result."""

@@ -12,10 +12,12 @@ import numpy as np
 import pyarrow as pa
 from pydantic import TypeAdapter, ValidationError
 
+from stream_dp.arrow_tables import ArrowStream, arrow_table
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import SeededNoise, SystemNoise
 from stream_dp.size_answers import MeasuredRegion, SizeAnswer
 from stream_dp.study.numbers import Probability, Rho
+from stream_dp.study.size_changes import RELATIONS
 
 from ..base import FitContext
 from ..data.tables import missing_columns, text_column
@@ -25,7 +27,6 @@ from .merging import Merge
 from .methods import METHODS
 from .plan import (
     DEFAULT_CHOICE,
-    RELATIONS,
     LevelPlan,
     SizesPlan,
     default_methods,
@@ -160,7 +161,7 @@ class FittedSizes:
 
 
 def fit_sizes(
-    counts: pa.Table,
+    counts: ArrowStream,
     *,
     regions: Sequence[str],
     neighbours: str,
@@ -179,7 +180,8 @@ def fit_sizes(
     at all. How many groups each region has, groups of nobody included, is public. Each call is
     charged anew; there is no ledger here.
 
-    counts: columns `size` and `groups`, and those of the regions: so many groups of that size.
+    counts: columns `size` and `groups`, and those of the regions: so many groups of that size; of
+        pyarrow, pandas from 2.2 on, polars, or any library with Arrow's PyCapsule interface.
     regions: the columns that name a region, from the top down; all regions together are the root.
     neighbours: `add_remove` or `replace_one`.
     largest: a public cap: larger groups count as groups of this size.
@@ -216,7 +218,7 @@ def fit_sizes(
         raise UserError(f"neighbours: must be one of {', '.join(RELATIONS)}")
     if not isinstance(largest, int) or not 1 <= largest <= MOST_SIZE:
         raise UserError(f"largest: must be a whole number from 1 to {MOST_SIZE}")
-    tree, leaves = counted_regions(counts, regions)
+    tree, leaves = counted_regions(arrow_table(counts, "counts"), regions)
     levels = _levels(
         tree,
         neighbours,

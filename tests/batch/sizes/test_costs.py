@@ -1,17 +1,20 @@
 """What one person costs: every pair of small neighbouring inputs, in the integers measured."""
 
+import math
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
+from kit.divergences import log_moment
 
 from stream_dp.batch.sizes.histogram import Sizes, earth_movers_distance
 from stream_dp.batch.sizes.methods import METHODS
 from stream_dp.batch.sizes.plan import DISTANCE_CHANGE, LevelPlan
 from stream_dp.privacy.noise import geometric_variance
 from stream_dp.privacy.zcdp import rho_within
+from stream_dp.study.size_changes import WORST_CHANGES, squared_change
 
 REGION = (0, 0, 0, 1, 1)  # of each group
 
@@ -70,8 +73,8 @@ def test_sensitivities_are_the_largest_changes_of_a_level(relation, cap):
                 for s in (sizes, other)
             ]
             distance = max(distance, abs(changed[0] - changed[1]))
-    assert squared == {name: m.squared[relation] for name, m in METHODS.items()}
-    assert absolute == {name: m.absolute[relation] for name, m in METHODS.items()}
+    assert squared == {name: squared_change(name, relation) for name in METHODS}
+    assert absolute == {name: sum(WORST_CHANGES[name][relation]) for name in METHODS}
     assert distance == DISTANCE_CHANGE[relation]
 
 
@@ -81,41 +84,107 @@ def test_a_level_costs_what_it_was_given(relation, method):
     budget = Fraction(3, 7)
     alone = LevelPlan(relation, (method,), budget)
     assert alone.rho == budget
-    assert METHODS[method].squared[relation] / (2 * alone.parameter(method)) == budget
+    assert squared_change(method, relation) / (2 * alone.parameter(method)) == budget
     chosen = LevelPlan(relation, (method, "sorted", "cumulative"), budget, choice=Fraction(1, 3))
     assert chosen.rho == budget
     tried = sum(
-        METHODS[m].squared[relation] / (2 * chosen.parameter(m, tried=True)) for m in chosen.methods
+        squared_change(m, relation) / (2 * chosen.parameter(m, tried=True)) for m in chosen.methods
     )
-    kept = METHODS[method].squared[relation] / (2 * chosen.parameter(method))
+    kept = squared_change(method, relation) / (2 * chosen.parameter(method))
     picked = DISTANCE_CHANGE[relation] ** 2 / (2 * chosen.choice_variance)
     assert tried + kept + picked == budget
 
 
-def test_pure_noise_costs_half_the_square_of_its_eps():
-    level = LevelPlan("replace_one", ("cumulative",), Fraction(1, 5), pure=True)
-    assert level.rho == Fraction(1, 50)
-    assert level.parameter("cumulative") == Fraction(1, 10)
-    ratio = np.exp(-0.1)
-    assert level.variance("cumulative") == pytest.approx(2 * ratio / (1 - ratio) ** 2)
-
-
-def test_at_equal_rho_the_gaussian_has_half_the_variance():
-    eps = Fraction(1, 10)
-    pure = LevelPlan("add_remove", ("cumulative",), eps, pure=True)
-    gaussian = LevelPlan("add_remove", ("cumulative",), pure.rho)
-    assert pure.variance("cumulative") / gaussian.variance("cumulative") == pytest.approx(
-        2, rel=0.01
+def divergence(changes, decays):
+    """The largest D_a / a of counts with double-geometric noise, over orders from 1 on."""
+    return max(
+        sum(
+            log_moment(decay, change, excess) for change, decay in zip(changes, decays, strict=True)
+        )
+        / (excess * (1 + excess))
+        for excess in (1e-6, 0.1, 0.5, 1, 2, 4, 16, 256)
     )
 
 
-def test_at_equal_eps_and_delta_the_gaussian_is_better_from_8_to_18_levels_on():
-    for eps, delta, first in ((Fraction(1, 10), 6, 8), (Fraction(2), 9, 18)):
-        rho = rho_within(eps, Fraction(1, 10**delta))
-        better = (n for n in range(1, 60) if n / (2 * rho) < geometric_variance(eps / n))
-        assert next(better) == first
+def magnitudes(change):
+    """By how much one person changes each count, sorted: what the divergence depends on."""
+    return tuple(sorted((abs(int(k)) for k in change if k), reverse=True))
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("method", METHODS)
+def test_pure_noise_costs_the_largest_divergence_of_all_changes(relation, method):
+    level = LevelPlan(relation, (method,), Fraction(3, 2), pure=True)
+    exact, changes = METHODS[method].exact, set()
+    for sizes in inputs(3):
+        here = np.concatenate([exact(r, 5) for r in regions(sizes, 5)])
+        for other in neighbours(sizes, relation):
+            there = np.concatenate([exact(r, 5) for r in regions(other, 5)])
+            changes.add(magnitudes(there - here))
+    decay = float(level.parameter(method))
+    worst = max(divergence(c, [decay] * len(c)) for c in changes)
+    assert worst == pytest.approx(float(level.rho), rel=1e-4)
+    assert max(sum(c) for c in changes) * level.parameter(method) == Fraction(3, 2)
+    for scale in (0.95, 1.05):  # of the noise
+        other = max(divergence(c, [decay / scale] * len(c)) for c in changes)
+        assert other != pytest.approx(float(level.rho), rel=0.01)
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("eps", [Fraction(1, 10), Fraction(1), Fraction(4)])
+def test_pure_noise_is_charged_no_more_than_its_eps_demands(relation, eps):
+    moved = {"add_remove": 1, "replace_one": 2}[relation]
+    level = LevelPlan(relation, ("cumulative",), eps, pure=True)
+    decay = float(eps) / moved
+    assert float(level.rho) == pytest.approx(moved * decay * math.tanh(decay / 2))
+    assert level.rho < eps**2 / (2 * moved)
+    ratio = np.exp(-decay)
+    assert level.variance("cumulative") == pytest.approx(2 * ratio / (1 - ratio) ** 2)
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("method", METHODS)
+def test_at_equal_rho_the_gaussian_has_half_the_variance_at_small_eps(relation, method):
+    pure = LevelPlan(relation, (method,), Fraction(1, 10), pure=True)
+    gaussian = LevelPlan(relation, (method,), pure.rho)
+    assert pure.variance(method) / gaussian.variance(method) == pytest.approx(2, rel=0.02)
+
+
+def test_at_equal_eps_and_delta_few_levels_are_better_with_pure_noise():
+    for moved, expected in ((1, (8, 18)), (2, (4, 9))):
+        for eps, delta, first in zip((Fraction(1, 10), Fraction(2)), (6, 9), expected, strict=True):
+            rho = rho_within(eps, Fraction(1, 10**delta))
+            gaussian = (n * moved / (2 * rho) for n in range(1, 60))
+            pure = (geometric_variance(eps / n / moved) for n in range(1, 60))
+            better = [g < p for g, p in zip(gaussian, pure, strict=True)]
+            assert better.index(True) + 1 == first
     readme = (Path(__file__).parents[3] / "README.md").read_text("utf-8")
     assert "the latter is better below 8 to 18 levels" in readme
+    assert "4 to 9 under" in readme
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_a_whole_tree_with_pure_noise_costs_what_its_levels_do(relation):
+    mix, cap = ("histogram", "cumulative"), 3
+    budgets = (Fraction(1, 2), Fraction(2))
+    levels = [LevelPlan(relation, (m,), b, pure=True) for m, b in zip(mix, budgets, strict=True)]
+    decays = [float(level.parameter(m)) for level, m in zip(levels, mix, strict=True)]
+    pairs = set()
+    for sizes in product(range(4), repeat=len(REGION)):
+        for other in neighbours(sizes, relation):
+            changes = []
+            for change in (sizes, other):
+                own = regions(change, cap)
+                root = METHODS[mix[0]].exact(Sizes.together(own), cap)
+                below = np.concatenate([METHODS[mix[1]].exact(r, cap) for r in own])
+                changes.append((root, below))
+            (a, b), (c, d) = changes
+            pairs.add((magnitudes(c - a), magnitudes(d - b)))
+    worst = max(
+        divergence((*root, *below), [decays[0]] * len(root) + [decays[1]] * len(below))
+        for root, below in pairs
+    )
+    assert worst == pytest.approx(float(sum(level.rho for level in levels)), rel=1e-4)
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])

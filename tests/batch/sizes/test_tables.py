@@ -12,6 +12,7 @@ from stream_dp.batch.sizes.histogram import Sizes
 from stream_dp.batch.sizes.methods import METHODS
 from stream_dp.errors import UserError
 from stream_dp.size_answers import MeasuredRegion
+from stream_dp.study.size_changes import geometric_cost
 
 COUNTS = pa.table(
     {
@@ -146,7 +147,8 @@ def test_sorted_sizes_tell_no_number_of_groups():
 
 def test_what_it_costs_and_what_is_chosen():
     assert fitted(parts=[1, 2, 3]).rho == Fraction(1, 2)
-    assert fitted(rho=None, epsilon="3/10").rho == 3 * Fraction(1, 10) ** 2 / 2
+    exact = geometric_cost("sorted", "add_remove", Fraction(1, 10))
+    assert fitted(rho=None, epsilon="3/10").rho == 3 * exact
     result = fitted(methods=[["histogram", "cumulative"], "cumulative", ["sorted", "histogram"]])
     assert result.rho == Fraction(1, 2)
     assert methods(result)[0] in {"histogram", "cumulative"}
