@@ -51,7 +51,7 @@ KINDS: dict[str, Kind] = {
     "operator-act": Kind("warning", "An operator has closed, retried or abandoned in the monitor."),
     "ended": Kind("error", "The process ends: `error`, `lines` and `code` say why."),
     "worker-idle": Kind("info", "A worker waits for a job."),
-    "worker-restarted": Kind("warning", "The worker beside a releaser is started again."),
+    "worker-restarted": Kind("warning", "The worker beside a releaser ended; it is started again."),
 }
 
 

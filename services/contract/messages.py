@@ -177,6 +177,7 @@ def _job_messages(study: Study, source: str) -> dict[str, Messages]:
     number: Schema = {"type": ["number", "null"]}
     progress = {"job": job, "done": _COUNT, "rounds": _COUNT, "error": number, "left": number}
     result = {"mechanism": _TEXT, "notes": {"type": "object"}, "simulated": {"type": "boolean"}}
+    interruption = {"attempt": _COUNT, "reason": _TEXT}
     listed = _object({"name": _TEXT, "sha256": _DIGEST})
     result |= {"attempt": _COUNT, "parts": {"type": "array", "items": listed}}
 
@@ -207,6 +208,12 @@ def _job_messages(study: Study, source: str) -> dict[str, Messages]:
                 "An operator has a job retried or abandoned.",
                 _JSON,
                 payload=_object({"type": {"enum": ["retry", "abandon"]}, "id": job}),
+                key=job,
+            ),
+            "interruption": _message(
+                "The worker beside a releaser was killed; it goes on from the transcript.",
+                _JSON,
+                payload=_object({"type": {"const": "interrupted"}, "id": job, **interruption}),
                 key=job,
             ),
             **published,

@@ -54,6 +54,7 @@ class JobBoard:
     settled: set[str] = field(default_factory=set)
     _retries: Counter[str] = field(default_factory=Counter)
     _abandoned: set[str] = field(default_factory=set)
+    _interruptions: Counter[tuple[str, int]] = field(default_factory=Counter)  # by job and attempt
     _with_result: set[tuple[str, int]] = field(default_factory=set)  # job and attempt
     _failures: dict[tuple[str, int], str] = field(default_factory=dict)  # by job and attempt
     # Names and bytes of the parts of incomplete results, by job and writer.
@@ -98,6 +99,9 @@ class JobBoard:
             return
         if kind == "retry":
             self._retries[job] += 1
+        elif kind == "interrupted":
+            with suppress(KeyError, TypeError, ValueError, OverflowError):
+                self._interruptions[job, int(fields["attempt"])] += 1
         elif kind == "abandon":
             self._abandoned.add(job)
 
@@ -135,6 +139,10 @@ class JobBoard:
     def attempt(self, job: str) -> int:
         """The number of the present attempt, from 1."""
         return 1 + self._retries[job]
+
+    def interruptions(self, job: str) -> int:
+        """How often a worker was killed in the present attempt, which went on each time."""
+        return self._interruptions[job, self.attempt(job)]
 
     def abandoned(self, job: str) -> bool:
         return job in self._abandoned

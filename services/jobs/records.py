@@ -1,9 +1,10 @@
 """The records of batch jobs in the confidential topics.
 
-`jobs`: a record for each job, appended by the releaser once the job is in the journal, and the
-operator's requests to retry or abandon one. `transcripts`: the rounds of each job, written by the
-synthesizer, and progress records, which have no key and decide nothing. `results`: the parts and
-the manifest of a data set, or the reason why a job failed.
+`jobs`: a record for each job, appended by the releaser once the job is in the journal, one for each
+time that a worker beside it was killed, and the operator's requests to retry or abandon a job.
+`transcripts`: the rounds of each job, written by the synthesizer, and progress records, which have
+no key and decide nothing. `results`: the parts and the manifest of a data set, or the reason why a
+job failed.
 
 Records of all three may be appended more than once. Their keys say what they are about, and the
 first complete record counts; of progress records the last.
@@ -97,6 +98,12 @@ def job_record(job: Job, study: Study, simulated: bool) -> Record:
 def operator_word(kind: str, job: str) -> Record:
     """An operator's request about a job. kind: retry or abandon."""
     return Record(JOBS, canonical({"type": kind, "id": job}), job.encode(), partition=0)
+
+
+def interruption_record(job: str, attempt: int, reason: str) -> Record:
+    """A worker was killed while it fitted the job: it goes on from the job's transcript."""
+    fields = {"type": "interrupted", "id": job, "attempt": attempt, "reason": reason[:_MOST_REASON]}
+    return Record(JOBS, canonical(fields), job.encode(), partition=0)
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,9 @@ def _state(label: str, job: Job, board: JobBoard) -> JobState:
         words += f", {_running_words(board, job.id)}"
     elif state == "failed":
         words += f": {reason}"
+    if (killed := board.interruptions(job.id)) and state in {"running", "waiting"}:
+        times = "once" if killed == 1 else f"{killed} times"
+        words += f"; its worker was killed {times} and goes on from the transcript"
     reported = board.progress.get(job.id)
     return JobState(
         id=job.id,

@@ -35,6 +35,12 @@ class Child:
         self._reader: Thread | None = None
         self.reason = ""
 
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
     @property
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None

@@ -22,7 +22,15 @@ from ..groups.places import PlacesTable
 from ..jobs.board import JobBoard
 from ..jobs.inputs import everybodys_tables, write_inputs
 from ..jobs.published import panels_of, published_records
-from ..jobs.records import Job, Result, SnapshotFile, failure_record, job_id, job_record
+from ..jobs.records import (
+    Job,
+    Result,
+    SnapshotFile,
+    failure_record,
+    interruption_record,
+    job_id,
+    job_record,
+)
 from ..journal import Entry
 from ..output import AGAIN
 from ..snapshots import Snapshots
@@ -33,6 +41,7 @@ from .facts import Facts
 _EVERY = 0.5  # seconds between two reads of the topics
 _SHARE = 20  # a read is followed by at least so many times its duration without one
 _PAUSE = 30.0  # seconds until a worker that could not work is started again
+_BACK_OFF = 2.0  # seconds until a worker that was killed is started again; then four times as long
 
 
 @dataclass
@@ -48,6 +57,7 @@ class Jobs:
     file: the name of the study file, for messages to the operator.
     facts, tell, at: as in `Releaser`.
     child: the worker beside the releaser; None where workers are started elsewhere.
+    retries: how often a job goes on by itself after its worker was killed, before it fails.
     open: by id, the jobs that have no result and are not abandoned.
     """
 
@@ -62,6 +72,7 @@ class Jobs:
     tell: Tell
     at: Callable[[str], None]
     child: Child | None
+    retries: int
     open: dict[str, Job] = field(default_factory=dict)
     _later: set[str] = field(default_factory=set, init=False)  # jobs that no close has begun
     _board: JobBoard = field(init=False)
@@ -176,8 +187,9 @@ class Jobs:
         """Records the end of the worker, and starts it where a job is open."""
         if self.child is None:
             return
+        if code := self.child.ended():
+            self._board.refresh()  # its last job may have ended before it
         todo = [job for job in self.open if self._board.open(job)]
-        code = self.child.ended()
         if code == AGAIN or (code == 0 and self._worker_jobs & set(todo)):
             # The log did not answer, or the worker saw no open job: it is started again later.
             self._not_before = now + _PAUSE
@@ -185,16 +197,34 @@ class Jobs:
                 self._restart_reason = self.child.reason
                 words = f"{self._restart_reason}; it is started again, every {_PAUSE:.0f} s"
                 self.tell(Event("worker-restarted", words))
+        elif code and code < 0 and todo:
+            self._interrupted(todo[0], self.child.reason, now)
         elif code and todo:
-            self._fail(todo.pop(0), self.child.reason)
+            self._fail(todo[0], self.child.reason)
+        todo = [job for job in todo if self._board.open(job)]
         if todo and not self.child.running and now >= self._not_before:
             self._worker_jobs = set(todo)
             try:
                 self.child.start()
             except OSError as error:
-                self._fail(todo[0], f"no worker can be started: {error.strerror}")
+                reason = f"no worker can be started: {error.strerror}"
+                self._interrupted(todo[0], reason, now)
                 return
             self.at("worker-started")
+
+    def _interrupted(self, job: str, reason: str, now: float) -> None:
+        """Has a job go on from its transcript after a pause; after so many times it fails."""
+        done = self._board.interruptions(job)
+        if done == self.retries:
+            self._fail(job, reason + f"; {done} retries did not help" * (done > 0))
+            return
+        self.log.append([interruption_record(job, self._board.attempt(job), reason)])
+        self._board.refresh()
+        pause = _BACK_OFF * 4**done
+        self._not_before = now + pause
+        words = f"job {job}: {reason}; it goes on from its transcript in {pause:.0f} s"
+        words += f" ({done + 1} of {self.retries} retries)"
+        self.tell(self._event("worker-restarted", self.open[job], words))
 
     def _fail(self, job: str, reason: str) -> None:
         self.log.append([failure_record(job, self._board.attempt(job), reason)])

@@ -66,8 +66,8 @@ class Releaser:
     plan, log, public, snapshots: the plan, the confidential and the public log, the snapshots.
     partitions: how many partitions the reports topic has.
     file: the name of the study file, for messages to the operator.
-    worker: the Python interpreter's arguments for the worker that the releaser starts when a
-        batch job is due; None where workers are started elsewhere.
+    worker, worker_retries: the Python interpreter's arguments for the worker that is started when
+        a batch job is due, or None, and how often a job goes on after its worker was killed.
     moved: whether the operator states that the logs' files were moved or restored and that no
         other copy of them is in use.
     source: draws the privacy noise.
@@ -88,6 +88,7 @@ class Releaser:
     partitions: int = 1
     file: str = "STUDY.toml"
     worker: list[str] | None = None
+    worker_retries: int = 3
     moved: bool = False
     source: NoiseSource = field(default_factory=SystemNoise)
     clock: Callable[[], float] = time_module.time
@@ -249,9 +250,6 @@ class Releaser:
         stack: ExitStack,
     ) -> Jobs:
         """The batch jobs; the worker beside this process is stopped when `stack` is closed."""
-        child = None if self.worker is None else Child(self.worker)
-        if child is not None:
-            stack.callback(child.stop)
         jobs = Jobs(
             study=self.plan.study,
             log=self.log,
@@ -263,7 +261,8 @@ class Releaser:
             facts=self.facts,
             tell=self.tell,
             at=self.at,
-            child=child,
+            child=None if self.worker is None else stack.enter_context(Child(self.worker)),
+            retries=self.worker_retries,
         )
         jobs.begin(entries)
         return jobs

@@ -29,6 +29,7 @@ def releaser_of(
         partitions=deployment.run.partitions,
         file=str(deployment.path),
         worker=worker_command(deployment),
+        worker_retries=deployment.run.worker_retries,
         tell=tell,
         stop=stop or threading.Event(),
         decoder=decoder_maker(deployment),

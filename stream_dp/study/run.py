@@ -47,6 +47,9 @@ class Run(Declaration):
     worker: bool | None = None
     """Whether `run` starts a worker of its own for data sets of groups, and an aggregator for
     parts; by default where the log is a file, and not on Kafka."""
+    worker_retries: Annotated[int, Field(ge=0, le=1000)] = 3
+    """How often a job goes on by itself, from its transcript, after the worker beside `run` was
+    killed; then it has failed, and waits for `stream-dp jobs`."""
     engine: Literal["here", "processes", "spark"] = "here"
     """Where periods are closed: in the releaser's own process (`here`), or in parts, by an
     aggregator with several processes (`processes`) or an application of Apache Spark (`spark`)."""

@@ -28,7 +28,11 @@ from stream_dp.log.signing import SigningKey
 from stream_dp.population.reports import Decoder
 from stream_dp.services.contract.asyncapi import asyncapi
 from stream_dp.services.groups.roster import send_roster
-from stream_dp.services.jobs.records import failure_record, operator_word
+from stream_dp.services.jobs.records import (
+    failure_record,
+    interruption_record,
+    operator_word,
+)
 from stream_dp.services.journal import Entry, journal_records
 from stream_dp.services.markers import close_marker
 from stream_dp.services.releaser.signing import key_entry
@@ -117,6 +121,7 @@ def lived(tmp_path_factory):
         with homes.log() as log:
             name = next(j.id for e in homes.entries() for j in e.jobs)
             log.append([failure_record(name, 0, "ValueError"), operator_word("retry", name)])
+            log.append([interruption_record(name, 1, "the worker ended with signal 9")])
         homes.work()
         homes.folder = shutil.copytree(homes.folder, folder / "moved")
         homes.run(moved=True)

@@ -15,6 +15,7 @@ from kit.households import (
     EVERY,
     LABELS,
     PERIODS,
+    ROUNDS,
     TEXT,
     HouseholdFolder,
     reports,
@@ -24,7 +25,9 @@ from kit.households import (
 from stream_dp.errors import UserError
 from stream_dp.services.cli import main
 from stream_dp.services.groups.roster import send_roster
+from stream_dp.services.jobs.records import interruption_record
 from stream_dp.services.markers import close_marker
+from stream_dp.services.releaser import jobs as jobs_module
 from stream_dp.services.releaser.setup import worker_command
 
 FAILS = ["-c", "import sys; sys.exit(7)"]
@@ -87,13 +90,83 @@ def test_where_the_worker_runs(homes: HouseholdFolder, monkeypatch: pytest.Monke
         worker_command(homes.setting)
 
 
-def test_a_worker_that_is_killed(
-    homes: HouseholdFolder, capsys: pytest.CaptureFixture[str]
+def test_a_job_whose_worker_is_always_killed_fails_after_three_retries(
+    homes: HouseholdFolder,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(jobs_module, "_BACK_OFF", 0.01)
     homes.prepare()
-    assert not homes.run(worker=["-c", "import os; os.kill(os.getpid(), 9)"])
+    killed, lines, steps = ["-c", "import os; os.kill(os.getpid(), 9)"], list[str](), list[str]()
+    assert not homes.run(worker=killed, tell=lines_to(lines), at=steps.append)
+    assert steps.count("worker-started") == 4
+    assert [line.rpartition("(")[2] for line in lines if "goes on" in line] == [
+        "1 of 3 retries)",
+        "2 of 3 retries)",
+        "3 of 3 retries)",
+    ]
+    (job,) = json_output(capsys, "jobs", homes.file)["jobs"]
+    reason = "the worker ended with signal 9; 3 retries did not help"
+    assert (job["state"], job["reason"]) == ("failed", reason)
+    # An operator's retry is an attempt of its own, with as many retries.
+    json_output(capsys, "jobs", homes.file, "--retry", job["id"])
+    assert not homes.run(worker=killed, worker_retries=0)
     (job,) = json_output(capsys, "jobs", homes.file)["jobs"]
     assert (job["state"], job["reason"]) == ("failed", "the worker ended with signal 9")
+
+
+def test_a_job_goes_on_from_its_transcript_after_its_worker_is_killed(
+    homes: HouseholdFolder,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(jobs_module, "_BACK_OFF", 0.01)
+    homes.prepare()
+    killed = homes.folder / "killed"
+    # The first two workers are killed once a round is recorded.
+    program = f"""
+import os, pathlib, sys
+sys.path[:0] = {sys.path!r}
+from kit.households import HouseholdFolder, use_fit_in_rounds
+killed = pathlib.Path({str(killed)!r})
+def at(step):
+    if step == "recorded" and killed.stat().st_size < 2:
+        killed.write_text(killed.read_text() + "x")
+        os.kill(os.getpid(), 9)
+class Patch:
+    setattr = staticmethod(setattr)
+use_fit_in_rounds(Patch)
+HouseholdFolder(pathlib.Path({str(homes.folder)!r})).work(at=at)
+"""
+    killed.write_text("")
+    seen: list[str] = []
+
+    def at(step: str) -> None:
+        if step == "worker-started" and killed.stat().st_size:
+            seen.extend(j["words"] for j in json_output(capsys, "jobs", homes.file)["jobs"])
+
+    assert homes.run(worker=["-c", program], at=at)
+    assert killed.read_text() == "xx"
+    assert any("its worker was killed 2 times and goes on" in words for words in seen)
+    assert [j["state"] for j in json_output(capsys, "jobs", homes.file)["jobs"]] == ["done"]
+    # Every round is decided once: those before a kill were replayed.
+    written = homes.written()
+    assert written.total() == len(written) == ROUNDS + 1
+    homes.public().verify()
+
+
+def test_retries_are_counted_across_releasers(
+    homes: HouseholdFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    homes.prepare().run()
+    with homes.log() as log:
+        (job,) = (job.id for entry in homes.entries() for job in entry.jobs)
+        log.append([interruption_record(job, 1, "the worker ended with signal 9")] * 3)
+    (state,) = json_output(capsys, "jobs", homes.file)["jobs"]
+    assert "waiting; its worker was killed 3 times and goes on" in state["words"]
+    assert not homes.run(worker=["-c", "import os; os.kill(os.getpid(), 9)"])
+    (state,) = json_output(capsys, "jobs", homes.file)["jobs"]
+    assert state["reason"] == "the worker ended with signal 9; 3 retries did not help"
 
 
 @pytest.mark.parametrize("code", [0, 5])
