@@ -22,7 +22,7 @@ from stream_dp.study import Run, Study
 from stream_dp.studyfile import load_study
 from stream_dp.topics import CLOCK, REPORTS, UNSEALED
 
-from . import journal_checks
+from . import binding, journal_checks
 from .place import ROLE, check_marked
 from .secrets import secret_text
 from .snapshots import Snapshots
@@ -63,14 +63,18 @@ class Deployment:
         return plan_study(self.study)
 
     def log(self, *, readonly: bool = False) -> Log:
-        """The confidential log. Raises Inconsistent where its file is gone after a release."""
+        """The confidential log.
+
+        Raises Inconsistent where its file is gone after a release, or where the log belongs to
+        another study.
+        """
         kind, _, name = self.run.log.partition(":")
         public = self.run.public.partition(":")[0]
         if kind == "sqlite" and not (self.base / name).exists():
             if public == "sqlite":
                 self.check_unpublished()
             check_marked([], read_mark(mark_path(self.base / name, ROLE)))
-        return open_log(
+        log = open_log(
             self.run.log,
             self.base,
             readonly=readonly,
@@ -81,6 +85,17 @@ class Deployment:
             unsealed=UNSEALED,
             keys=self.keys,
         )
+        try:
+            binding.check_bound(log, self.study)
+        except BaseException:
+            log.close()
+            raise
+        return log
+
+    def check_bound(self) -> None:
+        """Raises Inconsistent where the confidential log belongs to another study."""
+        with suppress(Missing), closing(self.log(readonly=True)):
+            pass
 
     def check_unpublished(self) -> None:
         """Raises Inconsistent where something is published, although the journal is empty."""

@@ -12,6 +12,7 @@ from stream_dp.log.base import Log, TopicInfo
 from stream_dp.log.message import read_messages
 from stream_dp.plan import Plan
 from stream_dp.privacy.ledger import Ledger
+from stream_dp.study import Study
 from stream_dp.study.changes import changed_keys
 from stream_dp.topics import RELEASES
 
@@ -23,15 +24,21 @@ def first_declared_plan(entries: Sequence[Entry], plan: Plan) -> Plan:
 
     Raises Inconsistent with the keys that have changed otherwise.
     """
-    first = entries[0].declaration
-    study = plan.study.described(first.get("description", ""))
-    if study.hash != entries[0].genesis.study_hash:
+    study = first_declared(entries[0], plan.study)
+    return plan if study is plan.study else replace(plan, study=study)
+
+
+def first_declared(genesis: Entry, study: Study) -> Study:
+    """The study with its first description; see `first_declared_plan`."""
+    first = genesis.declaration
+    study = study.described(first.get("description", ""))
+    if study.hash != genesis.genesis.study_hash:
         keys = changed_keys(first, msgspec.json.decode(study.canonical()))
         raise Inconsistent(
             f"study: it has changed since its first record: {keys}; restore the study file, or"
             " start a new study with a new log"
         )
-    return plan if study is plan.study else replace(plan, study=study)
+    return study
 
 
 def check_journal(entries: Sequence[Entry], plan: Plan, reports: TopicInfo) -> Ledger:

@@ -39,8 +39,12 @@ class KnownReports:
 
 
 def known_reports(deployment: Deployment) -> KnownReports:
-    """What the confidential log says, as far as it can be read."""
+    """What the confidential log says, as far as it can be read.
+
+    Raises Inconsistent where the log belongs to another study.
+    """
     study = deployment.study
+    deployment.check_bound()
     try:
         with closing(deployment.log(readonly=True)) as log:
             shapes = IdShapes.of(_ids(log, study))
@@ -49,7 +53,7 @@ def known_reports(deployment: Deployment) -> KnownReports:
                 entries = journal.read_heads(log)
             closes = journal.closes(entries) if entries else []
             closed = closes[-1].number if closes else 0
-            if study.periods.close == "marker" and has_close_markers(log, entries, _LOOK):
+            if study.periods.close == "marker" and has_close_markers(log, study, entries, _LOOK):
                 closed += 1
             return KnownReports(closed, shapes)
     except Missing:

@@ -9,26 +9,85 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from stream_dp.log.base import NEVER, Batch, Log, OutOfRange, Positions, Record, Stored
+from stream_dp.log.base import (
+    NEVER,
+    Batch,
+    Headers,
+    Log,
+    OutOfRange,
+    Positions,
+    Record,
+    Stored,
+)
 from stream_dp.log.message import canonical
 from stream_dp.log.records import Records
+from stream_dp.study import Study
 from stream_dp.topics import CLOSES, REPORTS
 
+from .binding import bind
 from .deployment import Deployment
 from .following import READ_AT_ONCE, following
 from .journal import Entry, closes
 
 MARKER = "stream-dp-close"
+MARKED_STUDY = "stream-dp-study"  # the header that names the study of a marker
 
 
-def close_marker(number: int, partition: int) -> Record:
-    """The marker that closes every period up to `number`, for one partition."""
-    headers = ((MARKER, str(number).encode()),)
+def close_marker(number: int, partition: int, study: Study | None = None) -> Record:
+    """The marker that closes every period up to `number`, for one partition.
+
+    study: which the marker names, so that it closes a period of no other study.
+    """
+    headers: Headers = ((MARKER, str(number).encode()),)
+    if study is not None:
+        headers += ((MARKED_STUDY, study_mark(study)),)
     return Record(REPORTS, None, headers=headers, partition=partition)
 
 
-def closed_by(record: Stored) -> int:
-    """The period that a marker, which has no value, closes; 0 for any other record."""
+def study_mark(study: Study) -> bytes:
+    """The study that a marker names: its name and the hash of its terms."""
+    return f"{study.name} {study.terms_hash}".encode()
+
+
+@dataclass(frozen=True)
+class MarkerReader:
+    """Tells markers from reports.
+
+    A marker that names another study is none: its record is rejected like any that is no report.
+
+    mark: of the study, as `study_mark` gives it.
+    """
+
+    mark: bytes
+
+    @classmethod
+    def of(cls, study: Study) -> MarkerReader:
+        return cls(study_mark(study))
+
+    def closed_by(self, record: Stored) -> int:
+        """The period that a marker, which has no value, closes; 0 for any other record."""
+        return 0 if self.foreign(record) else _number(record)
+
+    def foreign(self, record: Stored) -> str:
+        """The name of the other study that a marker closes a period of; empty for others."""
+        named = record.header(MARKED_STUDY)
+        if not _number(record) or named in {b"", self.mark}:
+            return ""
+        return named.decode("utf-8", "replace").partition(" ")[0]
+
+    def closing_records(self, records: Records) -> list[int]:
+        """The places of the markers among records."""
+        return [place for place in records.empty() if self.closed_by(records[place])]
+
+    def without_markers(self, records: Records) -> Records:
+        """The records that are no markers."""
+        if marking := set(self.closing_records(records)):
+            return records.take(place for place in range(len(records)) if place not in marking)
+        return records
+
+
+def _number(record: Stored) -> int:
+    """The period that a marker of any study closes; 0 for any other record."""
     if record.value is None:
         for name, value in record.headers or ():
             if name == MARKER and value.isdigit() and len(value) < 6:
@@ -36,19 +95,9 @@ def closed_by(record: Stored) -> int:
     return 0
 
 
-def closing_records(records: Records) -> list[int]:
-    """The places of the markers among records."""
-    return [place for place in records.empty() if closed_by(records[place])]
-
-
-def without_markers(records: Records) -> Records:
-    """The records that are no markers."""
-    if marking := set(closing_records(records)):
-        return records.take(place for place in range(len(records)) if place not in marking)
-    return records
-
-
-def has_close_markers(log: Log, entries: Sequence[Entry], seconds: float) -> bool | None:
+def has_close_markers(
+    log: Log, study: Study, entries: Sequence[Entry], seconds: float
+) -> bool | None:
     """Whether every partition has a marker for the open period, read or not.
 
     None where it is not known, as a sender's open transaction keeps records from being read, or
@@ -57,6 +106,7 @@ def has_close_markers(log: Log, entries: Sequence[Entry], seconds: float) -> boo
     seconds: the time to read for.
     """
     last, info = closes(entries)[-1] if entries else None, log.describe(REPORTS)
+    reader = MarkerReader.of(study)
     number = 1 if last is None else last.number + 1
     left = {
         p: first if last is None else max(first, last.cut[p])
@@ -71,7 +121,7 @@ def has_close_markers(log: Log, entries: Sequence[Entry], seconds: float) -> boo
             return None
         left = dict(batch.next)
         for record in batch.records:
-            if closed_by(record) >= number:
+            if reader.closed_by(record) >= number:
                 left.pop(record.partition, None)
         if batch.at_end:
             return not left if all(o >= ends[p] for p, o in left.items()) else None
@@ -86,11 +136,14 @@ def send_close_markers(deployment: Deployment, number: int) -> None:
     Where periods are closed in parts, a record before them says where to look for them.
     """
     parts = deployment.run.engine != "here"
+    study = deployment.study
     with closing(deployment.log()) as log:
+        bind(log, study)
         log.create({REPORTS: deployment.run.partitions, **({CLOSES: 1} if parts else {})})
         if parts:
             announce_markers(log, number)
-        log.append(close_marker(number, p) for p in range(log.describe(REPORTS).partitions))
+        partitions = range(log.describe(REPORTS).partitions)
+        log.append(close_marker(number, partition, study) for partition in partitions)
 
 
 class Announced(msgspec.Struct, frozen=True):
@@ -111,19 +164,23 @@ def announce_markers(log: Log, number: int) -> None:
 class MarkerSearch:
     """Finds the markers that end the open period, without reading the reports before them.
 
+    reader: tells the study's markers from others.
     positions: by partition, where the last period that was closed ended.
     marks, marked: by partition, the last period that a marker closes, and its append time in
         milliseconds.
     at_end: whether the last call has read to the end.
     obstructed: whether then a sender's open transaction hid records.
+    foreign: the name of another study whose marker was found since the last close; else empty.
     """
 
     log: Log
+    reader: MarkerReader
     positions: Positions
     marks: dict[int, int]
     marked: dict[int, int]
     at_end: bool = True
     obstructed: bool = False
+    foreign: str = ""
     _announced: list[Announced] = field(default_factory=list)
     _read: Positions | None = None  # in the topic of announcements
     _places: Positions = field(default_factory=dict)  # where the search goes on
@@ -148,7 +205,8 @@ class MarkerSearch:
                 time.sleep(wait)
             self._places.update(batch.next)
             for record in batch.records:
-                closed, part = closed_by(record), record.partition
+                closed, part = self.reader.closed_by(record), record.partition
+                self.foreign = self.reader.foreign(record) or self.foreign
                 if closed >= number and self.marks[part] < number:
                     self.marks[part], self.marked[part] = closed, record.time
                     self.positions[part] = self._places[part] = record.offset + 1
@@ -156,7 +214,10 @@ class MarkerSearch:
             self.obstructed = batch.at_end and any(
                 stable[p] < ends[p] for p, mark in self.marks.items() if mark < number
             )
-        return min(self.marks.values()) >= number
+        if min(self.marks.values()) < number:
+            return False
+        self.foreign = ""
+        return True
 
     def _read_announced(self) -> None:
         if self._read is None:

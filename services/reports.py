@@ -16,6 +16,7 @@ from stream_dp.population.tables import TableLayout, count_rows, read_reports
 from stream_dp.study import Study
 from stream_dp.topics import REPORTS
 
+from .binding import bind
 from .dead_letters import source_header
 from .deployment import Deployment
 from .replacement import cells_of_table, encoded_withdrawals
@@ -61,6 +62,7 @@ def withdraw_cells(
 def _send(deployment: Deployment, path: Path, batches: Iterable[list[tuple[str, bytes]]]) -> int:
     """Sends reports under the name of a file; returns how many. Raises UserError."""
     with closing(deployment.log()) as log:
+        bind(log, deployment.study)
         log.create({REPORTS: deployment.run.partitions})
         count, source = 0, source_header(path)
         for batch in batches:

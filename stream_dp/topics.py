@@ -5,6 +5,7 @@ from __future__ import annotations
 from .study import Study
 
 RELEASES = "releases"  # the only public one
+STUDY = "study"  # whose log it is
 REPORTS = "reports"
 DEAD_LETTERS = "dead-letters"
 JOURNAL = "journal"
@@ -17,7 +18,9 @@ CLOSES = "closes"  # where the markers that close periods are
 ORDERS = "orders"  # to close a period in parts
 MANIFESTS = "manifests"
 PART_TOPICS = {CLOSES: 1, ORDERS: 1, MANIFESTS: 1}
-UNSEALED = frozenset({REPORTS, CLOCK, CLOSES})  # on a cluster: topics that others write to, too
+UNSEALED = frozenset(
+    {STUDY, REPORTS, CLOCK, CLOSES}
+)  # on a cluster: topics that others write to, too
 JOB_TOPICS = {GROUPS: 1, JOBS: 1, TRANSCRIPTS: 1, RESULTS: 1}
 
 
@@ -32,6 +35,7 @@ def topics(
     parts: whether periods are closed in parts.
     """
     private = {
+        STUDY: 1,
         REPORTS: partitions,
         DEAD_LETTERS: 1,
         JOURNAL: 1,

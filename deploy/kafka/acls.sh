@@ -43,7 +43,10 @@ grant() {
 }
 
 if [ "$side" != public ]; then
+    grant "$producers $releaser" "Read Write Describe" --topic "$private.study"
+    grant "$releaser" "DescribeConfigs" --topic "$private.study"
     grant "$producers" "Write Describe" --topic "$private.reports"
+    grant "$producers" "Describe" --group "$private.reader"
     grant "$releaser" "Read Describe DescribeConfigs" --topic "$private.reports"
     grant "$releaser" "Read Write Describe DescribeConfigs" \
         --topic "$private.journal" --topic "$private.dead-letters"
@@ -57,10 +60,11 @@ if [ "$side" != public ] && [ "${BATCHES:-no}" = yes ]; then
     grant "$releaser" "Read Write Describe DescribeConfigs" \
         --topic "$private.jobs" --topic "$private.results"
     grant "$releaser" "Read Describe DescribeConfigs" --topic "$private.transcripts"
-    grant "$workers" "Read Describe" --topic "$private.jobs"
+    grant "$workers" "Read Describe" --topic "$private.jobs" --topic "$private.study"
     grant "$workers" "Read Write Describe" \
         --topic "$private.transcripts" --topic "$private.results"
-    grant "$operators" "Read Write Describe" --topic "$private.groups" --topic "$private.jobs"
+    grant "$operators" "Read Write Describe" \
+        --topic "$private.groups" --topic "$private.jobs" --topic "$private.study"
     grant "$operators" "Read Describe" --topic "$private.journal" \
         --topic "$private.transcripts" --topic "$private.results"
     grant "$operators" "Write Describe" --transactional-id "$private.groups"
@@ -70,7 +74,7 @@ if [ "$side" != public ] && [ "${PARTS:-no}" = yes ]; then
     grant "$releaser" "Read Describe DescribeConfigs" \
         --topic "$private.closes" --topic "$private.manifests"
     grant "$releaser" "Read Write Describe DescribeConfigs" --topic "$private.orders"
-    grant "$aggregators" "Read Describe" \
+    grant "$aggregators" "Read Describe" --topic "$private.study" \
         --topic "$private.reports" --topic "$private.journal" --topic "$private.orders"
     if [ "${BATCHES:-no}" = yes ]; then
         grant "$aggregators" "Read Describe" --topic "$private.groups"

@@ -38,7 +38,7 @@ from ..groups.roster import Roster
 from ..jobs.inputs import asks_people, nobody_table, part_table, save_tables
 from ..jobs.records import SnapshotFile
 from ..journal import Entry
-from ..markers import without_markers
+from ..markers import MarkerReader
 from ..parts.manifests import KIND, PartFile, read_part
 from ..refusing import refuse_records
 from ..schema_source import decoder_maker
@@ -71,6 +71,7 @@ class Workplace:
     log: Log
     snapshots: Snapshots
     decoder: Decoder
+    markers: MarkerReader
     mapping: str
     places: PlacesTable | None
     table: str | None
@@ -110,7 +111,8 @@ def _opened(source: Source) -> Workplace:
     deployment = Deployment.load(source.file)
     log = deployment.log()
     genesis = first_entry(log)
-    study = journal_checks.first_declared_plan([genesis], deployment.plan).study
+    study = journal_checks.first_declared(genesis, deployment.study)
+    markers = MarkerReader.of(study)
     bound = genesis.genesis.groups
     places = bound_places(log, study, bound)
     if places is not None:
@@ -118,7 +120,16 @@ def _opened(source: Source) -> Workplace:
     decoder = decoder_maker(deployment)(study, genesis.key)
     snapshots = deployment.snapshots.of(source.owner)
     mapping = deployment.run.input.hash
-    return Workplace(study, log, snapshots, decoder, mapping, places, bound)
+    return Workplace(
+        study,
+        log,
+        snapshots,
+        decoder,
+        markers=markers,
+        mapping=mapping,
+        places=places,
+        table=bound,
+    )
 
 
 def first_entry(log: Log) -> Entry:
@@ -222,7 +233,8 @@ def decode_reports(
     No dead letters are appended once a schema is unknown, unless that is settled: the range is
     then read again.
     """
-    here, reports = workplace(source), without_markers(Records.of(records))
+    here = workplace(source)
+    reports = here.markers.without_markers(Records.of(records))
     cells, refused = here.decoder.decode(reports, task.number - 1)
     source.at("decoded")
     if task.letters and refused and (task.only or not here.decoder.unknown):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from stream_dp.errors import Inconsistent, UserError
@@ -24,7 +25,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("period", metavar="PERIOD")
     words = "show what the open periods hold (confidential), and close nothing"
     parser.add_argument("--check", action="store_true", help=words)
-    words = "close without counting and without asking, whatever share is rejected"
+    words = "close without counting and without asking, whatever the periods hold"
     parser.add_argument("--yes", action="store_true", help=words)
     words = "wait this long before the markers are written, such as 30m; an interrupt withdraws"
     parser.add_argument("--after", type=_duration, metavar="TIME", default=0, help=words)
@@ -41,11 +42,12 @@ def run(options: argparse.Namespace) -> Output:
             f"period '{options.period}': not one of the study's, {periods.labels[0]} to"
             f" {periods.labels[-1]}"
         )
+    deployment.check_bound()
     if options.check:
         counted = preview(deployment, number)
-        code = BAD_INPUT if _too_many(deployment, counted) else 0
-        text = _text(deployment, counted, options.period)
-        return Output(_data(counted), text, code)
+        doubts = _doubts(deployment, counted)
+        data, text = _data(counted, doubts), _text(counted, doubts, options.period)
+        return Output(data, text, BAD_INPUT if doubts else 0)
     if not options.yes:
         _agree(deployment, number, options)
     if options.after:
@@ -65,32 +67,28 @@ def _duration(text: str) -> int:
 
 
 def _agree(deployment: Deployment, number: int, options: argparse.Namespace) -> None:
-    """Asks the operator on a terminal; elsewhere applies `run.rejects`, where it is declared.
+    """Asks the operator on a terminal; elsewhere closes only what leaves no doubt.
 
     Raises UserError where the periods are not to be closed.
     """
     asks = not options.json and _on_terminal()
-    if not asks and deployment.run.rejects is None:
-        return
     counted: Preview | None = None
     try:
         counted = preview(deployment, number)
     except (LogError, Inconsistent, UserError, OSError) as error:
         why = f"what the open periods hold cannot be counted: {error}"
         if not asks:
-            raise UserError(
-                [f"close: {why}", "close: run.rejects cannot be applied; --yes closes all the same"]
-            ) from None
+            raise UserError([f"close: {why}", "close: --yes closes all the same"]) from None
         say(why)
     if asks:
         if counted is not None:
-            say(_text(deployment, counted, options.period))
+            say(_text(counted, _doubts(deployment, counted), options.period))
         _ask(options.period)
-    elif counted is not None and _too_many(deployment, counted):
+    elif counted is not None and (doubts := _doubts(deployment, counted)):
+        more = f", and {len(doubts) - 1} more" if len(doubts) > 1 else ""
         raise UserError(
-            f"close: {options.period} stays open: a larger share of cells is rejected than"
-            f" run.rejects = {deployment.run.rejects:g}; 'stream-dp close {options.study}"
-            f" {options.period} --check' says why, --yes closes all the same"
+            f"close: {options.period} stays open: {doubts[0]}{more}; 'stream-dp close"
+            f" {options.study} {options.period} --check' shows it, --yes closes all the same"
         )
 
 
@@ -109,12 +107,16 @@ def _ask(label: str) -> None:
         raise UserError("close: nothing was closed")
 
 
-def _too_many(deployment: Deployment, counted: Preview) -> bool:
+def _doubts(deployment: Deployment, counted: Preview) -> list[str]:
+    """Why only an operator's word closes the periods, a line for each reason."""
+    lines = counted.sparse if deployment.study.attributes else []
     most = deployment.run.rejects
-    return most is not None and counted.share > most
+    if most is not None and counted.share > most:
+        lines.append(f"a larger share of cells is rejected than run.rejects = {most:g}")
+    return lines
 
 
-def _text(deployment: Deployment, counted: Preview, label: str) -> str:
+def _text(counted: Preview, doubts: Sequence[str], label: str) -> str:
     lines = ["CONFIDENTIAL"]
     if counted.before is not None:
         lines.append(f"{_line(counted.before)} (closed)")
@@ -132,16 +134,14 @@ def _text(deployment: Deployment, counted: Preview, label: str) -> str:
         lines.append("since the last close nothing is rejected")
     if counted.obstructed:
         lines.append("reports in a sender's open transaction are not counted")
-    if _too_many(deployment, counted):
-        lines.append(f"this is over the declared share, run.rejects = {deployment.run.rejects:g}")
-    return "\n".join(lines)
+    return "\n".join([*lines, *doubts])
 
 
 def _line(period: PeriodPreview) -> str:
     return f"{period.label}: {period.people} with an answer, {period.accepted} cells accepted"
 
 
-def _data(counted: Preview) -> dict[str, Any]:
+def _data(counted: Preview, doubts: Sequence[str]) -> dict[str, Any]:
     def of(period: PeriodPreview) -> dict[str, Any]:
         return {"period": period.label, "people": period.people, "accepted": period.accepted}
 
@@ -153,4 +153,5 @@ def _data(counted: Preview) -> dict[str, Any]:
         "rejected_share": counted.share,
         "cells": rejections_data(counted.rejected),
         "obstructed": counted.obstructed,
+        "doubts": list(doubts),
     }

@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> Output:
                 else None
             )
             if study.periods.close == "marker":
-                close_sent = has_close_markers(log, entries, _LOOK)
+                close_sent = has_close_markers(log, study, entries, _LOOK)
             refusal = _strange(deployment, entries, log)
     except Missing:
         pass

@@ -19,6 +19,7 @@ from stream_dp.topics import (
     RELEASES,
     REPORTS,
     RESULTS,
+    STUDY,
     TRANSCRIPTS,
     topics_of,
 )
@@ -28,6 +29,7 @@ from .messages import messages, shared_schemas
 VERSION = "3.0.0"
 # By topic: whether the system receives what is in it or sends it, and what it is for.
 _TOPICS = {
+    STUDY: ("receive", "Whose log it is, as its first writer says. Confidential."),
     REPORTS: ("receive", "What people say, and the operator's markers. Confidential."),
     GROUPS: ("receive", "The table of groups and their members, or of places. Confidential."),
     DEAD_LETTERS: ("send", "Rejected records, with the reasons. Confidential."),

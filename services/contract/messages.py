@@ -21,10 +21,11 @@ from stream_dp.release.sizes_certificate import SIZES_TYPE, SizesCertificate
 from stream_dp.study import Run, SizesRelease, Study
 from stream_dp.study.intake import Input
 
+from ..binding import Binding
 from ..jobs.published import PUBLISHED, panels_of
 from ..jobs.records import Job, JobStudy
 from ..journal_heads import CloseHead, GenesisHead, KeyHead, PlacedHead, ResultHead
-from ..markers import Announced
+from ..markers import MARKED_STUDY, MARKER, Announced, study_mark
 from ..parts.orders import Answer, Order, Reading
 from .reports import report_schema
 
@@ -43,9 +44,9 @@ _JSON, _BYTES = "application/json", "application/octet-stream"
 def shared_schemas() -> dict[str, Schema]:
     """The schemas that messages of several topics refer to, by name."""
     heads = (GenesisHead, CloseHead, ResultHead, PlacedHead, KeyHead, Job, JobStudy)
-    orders = (Announced, Order, Answer, Reading)
+    others = (Binding, Announced, Order, Answer, Reading)
     _, private = msgspec.json.schema_components(
-        (*heads, *orders), ref_template=f"{_SHARED}{{name}}"
+        (*heads, *others), ref_template=f"{_SHARED}{{name}}"
     )
     _, public = models_json_schema(
         [
@@ -70,6 +71,16 @@ def messages(study: Study, run: Run) -> dict[str, Messages]:
     """By topic, its messages by name."""
     source, signed = f"stream-dp/{study.name}", run.signing is not None
     private = {
+        topics.STUDY: {
+            "binding": _message(
+                "The study that the log belongs to.",
+                _JSON,
+                payload=_all(
+                    _shared("Binding"),
+                    _object({"study": {"const": study.name}, "terms": {"const": study.terms_hash}}),
+                ),
+            )
+        },
         topics.REPORTS: {"report": _report(study, run.input), "closeMarker": _marker(study)},
         topics.DEAD_LETTERS: {"deadLetter": _dead_letter()},
         topics.JOURNAL: {
@@ -105,8 +116,10 @@ def _report(study: Study, declared: Input) -> Schema:
 
 
 def _marker(study: Study) -> Schema:
-    headers = _object({"stream-dp-close": {"type": "string", "pattern": "^[0-9]{1,5}$"}})
+    headers = _object({MARKER: {"type": "string", "pattern": "^[0-9]{1,5}$"}})
+    headers["properties"][MARKED_STUDY] = {"const": study_mark(study).decode()}
     words = "Closes every period up to the number in its header, for its partition. An operator's."
+    words += " One that names another study closes nothing and is rejected."
     return _message(words, _BYTES, payload={"type": "null"}, headers=headers)
 
 

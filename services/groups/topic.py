@@ -16,6 +16,7 @@ from stream_dp.study import Study
 from stream_dp.topics import GROUPS
 
 from .. import journal
+from ..binding import bind
 from ..deployment import Deployment
 
 NONE_SENT = {
@@ -64,8 +65,10 @@ def commit_table(
     kind: its type, which ends in what it is of.
     digest: its hash.
 
-    Raises UserError once the study has begun with another.
+    Raises UserError once the study has begun with another, Inconsistent where the log belongs to
+    another study.
     """
+    bind(log, study)
     log.create({GROUPS: 1})
     # Only the owner may write, so the chain does not change between reading and writing.
     with log.own("groups") as writer:

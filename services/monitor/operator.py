@@ -177,7 +177,7 @@ def _close(application: FastAPI, access: Access, watch: Watch, study: Path) -> N
             "operator_close.html",
             period=period,
             counted=counted.data,
-            lines=counted.lines,
+            lines=() if counted.data else counted.lines,
             key=access.form_key(who),
         )
 

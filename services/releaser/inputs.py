@@ -29,7 +29,7 @@ from stream_dp.population.reports import Decoder, ReadAs
 from stream_dp.topics import REPORTS
 
 from ..following import READ_AT_ONCE, collector_paused
-from ..markers import closed_by, closing_records, without_markers
+from ..markers import MarkerReader
 from ..refusing import refuse_cells, refuse_records
 from .facts import MEASURE, MEASURE_SHARE, SILENCE, Facts, IntakeFacts
 
@@ -39,11 +39,13 @@ _ASK = SILENCE / 3  # seconds without an answer after which the log is asked
 class Inputs:
     """Positions in the reports topic, and the population of the reports before them.
 
+    markers: tells the study's markers from reports.
     positions: by partition, where reading goes on.
     marks: by partition, the last period that a marker closes.
     marked: by partition, when that marker was appended, in milliseconds.
     obstructed: whether at the last call a sender's open transaction kept records, perhaps a
         marker among them, from being read.
+    foreign: the name of another study whose marker was read since the last close; else empty.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class Inputs:
         decoder: Decoder,
         population: Population,
         *,
+        markers: MarkerReader,
         positions: Positions,
         marks: dict[int, int],
         facts: Facts,
@@ -59,12 +62,13 @@ class Inputs:
         marked: dict[int, int] | None = None,
     ) -> None:
         self._log, self._decoder, self.population = log, decoder, population
+        self._markers = markers
         self.positions, self.marks = dict(positions), dict(marks)
         self.marked = dict(marked or {})
         self._facts, self._at = facts, at
         self._rests: dict[int, Batch] = {}  # by partition, read beyond its position
         self._ends: Positions | None = None  # of the topic, before the read that reached its end
-        self.obstructed = False
+        self.obstructed, self.foreign = False, ""
         self._next_measurement = -math.inf  # on the monotonic clock
         self._read_until: float | None = None  # an append time
 
@@ -111,9 +115,11 @@ class Inputs:
             return True
         batch = self._read(waiting, timeout)
         ends = dict(batch.next)
-        for place in closing_records(Records.of(batch.records)):
-            record = batch.records[place]
-            closed = closed_by(record)
+        records = Records.of(batch.records)
+        for place in records.empty():
+            record = records[place]
+            closed = self._markers.closed_by(record)
+            self.foreign = self._markers.foreign(record) or self.foreign
             if record.offset < ends[record.partition]:
                 if closed > self.marks[record.partition]:
                     self.marks[record.partition] = closed
@@ -184,7 +190,7 @@ class Inputs:
         if after := {p: o for p, o in batch.next.items() if ends[p] < o}:
             rests = {p: Batch(records.beyond(p, ends[p]), {p: o}, False) for p, o in after.items()}
             records = records.below(ends)
-        reports = without_markers(records)
+        reports = self._markers.without_markers(records)
         cells, rejected = self._decoder.decode(reports, self.population.period)
         self._at("read")
         if rejected and not replay:
@@ -201,6 +207,7 @@ class Inputs:
 
     def close_period(self) -> ReadAs | None:
         """How the records of the period that closes now were read; None for plain reports."""
+        self.foreign = ""
         return self._decoder.close_period()
 
     def refuse(self, refused: Cells, reason: Reason) -> None:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Protocol
 
 from stream_dp.log.base import Log, Positions
+from stream_dp.study import Study
 from stream_dp.study.periods import Periods
 from stream_dp.topics import CLOCK, REPORTS
 
@@ -50,13 +51,18 @@ class Intake(Protocol):
 class Ending:
     """Where and when the periods of a study end.
 
+    study: as it was declared.
     file: the name of the study file, for messages to the operator.
     """
 
-    periods: Periods
+    study: Study
     log: Log
     clocks: Clocks
     file: str
+
+    @property
+    def periods(self) -> Periods:
+        return self.study.periods
 
     def scheduled(self, number: int) -> bool:
         return self.periods.close_time(number) is not None
@@ -69,14 +75,20 @@ class Ending:
             return Event("time-awaited", f"{label} closes {when}", label)
         return self.log.cut(REPORTS, time)
 
-    def marker_awaited(self, number: int, *, obstructed: bool) -> Event:
-        """What a period waits for that a marker closes."""
+    def marker_awaited(self, number: int, *, obstructed: bool, foreign: str) -> Event:
+        """What a period waits for that a marker closes.
+
+        obstructed: whether a sender's open transaction hides records.
+        foreign: the name of another study whose marker was refused; else empty.
+        """
         label = self.periods.labels[number - 1]
         if obstructed:
             words = f"{label} waits for a sender's open transaction: what was sent after it"
             words += " began, a stream-dp close among it, is read when it ends"
             return Event("sender-awaited", words, label)
         words = f"{label} waits for: stream-dp close {self.file} {label}"
+        if foreign:
+            words += f"; a marker of another study, '{foreign}', was refused"
         return Event("close-awaited", words, label)
 
     def senders_awaited(self, number: int) -> Event:
@@ -117,7 +129,9 @@ class Here:
         if min(inputs.marks.values()) < number:
             idle = inputs.fold_to_marker(number, wait)
             if min(inputs.marks.values()) < number:
-                waits = self.ending.marker_awaited(number, obstructed=inputs.obstructed)
+                waits = self.ending.marker_awaited(
+                    number, obstructed=inputs.obstructed, foreign=inputs.foreign
+                )
                 return idle and waits
         self._cut = dict(inputs.positions)
         return True

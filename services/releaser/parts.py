@@ -19,7 +19,7 @@ from ..events import Event
 from ..jobs.inputs import table_names
 from ..jobs.records import SnapshotFile
 from ..journal import Entry
-from ..markers import MarkerSearch
+from ..markers import MarkerReader, MarkerSearch
 from ..output import AGAIN
 from ..parts.manifests import Manifest, newest_files, read_manifest
 from ..parts.orders import Order, OrderBoard, order_record
@@ -92,7 +92,13 @@ class InParts:
     def __post_init__(self) -> None:
         last, nobody = self.closes[-1], Population(self.study, Part(0, 1)).close()
         self._lengths = {name: 8 * len(counts) for name, counts in nobody.counts.items()}
-        self._search = MarkerSearch(self.log, dict(last.cut), dict(last.marks), dict(last.marked))
+        self._search = MarkerSearch(
+            self.log,
+            MarkerReader.of(self.ending.study),
+            positions=dict(last.cut),
+            marks=dict(last.marks),
+            marked=dict(last.marked),
+        )
         self._board = OrderBoard(self.log)
         self._replays = list(self.closes[self.start.number + 1 :])
         self._begin = dict(self.start.cut)
@@ -180,7 +186,9 @@ class InParts:
                 return dict(self._search.positions)
             if not self._search.at_end:
                 return False
-            return self.ending.marker_awaited(number, obstructed=self._search.obstructed)
+            return self.ending.marker_awaited(
+                number, obstructed=self._search.obstructed, foreign=self._search.foreign
+            )
         cut = self.ending.cut(number)
         if isinstance(cut, Event):
             time.sleep(wait)

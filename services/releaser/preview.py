@@ -41,6 +41,8 @@ from .facts import Facts
 from .inputs import Inputs
 from .recovery import recovered_inputs
 
+_FEW = 0.5  # of the answers of the period before
+
 
 @dataclass(frozen=True)
 class PeriodPreview:
@@ -48,12 +50,16 @@ class PeriodPreview:
 
     label: of the period.
     people: how many have an answer for it, whether or not there is room for them.
+    answers: how many answers these people give to what each period asks for anew.
     accepted: cells that count for it.
+    given: whether its close is given already.
     """
 
     label: str
     people: int
+    answers: int
     accepted: int
+    given: bool
 
 
 @dataclass(frozen=True)
@@ -77,6 +83,20 @@ class Preview:
         rejected = sum(totals(self.rejected).values())
         settled = rejected + sum(period.accepted for period in self.periods)
         return rejected / settled if settled else 0.0
+
+    @property
+    def sparse(self) -> list[str]:
+        """Which periods to be closed have no cell, or far fewer answers than the one before."""
+        lines, before = [], self.before
+        for period in self.periods:
+            if period.given:
+                pass
+            elif not period.accepted:
+                lines.append(f"{period.label} holds no cell")
+            elif before is not None and period.answers < _FEW * before.answers:
+                lines.append(f"{period.label} has less than half the answers of {before.label}")
+            before = period
+        return lines
 
 
 def preview(deployment: Deployment, number: int) -> Preview:
@@ -167,11 +187,18 @@ def _fold(inputs: Inputs, number: int, bar: tqdm[Any]) -> None:
 def _closed(study: Study, inputs: Inputs) -> PeriodPreview:
     """Closes the next period of the copy of the population."""
     population = inputs.population
-    people, accepted = population.answering(), population.accounting.accepted
+    given = min(inputs.marks.values()) > population.period
+    (people, answers), accepted = population.answering(), population.accounting.accepted
     for reason, cells in population.close().refused.items():
         inputs.refuse(cells, reason)
     label = study.periods.labels[population.period - 1]
-    return PeriodPreview(label, people, population.accounting.accepted - accepted)
+    return PeriodPreview(
+        label=label,
+        people=people,
+        answers=answers,
+        accepted=population.accounting.accepted - accepted,
+        given=given,
+    )
 
 
 class _Copy:

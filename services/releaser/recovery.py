@@ -15,12 +15,14 @@ from stream_dp.study import Study
 from stream_dp.topics import REPORTS
 
 from .. import journal
+from ..binding import bind
 from ..groups.bound import bound_table
 from ..groups.members import Members
 from ..groups.places import PlacesTable
 from ..groups.roster import Roster
 from ..journal import Entry
 from ..journal_checks import check_public, check_unpublished
+from ..markers import MarkerReader
 from ..parts.manifests import newest_files, read_population
 from ..place import check_mark, log_places
 from ..snapshots import Snapshots
@@ -45,14 +47,16 @@ def begun_journal(
     signer: signs what is published.
     at: called with `begun` after a new genesis.
 
-    Raises Inconsistent where the journal is empty but something is published, or where it was
-    begun with the other kind of noise, and what `bound_table` raises.
+    Raises Inconsistent where the log belongs to another study, where the journal is empty but
+    something is published, or where it was begun with the other kind of noise, and what
+    `bound_table` raises.
     """
     entries = journal.read_heads(log)
     groups = bound_table(log, study, entries[0].genesis.groups if entries else None)
     if not entries:
         check_unpublished(public)
         check_mark([], log)
+        bind(log, study)
         genesis = journal.genesis(
             study,
             log.describe(REPORTS),
@@ -65,6 +69,7 @@ def begun_journal(
         writer.commit(journal.journal_records(genesis, study))
         entries = [Entry(genesis)]
         at("begun")
+    bind(log, study, begun=True)
     if entries[0].genesis.simulated != simulated:
         raise Inconsistent("journal: a study with seeded noise and one without do not mix")
     return entries, groups
@@ -112,6 +117,7 @@ def recovered_inputs(
 
     Raises Inconsistent where reports or snapshots are not those of the journal.
     """
+    markers = MarkerReader.of(study)
     places = groups if isinstance(groups, PlacesTable) else None
     if places is not None:
         study = places.of_study(study)
@@ -125,6 +131,7 @@ def recovered_inputs(
         log,
         decoder,
         population,
+        markers=markers,
         positions=start.cut,
         marks=last.marks,
         marked=last.marked,

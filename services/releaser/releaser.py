@@ -335,7 +335,7 @@ class Releaser:
     ) -> tuple[Intake, Members | PlacesTable | None]:
         """The input at the last cut, and the members of groups or the places."""
         study = self.plan.study
-        ending = Ending(study.periods, self.log, self._clocks, self.file)
+        ending = Ending(study, self.log, self._clocks, self.file)
         if self.aggregation is None:
             inputs, members = recovery.recovered_inputs(
                 *(study, self.log, snapshots, closes),

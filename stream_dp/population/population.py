@@ -167,13 +167,18 @@ class Population:
         self.pending.update(cells_by_period(cells))
         self.waiting.add(cells)
 
-    def answering(self) -> int:
-        """How many people have an answer for the next period, admitted or not."""
+    def answering(self) -> tuple[int, int]:
+        """How many people have an answer for the next period, admitted or not; how many answers.
+
+        Of the answers those count that each period asks for anew, not those that stay.
+        """
         waiting = self.waiting.all()
         final = latest_cells(waiting.take(waiting.period == self.period + 1))
         final = final.take(final.code != CLEARED)
         other = (final.hi[1:] != final.hi[:-1]) | (final.lo[1:] != final.lo[:-1])
-        return int(other.sum()) + (len(final) > 0)
+        staying = [a.fixed or a.carries for a in self.study.attributes.values()]
+        answers = ~np.array([*staying, True])[final.attribute]
+        return int(other.sum()) + (len(final) > 0), int(answers.sum())
 
     def close(self, room: int | None = None) -> ClosedPeriod:
         """Close the next period: merge its cells, admit newcomers, update everybody's symbols.

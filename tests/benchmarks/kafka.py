@@ -111,6 +111,7 @@ def remove(address: str, topic: str) -> None:
 def ours(address: str, prefix: str, people: int) -> None:
     from stream_dp.population import Population
     from stream_dp.population.reports import Decoder
+    from stream_dp.services.markers import MarkerReader
     from stream_dp.services.releaser.facts import Facts
     from stream_dp.services.releaser.inputs import Inputs
 
@@ -122,6 +123,7 @@ def ours(address: str, prefix: str, people: int) -> None:
             log,
             Decoder(declared, bytes(32)),
             Population(declared),
+            markers=MarkerReader.of(declared),
             positions=dict.fromkeys(range(PARTITIONS), 0),
             marks=dict.fromkeys(range(PARTITIONS), 0),
             facts=Facts(declared),

@@ -95,6 +95,7 @@ def test_what_the_first_period_holds_before_and_after_its_end(study, capsys):
         "rejected_share": 0.0,
         "cells": [],
         "obstructed": False,
+        "doubts": [],
     }
     assert reports_of(study) == before
     assert not (study.parent / "homes-public.db").exists()
@@ -115,6 +116,14 @@ def test_what_the_first_period_holds_before_and_after_its_end(study, capsys):
     ]
 
 
+def checked(capsys, study, period):
+    """What `close --check` shows, whether or not it has doubts."""
+    code = main(["close", str(study), period, "--check", "--json"])
+    shown = json.loads(capsys.readouterr().out)
+    assert code == (2 if shown["doubts"] else 0)
+    return shown
+
+
 def test_the_numbers_are_those_that_the_releaser_then_decides(study, capsys):
     """Pending, superseded, cleared, full, fixed, late and unreadable: all as the journal has it."""
     send(study, "all.csv", JANUARY + "a,2021-02,yes,south\nd,2021-03,yes,\n")
@@ -123,9 +132,9 @@ def test_the_numbers_are_those_that_the_releaser_then_decides(study, capsys):
     for month in ("2021-01", "2021-03"):
         send(study, f"{month}.csv", f"e,{month},no,\nf,{month},no,\na,2021-01,no,\n")
         capsys.readouterr()
-        shown = json_output(capsys, "close", study, month, "--check")
+        shown = checked(capsys, study, month)
         earlier = json_output(capsys, "status", study)["cells_at_last_cut"]
-        main(["close", str(study), month])
+        main(["close", str(study), month, "--yes"])
         released(study)
         capsys.readouterr()
         now = json_output(capsys, "status", study)["cells_at_last_cut"]
@@ -147,7 +156,7 @@ def test_a_close_that_is_not_read_yet_ends_the_period_in_the_preview(study, caps
     main(["close", str(study), "2021-01"])
     send(study, "late.csv", "d,2021-01,no,\nd,2021-02,no,\n")
     capsys.readouterr()
-    shown = json_output(capsys, "close", study, "2021-02", "--check")
+    shown = checked(capsys, study, "2021-02")
     assert [(p["people"], p["accepted"]) for p in shown["periods"]] == [(3, 5), (1, 1)]
     assert shown["rejected"] == {"late": 1}
 
@@ -190,11 +199,56 @@ def test_on_a_terminal_it_shows_and_asks(study, capsys, terminal):
     assert len(questions) == 4
 
 
-def test_without_a_terminal_it_counts_nothing_unless_a_share_is_declared(
-    study, capsys, monkeypatch
-):
+def test_with_yes_it_counts_nothing(study, capsys, monkeypatch):
     monkeypatch.setattr(close, "preview", lambda *_: pytest.fail("counted"))
-    assert json_output(capsys, "close", study, "2021-01") == {"closed": "2021-01"}
+    assert json_output(capsys, "close", study, "2021-01", "--yes") == {"closed": "2021-01"}
+
+
+def test_a_period_without_a_cell_or_with_few_needs_a_word(study, capsys):
+    """Fixed attributes are said once, so that the first month has more cells than the others."""
+    months = ("2021-01", "2021-02", "2021-03")
+    send(study, "one.csv", "a,2021-01,no,north\nb,2021-01,no,south\nc,2021-01,no,north\n")
+    send(study, "two.csv", "a,2021-02,no,\nb,2021-02,no,\n")
+    send(study, "three.csv", "a,2021-03,no,\n")
+    main(["close", str(study), months[0]])
+    released(study)
+    capsys.readouterr()
+    json_output(capsys, "close", study, months[1])
+    released(study)
+    capsys.readouterr()
+    json_output(capsys, "close", study, months[2])
+
+
+def test_an_empty_and_a_sparse_period_stay_open(tmp_path, capsys):
+    study = written(tmp_path)
+    append(study, report("a", "2021-02", work="no"))
+    line = refusal(capsys, 2, "close", study, "2021-01")
+    assert line == (
+        "stream-dp: close: 2021-01 stays open: 2021-01 holds no cell; 'stream-dp close"
+        f" {study} 2021-01 --check' shows it, --yes closes all the same\n"
+    )
+    assert checked(capsys, study, "2021-01")["doubts"] == ["2021-01 holds no cell"]
+    for person in "abc":
+        append(study, report(person, "2021-01", work="no"))
+    line = refusal(capsys, 2, "close", study, "2021-03")
+    assert "2021-02 has less than half the answers of 2021-01, and 1 more" in line
+    assert len(reports_of(study)) == 4
+
+    # What is given already is not asked for again, read or not.
+    assert main(["close", str(study), "2021-02", "--yes"]) == 0
+    for _ in range(2):
+        assert main(["close", str(study), "2021-02"]) == 0
+        released(study)
+    append(study, report("b", "2021-03", work="no"))
+    capsys.readouterr()
+    assert json_output(capsys, "close", study, "2021-03") == {"closed": "2021-03"}
+
+
+def test_a_month_whose_answers_are_all_cleared_stays_open(study, capsys):
+    append(study, *(report(p, "2021-01", work="no") for p in "ab"))
+    append(study, *(report(p, "2021-02", work="no") for p in "ab"))
+    append(study, *(report(p, "2021-02", work=None) for p in "ab"))
+    assert "less than half the answers" in refusal(capsys, 2, "close", study, "2021-02")
 
 
 @pytest.mark.parametrize("share", ["0.05", "0.4"])
@@ -214,7 +268,7 @@ def test_a_share_of_rejects_stops_it_without_a_terminal(tmp_path, capsys, monkey
     assert "--yes" in error
     assert len(reports_of(study)) == 3
     assert main(["close", str(study), "2021-01", "--check"]) == 2
-    assert "over the declared share" in capsys.readouterr().out
+    assert "larger share of cells is rejected than run.rejects" in capsys.readouterr().out
     assert main(["close", str(study), "2021-01", "--yes"]) == 0
     assert len(reports_of(study)) == 4
 
@@ -287,5 +341,6 @@ def test_a_terminal_is_both_ends(monkeypatch):
 
 def test_markers_alone_are_a_period_without_answers(study, capsys):
     append(study, close_marker(1, 0))
-    shown = json_output(capsys, "close", study, "2021-02", "--check")
+    shown = checked(capsys, study, "2021-02")
     assert [p["people"] for p in shown["periods"]] == [0, 0]
+    assert shown["doubts"] == ["2021-02 holds no cell"]

@@ -109,7 +109,7 @@ def test_file_names_that_are_strange_and_long(command, study):
     names = ["a\nb\x1b.csv", "n" * 250 + ".csv"]
     for name in names:
         send(command, study, name, "person,period,a\np1,2001,7\n")
-    command("close", study, "2001")
+    command("close", study, "2001", "--yes")
     command("run", study, "--until-idle")
     assert {file for _, _, _, file in cells(command, study)} == {"a\\u000ab\\u001b.csv", names[1]}
 
@@ -119,7 +119,7 @@ def test_a_close_that_is_given_is_not_asked_for(command, study):
         return json.loads(command("status", study, "--json"))["waits_for"]
 
     assert waits() == f"stream-dp close {study} 2001"
-    command("close", study, "2002")
+    command("close", study, "2002", "--yes")
     given = f"stream-dp run {study}: the close was given, and is not read yet"
     assert waits() == given
     out = command("run", study, "--until-idle")

@@ -353,7 +353,7 @@ def test_a_file_that_replaces_an_earlier_one(study, command):
     again = write(study.parent / "again.csv", text(body))
     assert command("send", study, again, "--replace", newer)[1].endswith("0 reports withdrawn\n")
     # Cleared cells are accepted too; what counts is in the counts of the close.
-    command("close", study, "2021-03")
+    command("close", study, "2021-03", "--yes")
     assert command("run", study, "--until-idle")[0] == 0
     assert share_of_poor(command, study, "2021-01") == pytest.approx(30 / 60, abs=0.02)
     assert share_of_poor(command, study, "2021-02") == pytest.approx(0, abs=0.02)
@@ -367,7 +367,7 @@ def test_what_is_closed_is_not_withdrawn(study, command):
     command("run", study, "--until-idle")
     code, out, _ = command("send", study, newer, "--replace", earlier)
     assert (code, out.splitlines()[1]) == (0, f"{earlier}: 40 reports withdrawn")
-    command("close", study, "2021-02")
+    command("close", study, "2021-02", "--yes")
     command("run", study, "--until-idle")
     assert "nothing was rejected" in command("rejected", study)[1]
     assert share_of_poor(command, study, "2021-02") == pytest.approx(0, abs=0.02)

@@ -182,6 +182,9 @@ def test_a_record_that_was_changed_is_no_message(lived):
 
 def test_a_marker_has_its_header_and_no_value():
     assert OF_OPEN.fits(REPORTS, close_marker(2, 0)) == ["closeMarker"]
+    assert OF_OPEN.fits(REPORTS, close_marker(2, 0, OPEN)) == ["closeMarker"]
+    other = OPEN.model_copy(update={"name": "other"})
+    assert OF_OPEN.fits(REPORTS, close_marker(2, 0, other)) == []
     assert OF_OPEN.fits(REPORTS, Record(REPORTS, None)) == []
 
 
@@ -235,6 +238,7 @@ def test_every_reference_leads_somewhere_and_every_schema_is_one():
 def test_topics_servers_and_addresses_are_the_studys():
     document = asyncapi(OPEN, KAFKA)
     assert {n: c["address"] for n, c in document["channels"].items()} == {
+        "study": "p.study",
         "reports": "p.reports",
         "dead-letters": "p.dead-letters",
         "journal": "p.journal",

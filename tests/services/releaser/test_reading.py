@@ -19,6 +19,7 @@ from stream_dp.log.base import Batch, Positions, Stored
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.population import Population
 from stream_dp.population.reports import Decoder
+from stream_dp.services.markers import MarkerReader
 from stream_dp.services.releaser.facts import Facts
 from stream_dp.services.releaser.inputs import Inputs
 from stream_dp.studyfile import load_study
@@ -61,6 +62,7 @@ class Reader:
             self.log,
             decoder,
             population,
+            markers=MarkerReader.of(self.study),
             positions=positions,
             marks=marks,
             facts=facts,

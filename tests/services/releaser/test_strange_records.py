@@ -16,7 +16,7 @@ from stream_dp.population import Population
 from stream_dp.population.reports import LARGEST_REPORT, Decoder
 from stream_dp.services.dead_letters import reasons_of
 from stream_dp.services.journal import read as read_journal
-from stream_dp.services.markers import close_marker
+from stream_dp.services.markers import MarkerReader, close_marker
 from stream_dp.services.releaser.facts import Facts
 from stream_dp.services.releaser.inputs import Inputs
 from stream_dp.topics import DEAD_LETTERS, REPORTS
@@ -118,6 +118,7 @@ def test_what_waits_behind_a_marker_is_bounded(tmp_path):
         service.log,
         decoder,
         population,
+        markers=MarkerReader.of(OPEN),
         positions=start,
         marks=start,
         facts=Facts(OPEN),

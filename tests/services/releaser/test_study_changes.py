@@ -13,6 +13,7 @@ from kit.households import TEXT, HouseholdFolder, reports, roster, use_fit_in_ro
 from kit.panels import StudyFolder, script
 
 from stream_dp.client import PublicLog
+from stream_dp.errors import Inconsistent
 from stream_dp.log.message import canonical
 from stream_dp.release.data_sets import DataSet
 from stream_dp.services.cli import main
@@ -97,10 +98,12 @@ def test_a_worker_of_another_study_is_refused(
     homes.run()
     text = homes.file.read_text()
     homes.file.write_text(text.replace("rho = 0.6", "rho = 0.7"))
-    homes.work()
+    with pytest.raises(Inconsistent, match=r"changed since its first record: study\.rho"):
+        homes.work()
     homes.file.write_text(text)
+    homes.work()
     homes.run()
-    assert not [d for d in homes.public().published if isinstance(d, DataSet)]
+    assert [d for d in homes.public().published if isinstance(d, DataSet)]
 
 
 BEFORE = parse_study(tomllib.loads(TEXT.split("[run]")[0], parse_float=Decimal))
