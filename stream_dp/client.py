@@ -33,7 +33,6 @@ from .log.public import cache_folder, public_log
 from .panel import Panel
 from .panel_counts import PanelTally
 from .published_answers import published_tables, stream_measurements, tables_by_period
-from .release.budget import checked_spending
 from .release.data_sets import DataSet
 from .release.growth import checked_growth, joined_panel
 from .release.overview import release_rows
@@ -50,6 +49,7 @@ from .release.published import (
 )
 from .release.signatures import Signatures
 from .release.sizes import PublishedSizes
+from .release.statements import checked_certificates
 from .study import CumulativeRelease
 from .topics import RELEASES
 
@@ -289,19 +289,18 @@ class PublicLog:
         """
         if self.messages[0].head.get("study_hash") != self.study.hash:
             raise refusal(self.messages[0], "the study's declaration does not have its hash")
-        spent = checked_spending(self.study, self.published)
+        spent = checked_certificates(self.study, self.published)
         lines = [
             f"chain: {len(self.messages)} messages, every hash and part as its manifest says",
             self.signatures.line(),
             f"budget: {spent} of {self.study.rho} spent, as the certificates say",
         ]
         for name in dict.fromkeys(r.certificate.release for r in self.releases):
-            count = len(self._grown(name))
-            lines.append(f"{name}: {count} releases, every panel a prefix of the next")
-        every = (r for r in self.published if not isinstance(r, PublishedRelease))
-        sets = Counter(r.certificate.release for r in every)
-        for name, count in sets.items():
-            lines.append(f"{name}: {count} data sets, each as its certificate says")
+            grown = len(self._grown(name))
+            lines.append(f"{name}: {grown} releases, every panel a prefix of the next")
+        others = [r for r in self.published if not isinstance(r, PublishedRelease)]
+        sets = Counter(r.certificate.release for r in others)
+        lines += [f"{n}: {c} data sets, each as its certificate says" for n, c in sets.items()]
         return lines
 
     def estimate(

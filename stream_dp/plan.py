@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from .batch.kinds import PICKED_TITLE, kind_title
+from stream_dp.study.method_titles import PICKED_TITLE, kind_title
+
 from .continual import AnyMechanism, Cumulative, FixedWindow, Joint, mechanism
 from .errors import UserError
 from .privacy.ledger import BudgetExceeded, Charge, Ledger, composed_cost

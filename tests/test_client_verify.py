@@ -7,6 +7,7 @@ from kit.public_logs import Silent, log_in_memory
 from stream_dp.client import PublicLog
 from stream_dp.errors import Inconsistent
 from stream_dp.log.message import START, build_message, canonical
+from stream_dp.release.certificate import SEEDED_NOISE, SYSTEM_NOISE
 
 
 def rewritten(sent, place, **changed):
@@ -42,6 +43,50 @@ SENT = published_messages(employment_study(), Silent())
 def test_what_contradicts_itself_is_refused(place, changed, error):
     with pytest.raises(Inconsistent, match=error):
         rewritten(SENT, place, **changed).verify()
+
+
+STATED = {
+    "kind": "cumulative",
+    "period": "2021-Q4",
+    "number": 4,
+    "horizon": 5,
+    "mechanism": "another one",
+    "parameters": {"width": 3},
+    "unit": "household",
+    "neighbours": "add_remove",
+    "guarantee": "Nobody learns anything.",
+    "invariants": "none",
+    "rho_total": "5",
+    "delta": "1/10",
+    "epsilon_spent": "0.1",
+    "epsilon_total": "0.1",
+    "noise": "quantum",
+    "attribute": "income",
+    "values": [0, 1, 2],
+    "padding": 7,
+    "noise_variance": "1/3",
+    "panel_bias": "none",
+}
+
+
+@pytest.mark.parametrize("field", STATED)
+def test_what_does_not_follow_from_the_study_is_refused(field):
+    """Every text, and every number that the study gives, in a log without a signature."""
+    place = 2
+    assert SENT[place].head[field] != STATED[field]
+    with pytest.raises(Inconsistent, match=f"message {place}: .*{field}|budget|number"):
+        rewritten(SENT, place, **{field: STATED[field]}).verify()
+
+
+def test_seeded_noise_and_other_noise_do_not_mix():
+    assert SENT[2].head["noise"] == SEEDED_NOISE
+    with pytest.raises(Inconsistent, match="do not mix"):
+        rewritten(SENT, 2, noise=SYSTEM_NOISE).verify()
+
+
+def test_a_bias_that_is_left_out_is_missed():
+    with pytest.raises(Inconsistent, match="panel_bias"):
+        rewritten(SENT, 2, panel_bias=None).verify()
 
 
 def test_two_releases_of_a_period_are_refused():

@@ -104,7 +104,7 @@ def _steps(
     if options.key is not None:
         yield "key", lambda: _named_key(public, options.key)
     if options.head is not None:
-        yield "head", lambda: _known_head(public, options.head)
+        yield "head", lambda: _known_head(public, options.head, deployment)
     if deployment is not None:
         yield "journal", lambda: _against_journal(deployment, public)
 
@@ -114,13 +114,31 @@ def _named_key(public: PublicLog, key: str) -> list[str]:
     return ["key: the one that was kept elsewhere"]
 
 
-def _known_head(public: PublicLog, head: str) -> list[str]:
-    if head not in {m.hash for m in public.messages}:
+def _known_head(public: PublicLog, head: str, deployment: Deployment | None) -> list[str]:
+    """Checks that a hash that was published is in the chain, or is to be published again.
+
+    Raises Inconsistent.
+    """
+    if head in {m.hash for m in public.messages}:
+        return ["head: the hash that was kept elsewhere is in the chain"]
+    what = "public log: the hash kept elsewhere is not in its chain"
+    if deployment is None:
         raise Inconsistent(
-            "public log: the hash kept elsewhere is not in its chain: an older log was"
-            " restored, or it is another study's"
+            f"{what}: an older log was restored, or it is another study's; 'stream-dp verify"
+            " STUDY.toml --head HASH' says whether the journal has the hash, which is no fault"
         )
-    return ["head: the hash that was kept elsewhere is in the chain"]
+    with closing(deployment.log(readonly=True)) as log:
+        entries = journal.read_heads(log)
+    journal_checks.check_public(entries, [m.hash for m in public.messages])
+    missing = [digest for e in entries for digest in e.published][len(public.messages) :]
+    if head not in missing:
+        raise Inconsistent(
+            f"{what}, nor in the journal: an older log was restored, or it is another study's"
+        )
+    return [
+        "head: the hash that was kept elsewhere is in the journal: the public log alone is older,"
+        f" by {len(missing)} messages; stream-dp run publishes the same bytes again"
+    ]
 
 
 def _against_journal(deployment: Deployment, public: PublicLog) -> list[str]:

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from stream_dp.privacy.measurements import Measurements
 from stream_dp.study.groups import BatchRelease
+from stream_dp.study.method_titles import kind_title
 
 from .base import FitContext, begun_rounds
 from .data.domain import Domain, Hierarchy
-from .kinds import kind_title
 from .workload.candidates import one_way_marginals
 from .workload.plan import EDITION
 from .workload.sensitivity import squared_sensitivity

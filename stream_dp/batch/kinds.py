@@ -26,7 +26,6 @@ class SynthesizerKind:
 
     module: the name of its module, below this package.
     function: the name of the `base.Synthesizer` in that module.
-    title: the method in words.
     data: what it looks at.
     relations: those under which its cost is proved.
     planned: the function that gives its phases before any data, after its module.
@@ -36,7 +35,6 @@ class SynthesizerKind:
 
     module: str
     function: str
-    title: str
     data: InputData
     relations: tuple[str, ...]
     planned: tuple[str, str]
@@ -59,7 +57,6 @@ KINDS = {
     "mixture": SynthesizerKind(
         "people.synthesizer",
         "fit_people",
-        "residuals of people's columns, a mixture of products of blocks",
         data="people",
         relations=_ALL,
         planned=("people.planned", "planned_people"),
@@ -68,7 +65,6 @@ KINDS = {
     "rap": SynthesizerKind(
         "people.linear",
         "fit_rap",
-        "residuals of people's columns, numbers in public bins, a mixture of products of blocks",
         data="people",
         relations=_ALL,
         planned=("people.planned", "planned_people"),
@@ -77,8 +73,6 @@ KINDS = {
     "match": SynthesizerKind(
         "people.match.synthesizer",
         "fit_match",
-        "single columns, then marginals of the values that stand out; a mixture of products of"
-        " blocks",
         data="people",
         relations=_ALL,
         planned=("people.match.planned", "planned_match"),
@@ -90,7 +84,6 @@ KINDS = {
     "sizes": SynthesizerKind(
         "sizes.declared",
         "fit_release",
-        "sizes of groups in a tree of regions, levels made consistent",
         data="places",
         relations=("add_remove", "replace_one"),
         planned=("sizes.declared", "planned_sizes"),
@@ -100,7 +93,6 @@ KINDS = {
     "independent": SynthesizerKind(
         "independent",
         "fit_independent",
-        "independent attributes from noisy marginals",
         data="groups and their members",
         relations=(BATCH_RELATION,),
         planned=("workload.planned", "planned_independent"),
@@ -109,7 +101,6 @@ KINDS = {
     "mwem": SynthesizerKind(
         "mwem.mwem",
         "fit_mwem",
-        "multiplicative weights over groups and members (MWEM)",
         data="groups and their members",
         relations=(BATCH_RELATION,),
         planned=_GROUPED,
@@ -119,7 +110,6 @@ KINDS = {
     "hpd-fixed": SynthesizerKind(
         "hpd.synthesizer",
         "fit_mixture",
-        "hierarchical product distributions, fixed (HPD-Fixed)",
         data="groups and their members",
         relations=(BATCH_RELATION,),
         planned=_GROUPED,
@@ -128,22 +118,12 @@ KINDS = {
     "hpd-gen": SynthesizerKind(
         "hpd.synthesizer",
         "fit_mixture",
-        "hierarchical product distributions, generated (HPD-Gen)",
         data="groups and their members",
         relations=(BATCH_RELATION,),
         planned=_GROUPED,
         settings=(*_PICKED, "rows"),
     ),
 }
-
-
-# Of tables of people whose pairs are picked in rounds, whatever their kind.
-PICKED_TITLE = "pairs of columns picked in rounds (AIM), residuals, a graphical model"
-
-
-def kind_title(kind: str) -> str:
-    """The name of a kind's method, in words."""
-    return KINDS[kind].title
 
 
 def require_available(kinds: Iterable[str]) -> None:

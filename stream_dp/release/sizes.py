@@ -309,6 +309,13 @@ class PublishedSizes:
         return self.region(*path).answer(query)
 
 
+def noise_words(declared: SizesRelease, *, simulated: bool) -> str:
+    """Where the noise of sizes comes from. simulated: whether it came from a seed."""
+    if simulated:
+        return SEEDED_NOISE
+    return _GAUSSIAN if declared.epsilon is None else _GEOMETRIC
+
+
 def sizes_certificate(
     study: Study,
     declared: SizesRelease,
@@ -334,9 +341,8 @@ def sizes_certificate(
     base = base_certificate(
         study, declared, number, mechanism=mechanism, rho=rho, spent=spent, simulated=simulated
     )
-    noise = _GAUSSIAN if declared.epsilon is None else _GEOMETRIC
     return SizesCertificate(
-        **{**dict(base), "noise": SEEDED_NOISE if simulated else noise},
+        **{**dict(base), "noise": noise_words(declared, simulated=simulated)},
         regions=study.places.regions,
         largest=declared.largest,
         groups=int(tables.regions["places"][0].as_py()),

@@ -49,7 +49,7 @@ def released(world: World, study: str) -> str:
         " were not compared with it\n",
         "",
     )
-    assert world.as_user("producer", "close", study, "2021-01").code == 0
+    assert world.as_user("producer", "close", study, "2021-01", "--yes").code == 0
     said = world.as_user("releaser", "run", study, "--until-idle")
     assert (said.code, said.error) == (0, "")
     assert said.out.startswith("closed 2021-01\n2021-02 waits for")
@@ -59,7 +59,7 @@ def released(world: World, study: str) -> str:
         user='"releaser"', password='{ file = "password" }', secrets=world.broker.secrets
     )
     other = world.study("file.toml", f"[run.kafka]{settings}", world.broker.sasl_tls)
-    assert world.as_user("producer", "close", over_tls, "2021-03").code == 0
+    assert world.as_user("producer", "close", over_tls, "2021-03", "--yes").code == 0
     said = world.run("run", other, "--until-idle")
     assert (said.code, said.error) == (0, "")
     assert said.out.endswith(

@@ -78,7 +78,7 @@ def test_each_user_does_their_part(broker: Batches) -> None:
     for _ in range(2):
         assert broker.says("operator", "groups", "groups.csv", "members.csv")[0] == 0
     assert broker.says("producer", "send", "reports.csv")[0] == 0
-    assert broker.says("producer", "close", LABELS[-1])[0] == 0
+    assert broker.says("producer", "close", LABELS[-1], "--yes")[0] == 0
     code, said = broker.says("releaser", "run", "--until-idle")
     assert (code, said.count("is due")) == (0, 3)
     for user in ("producer", "analyst"):

@@ -83,7 +83,7 @@ def test_passwords_and_certificates(secured: World) -> None:
     assert world.as_user("producer", "send", over_tls, "reports.csv").code == 0
     for number, study in enumerate((scram, tls, over_tls), 1):
         passwords = scram if study == tls else study
-        assert world.as_user("producer", "close", passwords, f"2021-0{number}").code == 0
+        assert world.as_user("producer", "close", passwords, f"2021-0{number}", "--yes").code == 0
         released(world, passwords)  # gives an order
         said = aggregated(world, study, f"spark-{number}", world.folder / f"said-{number}")
         for user in ("releaser", "producer", "admin"):

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.study.groups import ROWS, BatchRelease
+from stream_dp.study.method_titles import kind_title
 
 from ..base import FitContext, begun_edition
 from ..data.domain import Hierarchy, Int64Array
-from ..kinds import kind_title
 from ..loop import AdaptiveFit, AdaptiveMethod, Model, NoisyAnswers, fit_adaptively
 from ..phases import Everything, Phase, Rounds
 from ..workload.candidates import Workload, declared_workload

@@ -25,10 +25,10 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from stream_dp.study.groups import BatchRelease
+from stream_dp.study.method_titles import kind_title
 
 from ..base import FitContext
 from ..data.domain import Hierarchy, Int64Array
-from ..kinds import kind_title
 from ..loop import AdaptiveFit, AdaptiveMethod, Model, NoisyAnswers, fit_adaptively
 from ..workload.candidates import Workload, declared_workload
 from ..workload.counts import queries_by_marginal, relative_pairs

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.study import PeopleRelease
+from stream_dp.study.method_titles import kind_title
 
 from ..base import FitContext
 from ..data.domain import Int64Array
-from ..kinds import kind_title
 from ..loop import AdaptiveFit, AdaptiveMethod, fit_adaptively
 from ..phases import NoisyAnswers
 from .plan import MOST_TRIPLE, ResidualPlan, label_columns

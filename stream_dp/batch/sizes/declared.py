@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from stream_dp.study import SizesRelease, Study
+from stream_dp.study.method_titles import sizes_title
 
 from ..base import FitContext
 from ..planned import PlannedPhase
@@ -108,5 +109,4 @@ def fit_release(
 
 def title(plan: SizesPlan) -> str:
     """The mechanism in words."""
-    noise = "double-geometric" if plan.levels[0].pure else "discrete Gaussian"
-    return f"sizes of groups in a tree of regions, {noise} noise, levels merged by '{plan.merge}'"
+    return sizes_title(pure=plan.levels[0].pure, merge=plan.merge)

@@ -111,7 +111,7 @@ def test_a_registry_that_is_down_refuses_nothing(folder, capsys):
         content = json.loads(first.value)
         known, unknown = (raw(0, avro_bytes(AVRO_REPORT, content, number)) for number in (7, 8))
         place.send([known, unknown])
-        assert cli.main(["close", str(place.file), "2021-01"]) == 0
+        assert cli.main(["close", str(place.file), "2021-01", "--yes"]) == 0
         server.answers["/schemas/ids/7"] = 503, b""
         assert cli.main(["run", str(place.file), "--until-idle"]) == 5
         (line,) = capsys.readouterr().err.splitlines()

@@ -283,8 +283,8 @@ def test_a_read_only_file_system(disk: Path, finished: StudyFolder) -> None:
     subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
     line = one_line(command("run", place.file, "--until-idle"), 5)
     assert line == f"{place.db}: is on a read-only file system"
-    one_line(command("close", place.file, LABELS[-1]), 5)
-    line = one_line(command("close", other.file, "2021-01"), 5)
+    one_line(command("close", place.file, LABELS[-1], "--yes"), 5)
+    line = one_line(command("close", other.file, "2021-01", "--yes"), 5)
     assert line == f"{disk / 'other' / 'homes.db'}: cannot be written: Read-only file system"
     assert one_line(command("new", disk / "new.toml"), 5).endswith("Read-only file system")
     for words in (["releases", place.public_source], ["verify", place.public_source]):

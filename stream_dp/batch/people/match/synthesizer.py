@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.study import MatchRelease
+from stream_dp.study.method_titles import PICKED_TITLE, kind_title
 
 from ...base import FitContext, FitTranscript, begun_edition
 from ...data.domain import Int64Array
-from ...kinds import PICKED_TITLE, kind_title
 from ...loop import AdaptiveFit, AdaptiveMethod, fit_adaptively
 from ...phases import NoisyAnswers
 from ..known import Known

@@ -9,9 +9,9 @@ bounded when they are picked.
 from __future__ import annotations
 
 from stream_dp.study import PeopleRelease
+from stream_dp.study.method_titles import PICKED_TITLE
 
 from ...base import FitContext
-from ...kinds import PICKED_TITLE
 from ...loop import AdaptiveFit, AdaptiveMethod, fit_adaptively
 from ..plan import label_columns
 from ..table import People

@@ -145,6 +145,31 @@ def test_a_head_kept_elsewhere(
     assert "the hash that was kept elsewhere is in the chain" in capsys.readouterr().out
 
 
+def test_a_head_beyond_the_end_of_an_older_public_log_is_in_the_journal(
+    place: StudyFolder,
+    halfway: StudyFolder,
+    refused: Callable[..., str],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    place.send(script()[CLOSED_PERIODS])
+    assert main(["run", str(place.file), "--until-idle"]) == 0
+    head = place.entries()[-1].published[-1]
+    shutil.copy(halfway.public_db, place.public_db)
+    missing = len(place.entries()[-1].published)
+    capsys.readouterr()
+    assert main(["verify", str(place.file), "--head", head]) == 0
+    out = capsys.readouterr().out
+    assert f"is in the journal: the public log alone is older, by {missing} messages" in out
+    line = refused("verify", place.public_source, "--head", head)
+    assert "an older log was restored" in line
+    assert "says whether the journal has the hash" in line
+    line = refused("verify", str(place.file), "--head", "f" * 64)
+    assert "nor in the journal: an older log was restored" in line
+    assert main(["run", str(place.file), "--until-idle", "--moved"]) == 0
+    assert main(["verify", str(place.file), "--head", head]) == 0
+    assert "is in the chain" in capsys.readouterr().out
+
+
 def test_both_logs_restored_together_are_seen_by_the_head_alone(
     place: StudyFolder, halfway: StudyFolder, capsys: pytest.CaptureFixture[str], handlers: None
 ) -> None:
