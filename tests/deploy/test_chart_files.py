@@ -50,11 +50,17 @@ def test_the_chart_is_of_this_version() -> None:
     assert chart["version"] == chart["appVersion"] == __version__
 
 
+IMAGE = r'include "stream-dp.image" \(list \. \.Values\.([\w.]+)\)'
+
+
 def test_templates_use_values_that_exist() -> None:
     values = {name for name, _ in leaves(yaml.safe_load((CHART / "values.yaml").read_text()))}
     used = set()
     for path in (CHART / "templates").iterdir():
-        used |= set(re.findall(r"\.Values\.([\w.]+)", path.read_text()))
+        text = path.read_text()
+        for image in re.findall(IMAGE, text):
+            used |= {f"{image}.{key}" for key in ("repository", "tag", "digest")}
+        used |= set(re.findall(r"\.Values\.([\w.]+)", re.sub(IMAGE, "", text)))
     assert used == values
 
 

@@ -244,17 +244,62 @@ def test_compose_has_a_secret_for_each_user_that_the_broker_makes() -> None:
 
 
 def test_images_install_extras_that_exist() -> None:
-    """The releaser's has no JAX; a worker's has, by a build argument."""
+    """The releaser's has no JAX; a worker's has, by a build argument. Each extra has a lock."""
     text = (DEPLOY / "Containerfile").read_text()
-    project = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text())["project"]
-    extras = set(project["optional-dependencies"])
-    (always,) = re.findall(r'"\.\[([\w,]+)\$\{EXTRAS:\+,\$EXTRAS\}\]"', text)
-    assert "batch" not in always
-    asked = re.findall(r"EXTRAS[=:] ?([a-z]+)", text + (DEPLOY / "compose.yaml").read_text())
+    (always,) = re.findall(r"set -- (\w+) \$\(echo", text)
+    assert always != "batch"
+    asked = re.findall(r"EXTRAS[=:] ?((?:\w+,)*\w+)", text + (DEPLOY / "compose.yaml").read_text())
     assert asked
-    assert {*always.split(","), *",".join(asked).split(",")} <= extras
+    for extra in {always, *",".join(asked).split(",")}:
+        assert (DEPLOY.parent / "requirements" / f"{extra}.lock").exists(), extra
     assert re.search(r"^ARG EXTRAS=$", text, re.MULTILINE)
     assert "EXTRAS" not in service("releaser")
+
+
+def test_the_image_installs_what_the_locks_name(tmp_path: Path) -> None:
+    """The commands of the file, as its shell runs them."""
+    text = (DEPLOY / "Containerfile").read_text()
+    (commands,) = re.findall(r"^RUN (set -- (?:.*\\\n)*.*)$", text, re.MULTILINE)
+    pip = tmp_path / "pip"
+    pip.write_text(f'#!/bin/sh\necho "$*" >> {tmp_path}/calls\n')
+    pip.chmod(0o755)
+    script = commands.replace("/opt/stream-dp/bin/pip", str(pip))
+    environment = {"EXTRAS": "batch,s3", "PACKAGES": "jax[cuda12] more", "PATH": os.environ["PATH"]}
+    subprocess.run(["sh", "-efc", script], cwd=tmp_path, env=environment, check=True)
+    locked = " ".join(f"--requirement requirements/{e}.lock" for e in ("plot", "batch", "s3"))
+    assert (tmp_path / "calls").read_text().splitlines() == [
+        f"install --no-cache-dir --require-hashes {locked}",
+        "install --no-cache-dir --no-deps --no-build-isolation .",
+        "freeze --exclude stream-dp",  # its output bounds the next
+        "install --no-cache-dir --constraint installed jax[cuda12] more",
+    ]
+
+
+def test_images_of_others_are_named_by_digest(tmp_path: Path) -> None:
+    """No tag alone is run or built on, and no digest has a default: digests.sh asks for all."""
+    compose = (DEPLOY / "compose.yaml").read_text()
+    images = re.findall(r"^ *image: (\S.*)$", compose, re.MULTILINE)
+    others = [image for image in images if not image.startswith("stream-dp")]
+    bases = re.findall(r"^FROM (\S+:\S+)", (DEPLOY / "Containerfile").read_text(), re.MULTILINE)
+    assert others
+    assert bases
+    named = {}
+    for image in others + bases:
+        found = re.fullmatch(r"(\S+:\S+)@\$\{(\w+_DIGEST)(?::\?run digests.sh)?\}", image)
+        assert found, image
+        named[found[2]] = found[1]
+    docker = tmp_path / "docker"
+    docker.write_text('#!/bin/sh\nfor image do :; done\necho "sha256:of-$image"\n')
+    docker.chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    command = [str(DEPLOY / "digests.sh")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert dict(line.split("=") for line in done.stdout.splitlines()) == {
+        name: f"sha256:of-{image}" for name, image in named.items()
+    }
+    docker.write_text("#!/bin/sh\nexit 1\n")
+    assert subprocess.run(command, env=environment, capture_output=True).returncode
 
 
 def test_operations_name_files_and_variables_that_exist() -> None:

@@ -27,6 +27,7 @@ from kit.charts import (
 )
 from kit.tools import needs
 
+from stream_dp import __version__
 from stream_dp.services import cli
 
 EVERYTHING = {
@@ -57,6 +58,23 @@ def test_the_chart_is_linted_and_what_it_renders_is_valid(
         for (kind, _), document in rendered(tmp_path, values, version).items():
             if kind not in CUSTOM:
                 kubernetes_validate.validate(document, version.rpartition(".")[0], strict=True)
+
+
+def test_an_image_is_named_by_its_digest_where_one_is_given(tmp_path: Path) -> None:
+    (plain,) = of_kind(rendered(tmp_path), "StatefulSet")
+    (container,) = plain["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == f"stream-dp:{__version__}"
+    digest = f"sha256:{'5' * 64}"
+    named = {"image.digest": digest, "image.tag": "other", "worker.image.digest": digest}
+    documents = rendered(tmp_path, {**EVERYTHING, **named})
+    images = {
+        container["image"]
+        for kind in ("StatefulSet", "Deployment")
+        for document in of_kind(documents, kind)
+        for container in document["spec"]["template"]["spec"]["containers"]
+    }
+    assert images == {f"stream-dp@{digest}", f"stream-dp-worker@{digest}"}
+    assert template(tmp_path, {"image.digest": "sha256:short"}).returncode
 
 
 def test_there_is_never_a_second_releaser(tmp_path: Path) -> None:

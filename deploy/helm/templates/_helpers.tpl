@@ -31,6 +31,15 @@ checksum/study: {{ .Values.study.text | sha256sum }}
 {{- if not (contains "://" .Values.snapshots) -}}yes{{- end -}}
 {{- end -}}
 
+{{- /* An image by its digest, or else by its tag; the argument is a list of the root and its values. */ -}}
+{{- define "stream-dp.image" -}}
+{{- $root := index . 0 -}}
+{{- with index . 1 -}}
+{{- .repository -}}
+{{- if .digest -}}@{{ .digest }}{{- else -}}:{{ .tag | default $root.Chart.AppVersion }}{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "stream-dp.pod" -}}
 # A Service that is called stream-dp would otherwise put STREAM_DP_PORT and others into the
 # environment, which override the study's [run].
