@@ -20,7 +20,7 @@ from stream_dp.plan import Plan, plan_study
 from stream_dp.release.published import TableFilter, keep_all
 from stream_dp.study import Run, Study
 from stream_dp.studyfile import load_study
-from stream_dp.topics import CLOCK, REPORTS, UNSEALED
+from stream_dp.topics import CLOCK, HEARTBEATS, REPORTS, UNSEALED
 
 from . import binding, journal_checks
 from .place import ROLE, check_marked
@@ -62,6 +62,11 @@ class Deployment:
     def plan(self) -> Plan:
         return plan_study(self.study)
 
+    @property
+    def on_cluster(self) -> bool:
+        """Whether the confidential log is on Kafka, where a releaser can fence another one."""
+        return self.run.log.startswith("kafka:")
+
     def log(self, *, readonly: bool = False) -> Log:
         """The confidential log.
 
@@ -81,7 +86,8 @@ class Deployment:
             kafka=self.run.kafka,
             insecure=self.run.insecure,
             replication=self.run.replication,
-            timed=(REPORTS, CLOCK),
+            timed=(REPORTS, CLOCK, HEARTBEATS),
+            latest=(HEARTBEATS,),
             unsealed=UNSEALED,
             keys=self.keys,
         )

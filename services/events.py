@@ -29,6 +29,7 @@ KINDS: dict[str, Kind] = {
     "close-awaited": Kind("info", "The open period waits for `stream-dp close`."),
     "time-awaited": Kind("info", "The open period waits for its time, or for clocks to agree."),
     "sender-awaited": Kind("warning", "The open period waits for a sender's open transaction."),
+    "role-lost": Kind("warning", "Another releaser has this one's role; it waits for its end."),
     "period-closed": Kind("info", "A period is closed and its releases are decided."),
     "release-awaited": Kind("info", "What is decided waits for its time, or for clocks to agree."),
     "period-published": Kind("info", "The releases of a period are public."),

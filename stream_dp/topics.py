@@ -14,9 +14,11 @@ GROUPS = "groups"
 JOBS = "jobs"
 TRANSCRIPTS = "transcripts"
 RESULTS = "results"
+HEARTBEATS = "heartbeats"  # a partition for each kind of process, which keeps the last record
 CLOSES = "closes"  # where the markers that close periods are
 ORDERS = "orders"  # to close a period in parts
 MANIFESTS = "manifests"
+PROCESSES = ("releaser", "aggregator", "worker")  # by their partitions of the heartbeats
 PART_TOPICS = {CLOSES: 1, ORDERS: 1, MANIFESTS: 1}
 UNSEALED = frozenset(
     {STUDY, REPORTS, CLOCK, CLOSES}
@@ -39,6 +41,7 @@ def topics(
         REPORTS: partitions,
         DEAD_LETTERS: 1,
         JOURNAL: 1,
+        HEARTBEATS: len(PROCESSES),
         **({CLOCK: 1} if scheduled else {}),
         **(PART_TOPICS if parts else {}),
     }

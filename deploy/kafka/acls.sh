@@ -49,7 +49,7 @@ if [ "$side" != public ]; then
     grant "$producers" "Describe" --group "$private.reader"
     grant "$releaser" "Read Describe DescribeConfigs" --topic "$private.reports"
     grant "$releaser" "Read Write Describe DescribeConfigs" \
-        --topic "$private.journal" --topic "$private.dead-letters"
+        --topic "$private.journal" --topic "$private.dead-letters" --topic "$private.heartbeats"
     grant "$releaser" "Write Describe DescribeConfigs" --topic "$private.clock"
     grant "$releaser" "Write Describe" --transactional-id "$private.releaser"
     grant "$releaser" "Describe" --group "$private.reader"
@@ -61,12 +61,12 @@ if [ "$side" != public ] && [ "${BATCHES:-no}" = yes ]; then
         --topic "$private.jobs" --topic "$private.results"
     grant "$releaser" "Read Describe DescribeConfigs" --topic "$private.transcripts"
     grant "$workers" "Read Describe" --topic "$private.jobs" --topic "$private.study"
-    grant "$workers" "Read Write Describe" \
-        --topic "$private.transcripts" --topic "$private.results"
+    grant "$workers" "Read Write Describe" --topic "$private.transcripts" \
+        --topic "$private.results" --topic "$private.heartbeats"
     grant "$operators" "Read Write Describe" \
         --topic "$private.groups" --topic "$private.jobs" --topic "$private.study"
     grant "$operators" "Read Describe" --topic "$private.journal" \
-        --topic "$private.transcripts" --topic "$private.results"
+        --topic "$private.transcripts" --topic "$private.results" --topic "$private.heartbeats"
     grant "$operators" "Write Describe" --transactional-id "$private.groups"
     grant "$workers $operators" "Describe" --group "$private.reader"
 fi
@@ -79,7 +79,8 @@ if [ "$side" != public ] && [ "${PARTS:-no}" = yes ]; then
     if [ "${BATCHES:-no}" = yes ]; then
         grant "$aggregators" "Read Describe" --topic "$private.groups"
     fi
-    grant "$aggregators" "Read Write Describe" --topic "$private.manifests"
+    grant "$aggregators" "Read Write Describe" \
+        --topic "$private.manifests" --topic "$private.heartbeats"
     grant "$aggregators" "Write Describe" --topic "$private.dead-letters"
     grant "$aggregators" "Describe" --group "$private.reader"
     grant "$operators $producers" "Write Describe" --topic "$private.closes"

@@ -13,11 +13,14 @@ from ..events import Event, tell_json
 from ..options import study_file
 from ..output import JOB_FAILED, Output, say
 from ..releaser.setup import releaser_of
+from ..releaser.succession import require_no_other
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     study_file(parser)
     parser.add_argument("--until-idle", action="store_true", help="stop when nothing is left to do")
+    words = "with --until-idle: even while another releaser of the study runs, which then waits"
+    parser.add_argument("--take-over", action="store_true", help=words)
     words = "the logs' files were moved or restored, and NO other copy of them goes on: two would"
     words += " draw noise for the same periods, and the guarantee would be lost"
     parser.add_argument("--moved", action="store_true", help=words)
@@ -36,6 +39,8 @@ def run(options: argparse.Namespace) -> Output:
     with ExitStack() as stack:
         stack.callback(process.public.close)
         stack.callback(process.log.close)
+        if options.until_idle and not options.take_over and deployment.on_cluster:
+            require_no_other(process.log, str(options.study))
         for address, public in (
             (deployment.run.listen, False),
             (deployment.run.listen_public, True),

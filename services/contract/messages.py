@@ -22,6 +22,7 @@ from stream_dp.study import Run, SizesRelease, Study
 from stream_dp.study.intake import Input
 
 from ..binding import Binding
+from ..heartbeats import Heartbeat
 from ..jobs.published import PUBLISHED, panels_of
 from ..jobs.records import Job, JobStudy
 from ..journal_heads import CloseHead, GenesisHead, KeyHead, PlacedHead, ResultHead
@@ -44,7 +45,7 @@ _JSON, _BYTES = "application/json", "application/octet-stream"
 def shared_schemas() -> dict[str, Schema]:
     """The schemas that messages of several topics refer to, by name."""
     heads = (GenesisHead, CloseHead, ResultHead, PlacedHead, KeyHead, Job, JobStudy)
-    others = (Binding, Announced, Order, Answer, Reading)
+    others = (Binding, Announced, Order, Answer, Reading, Heartbeat)
     _, private = msgspec.json.schema_components(
         (*heads, *others), ref_template=f"{_SHARED}{{name}}"
     )
@@ -97,6 +98,14 @@ def messages(study: Study, run: Run) -> dict[str, Messages]:
             },
         },
         topics.CLOCK: {"tick": _message("Its append time is the cluster's time.", _BYTES)},
+        topics.HEARTBEATS: {
+            "heartbeat": _message(
+                "A process lives, or has ended, and what it waits for.",
+                _JSON,
+                payload=_shared("Heartbeat"),
+                key={"enum": list(topics.PROCESSES)},
+            )
+        },
     }
     private |= _part_messages() | _job_messages(study, source)
     if run.encryption is not None:

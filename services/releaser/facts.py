@@ -12,6 +12,8 @@ from stream_dp.population import CellCounts
 from stream_dp.study import Study
 from stream_dp.study.periods import Periods, duration_seconds
 
+from ..events import Event
+from ..heartbeats import Waiting
 from ..jobs.progress import Progress
 
 SILENCE = 15.0  # seconds without an answer of the log after which a releaser is not ready
@@ -84,6 +86,9 @@ class Facts:
     """Facts that the releaser sets and its listeners read; all but `published` are confidential."""
 
     study: Study
+    instance: str = ""  # of this process's heartbeats since it took the releaser's role
+    owned: bool = False  # whether it has the role, as its last heartbeat found
+    waiting: Waiting | None = None  # what it waits for
     recovered: bool = False
     open_period: int = 0
     records_read: int = 0
@@ -103,7 +108,7 @@ class Facts:
     @property
     def ready(self) -> bool:
         """Whether the journal is read and owned, and the log answers."""
-        return self.recovered and self.silence <= SILENCE
+        return self.recovered and self.owned and self.silence <= SILENCE
 
     @property
     def silence(self) -> float:
@@ -130,6 +135,22 @@ class Facts:
             return None if self.intake is None else 0.0
         since = self.intake.behind_since
         return None if since is None else max(0.0, time.time() - since)
+
+    def take_role(self, instance: str) -> None:
+        """Notes that this process has the role. instance: see `instance`."""
+        self.instance, self.owned = instance, True
+
+    def lose_role(self) -> None:
+        """Notes that this process has not, or no more, the role."""
+        self.owned = False
+
+    def wait(self, event: Event | None, since: float | None = None) -> None:
+        """Sets what the releaser waits for. since: Unix seconds; by default from now on."""
+        before = self.waiting
+        if event is None:
+            self.waiting = None
+        elif before is None or (before.event, before.message) != (event.name, event.message):
+            self.waiting = Waiting(event.name, event.message, since or time.time())
 
     def answer(self) -> None:
         """Notes that the log has answered."""

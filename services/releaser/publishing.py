@@ -36,7 +36,7 @@ class Publisher:
     stop: threading.Event
     poll: float
     certified: Ledger
-    meanwhile: Callable[[], None] = lambda: None
+    meanwhile: Callable[[], None]
 
     def follow(self, published: Sequence[Entry]) -> None:
         """Sets the public facts to those of the entries that are published already."""
@@ -104,7 +104,9 @@ class Publisher:
         reported = ""
         while when := self.clocks.before(moment):
             if when != reported:
-                self.tell(Event("release-awaited", f"{label} goes out {when}", period=label))
+                event = Event("release-awaited", f"{label} goes out {when}", period=label)
+                self.tell(event)
+                self.facts.wait(event)
                 reported = when
             self.meanwhile()
             if until_idle or self.stop.wait(self.poll):

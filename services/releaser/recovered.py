@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from stream_dp.privacy.ledger import Ledger
 
+from ..heartbeats import Pulse
 from ..parts.manifests import keep_files
 from ..snapshots import Snapshots
 from .decision import ReleaseState
@@ -24,6 +25,7 @@ class Recovered:
     states: the states of the continual releases after the last close.
     population_files: names of the population's snapshots on disk, the newest last.
     jobs: the batch jobs; None without batch releases.
+    pulse: the heartbeats of this process, which notice that another one has its role.
     """
 
     number: int
@@ -35,9 +37,11 @@ class Recovered:
     snapshots: Snapshots
     population_files: list[str]
     jobs: Jobs | None
+    pulse: Pulse
 
     def keep_working(self) -> None:
-        """Checks the log and the batch jobs while a release waits for its time."""
+        """Checks the role, the log and the batch jobs while a release waits for its time."""
+        self.pulse.require()
         self.intake.check_log()
         if self.jobs is not None:
             self.jobs.look()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from stream_dp.errors import Inconsistent
+from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.base import Log, OutOfRange, Positions, Writer
 from stream_dp.log.message import Message
 from stream_dp.log.signing import SigningKey
@@ -12,7 +12,7 @@ from stream_dp.population import CellCounts, Population
 from stream_dp.population.reports import Decoder, DecoderMaker
 from stream_dp.privacy.noise import system_entropy
 from stream_dp.study import Study
-from stream_dp.topics import REPORTS
+from stream_dp.topics import REPORTS, topics_of
 
 from .. import journal
 from ..binding import bind
@@ -28,6 +28,20 @@ from ..place import check_mark, log_places
 from ..snapshots import Snapshots
 from .facts import Facts
 from .inputs import Inputs
+
+
+def make_topics(study: Study, log: Log, public: Log, partitions: int, *, parts: bool) -> None:
+    """Creates the topics that are missing. Raises UserError for wrong ones.
+
+    partitions: of the reports.
+    parts: whether periods are closed in parts.
+    """
+    confidential, published = topics_of(study, partitions, parts)
+    log.create(confidential)
+    public.create(published)
+    problems = log.faults(confidential) + public.faults(published)
+    if problems:
+        raise UserError(problems)
 
 
 def begun_journal(

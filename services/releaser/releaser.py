@@ -23,15 +23,14 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from stream_dp.errors import UserError
-from stream_dp.log.base import Log, Writer
+from stream_dp.log.base import Fenced, Log, Writer
 from stream_dp.log.chain import read_chain
 from stream_dp.log.message import Message
 from stream_dp.log.signing import SigningKey
 from stream_dp.plan import Plan
 from stream_dp.population.reports import Decoder, DecoderMaker
 from stream_dp.privacy.noise import NoiseSource, SystemNoise
-from stream_dp.topics import JOURNAL, RELEASES, REPORTS, topics_of
+from stream_dp.topics import RELEASES, REPORTS
 
 from .. import events, journal, journal_checks, place
 from ..events import Event, Tell, ignore, outstanding
@@ -54,6 +53,7 @@ from .parts import Aggregation, InParts
 from .publishing import Publisher
 from .recovered import Recovered
 from .released import released_panels
+from .succession import outlive, owned_journal
 
 # Seconds between two checks, in general and while only batch jobs are waited for.
 _POLL, _SOON = 0.5, 0.1
@@ -111,13 +111,20 @@ class Releaser:
 
         until_idle: whether to return when there is nothing to do now, instead of waiting.
 
-        Returns True at the end of the horizon. Raises Inconsistent, Busy, Fenced, UnknownCommit.
+        Once fenced, it takes the roles again when the other releaser has ended. Returns True at
+        the end of the horizon. Raises Inconsistent, Busy, Fenced, UnknownCommit.
         """
         self._clocks = Clocks(self.clock, self.steady)
         while True:
             try:
                 return self._run(until_idle)
             except StaleRole:
+                self.at("renewed")
+            except Fenced:
+                if until_idle or self.log.place:
+                    raise
+                if not outlive(self.log, self.facts.instance, self.tell, self.stop):
+                    return False
                 self.at("renewed")
 
     def _run(self, until_idle: bool) -> bool:
@@ -181,22 +188,32 @@ class Releaser:
         Entries that are decided and not published are published first. None if the releaser is
         to stop, or until_idle not to wait, before their time.
         """
-        self._topics()
-        writer = stack.enter_context(self.log.own(place.ROLE, JOURNAL))
+        parts = self.aggregation is not None
+        recovery.make_topics(self.plan.study, self.log, self.public, self.partitions, parts=parts)
+        owned = owned_journal(self.log, self.facts, service=not until_idle)
+        writer, pulse = stack.enter_context(owned)
         public = stack.enter_context(self.public.own("publisher", RELEASES))
         self.at("owned")
         entries, groups = recovery.begun_journal(
-            self.plan.study,
-            self.log,
-            self.public,
-            writer,
+            *(self.plan.study, self.log, self.public, writer),
             simulated=self.source.simulated,
             signer=self.signer,
             at=self.at,
         )
         self._keep_description(entries)
         study = self.plan.study
-        publisher = self._publisher(public)
+        publisher = Publisher(
+            study=study,
+            writer=public,
+            facts=self.facts,
+            clocks=self._clocks,
+            tell=self.tell,
+            at=self.at,
+            stop=self.stop,
+            poll=_POLL,
+            certified=self.plan.ledger(),
+            meanwhile=pulse.require,
+        )
         ledger = journal_checks.check_journal(entries, self.plan, self.log.describe(REPORTS))
         chain = read_chain(self.public, RELEASES, "public log")
         published, waiting = recovery.split_published(chain, entries)
@@ -224,10 +241,10 @@ class Releaser:
             ),
             intake=intake,
             snapshots=snapshots,
-            population_files=[],
+            population_files=[e.snapshot[0] for e in closes[-2:] if e.number],
             jobs=None,
+            pulse=pulse,
         )
-        run.population_files = [e.snapshot[0] for e in closes[-2:] if e.number]
         if newest_files(closes, snapshots) is closes[-1]:
             run.keep_snapshots(closes[-1].number)
         if study.batches:
@@ -313,19 +330,6 @@ class Releaser:
                 return False
         return True
 
-    def _publisher(self, writer: Writer) -> Publisher:
-        return Publisher(
-            study=self.plan.study,
-            writer=writer,
-            facts=self.facts,
-            clocks=self._clocks,
-            tell=self.tell,
-            at=self.at,
-            stop=self.stop,
-            poll=_POLL,
-            certified=self.plan.ledger(),
-        )
-
     def _intake(
         self,
         closes: list[Entry],
@@ -350,15 +354,6 @@ class Releaser:
         parts, intake = self.aggregation, InParts.recovered
         return intake(study, closes, snapshots, ending, self.facts, self.at, parts, stack), None
 
-    def _topics(self) -> None:
-        """Creates the topics that are missing. Raises UserError for wrong ones."""
-        private, public = topics_of(self.plan.study, self.partitions, self.aggregation is not None)
-        self.log.create(private)
-        self.public.create(public)
-        problems = self.log.faults(private) + self.public.faults(public)
-        if problems:
-            raise UserError(problems)
-
     def _note_place(self, writer: Writer, entries: list[Entry], published: bool) -> None:
         """Notes the files of both logs in the journal where they have changed.
 
@@ -382,12 +377,15 @@ class Releaser:
         """Reads until period `number` can close; False if asked to stop before that."""
         reported: Event | None = None
         while not self.stop.is_set():
+            run.pulse.require()
             self._publish_results(run)
             wait = 0 if until_idle or reported is None else _POLL
             waits = run.intake.advance(number, wait)
             if waits is True:
+                self.facts.wait(None)
                 return True
             if isinstance(waits, Event):
+                self.facts.wait(waits)
                 if reported != waits:
                     self.tell(waits)
                     reported = waits

@@ -68,4 +68,4 @@ def _starts_others(deployment: Deployment) -> bool:
     """Whether the releaser starts workers and an aggregator of its own."""
     if deployment.run.worker is not None:
         return deployment.run.worker
-    return not deployment.run.log.startswith("kafka:")
+    return not deployment.on_cluster

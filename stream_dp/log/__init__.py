@@ -39,6 +39,7 @@ def open_log(
     insecure: bool = False,
     replication: int = 3,
     timed: Iterable[str] = (),
+    latest: Iterable[str] = (),
     unsealed: Iterable[str] = (),
     keys: Keyring | None = None,
 ) -> Log:
@@ -53,7 +54,9 @@ def open_log(
     if prefix is None:
         from .sqlite import SqliteLog
 
-        return SqliteLog(base / where, public=public, readonly=readonly, timed=timed, keys=keys)
+        return SqliteLog(
+            base / where, public=public, readonly=readonly, timed=timed, latest=latest, keys=keys
+        )
     settings = connection_settings(where, kafka or {}, insecure=insecure, base=base)
     try:
         from .kafka import KafkaLog
@@ -61,7 +64,7 @@ def open_log(
         raise UserError("kafka: not installed; pip install 'stream-dp[kafka]'") from None
     from .sealed import SealedLog
 
-    log = KafkaLog(prefix, settings, replication=replication, timed=timed)
+    log = KafkaLog(prefix, settings, replication=replication, timed=timed, latest=latest)
     return log if public else SealedLog(log, keys, unsealed)
 
 

@@ -154,7 +154,7 @@ class TopicInfo:
 
 
 class Writer(Protocol):
-    """The owner of a role."""
+    """The owner of a role. Threads of a process may share it."""
 
     def commit(self, records: Iterable[Record]) -> None:
         """Write all of the records or none; they are durable on return.

@@ -20,6 +20,7 @@ class KafkaLog:
     settings: of librdkafka, for connecting (bootstrap.servers among them).
     replication: of topics that are created.
     timed: names of topics whose records carry the broker's append time.
+    latest: names of topics that are compacted: a key's last record stays.
     """
 
     def __init__(
@@ -29,8 +30,9 @@ class KafkaLog:
         *,
         replication: int = 3,
         timed: Iterable[str] = (),
+        latest: Iterable[str] = (),
     ) -> None:
-        self._topics = Topics(prefix, settings, replication, timed)
+        self._topics = Topics(prefix, settings, replication, timed, latest)
         self._reader = KafkaReader(self._topics, settings, f"{prefix}.reader")
         self._writer = KafkaWriter(self._topics, settings)
 

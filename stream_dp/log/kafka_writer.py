@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from threading import Lock
 from typing import Any
 
 from confluent_kafka import (
@@ -49,6 +50,7 @@ class KafkaWriter:
     def __init__(self, topics: Topics, settings: Mapping[str, str]) -> None:
         self._topics, self._settings = topics, dict(settings)
         self._producer: Producer | None = None
+        self._appending = Lock()
 
     def close(self) -> None:
         if self._producer is not None:
@@ -58,10 +60,13 @@ class KafkaWriter:
     def append(self, records: Iterable[Record]) -> None:
         """Durable on return. Raises LogError; Unavailable where only what may pass failed."""
         checked = self.checked(records)
-        producer = self._begun()
-        failed = self.produce(producer, checked)
-        if producer.flush(2 * TIMEOUT) or failed:
-            self._producer = None
+        with self._appending:
+            producer = self._begun()
+            failed = self.produce(producer, checked)
+            unanswered = producer.flush(2 * TIMEOUT)
+            if unanswered or failed:
+                self._producer = None
+        if unanswered or failed:
             lasting = [e for e in failed if e.code() not in TRANSIENT_ERRORS]
             reason = (lasting or failed)[0].str() if failed else "no answer"
             text = f"kafka: some records were not written ({reason}); send them again"
@@ -176,17 +181,27 @@ class KafkaOwner:
 
     signature: of this owner; None where it could not be left.
     over: whether nothing can be committed any more.
+    ending: why, where a commit has found it.
     """
 
     def __init__(
         self, writer: KafkaWriter, producer: Producer, signature: Signature | None
     ) -> None:
         self._writer, self._producer, self.over = writer, producer, False
-        self._signature = signature
+        self._signature, self._committing = signature, Lock()
+        self.ending: Fenced | UnknownCommit | None = None
 
     def commit(self, records: Iterable[Record]) -> None:
-        if self.over:
-            raise Fenced("this writer's ownership is over")
+        with self._committing:
+            if self.over:
+                raise self.ending or Fenced("this writer's ownership is over")
+            try:
+                self._commit(records)
+            except (Fenced, UnknownCommit) as error:
+                self.ending = error
+                raise
+
+    def _commit(self, records: Iterable[Record]) -> None:
         checked = self._writer.checked(records)
         self.over = True
         try:
@@ -206,7 +221,7 @@ class KafkaOwner:
                         "kafka: the broker ended a transaction that took too long, as after a"
                         " pause of this process; no other one has its role: start again"
                     ) from None
-                raise Fenced("another process has taken this role; this one ends") from None
+                raise Fenced("another process has taken this role") from None
             raise UnknownCommit(
                 f"kafka: whether a commit took place is not known: {cause.str()}"
             ) from None

@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
+from threading import Lock
 from types import NoneType
 from typing import Any
 
@@ -54,6 +55,7 @@ class SqliteLog:
 
     public: rollback journal and a world-readable mode. readonly: never writes, must exist.
     timed: topics whose records carry the time of appending, whatever time they are given.
+    latest: topics of which each partition keeps its last record alone.
     keys: of a file whose records are encrypted, from its creation on.
     clock: Unix seconds, for append times.
     """
@@ -65,24 +67,27 @@ class SqliteLog:
         public: bool = False,
         readonly: bool = False,
         timed: Iterable[str] = (),
+        latest: Iterable[str] = (),
         keys: Keyring | None = None,
         clock: Callable[[], float] = clock_module.time,
     ) -> None:
         self._path, self._clock, self._timed = path, clock, frozenset(timed)
+        self._latest, self._writing = frozenset(latest), Lock()
         self._partitions: dict[str, int] = {}
         self._db, self._identity = open_file(path, public=public, readonly=readonly, keys=keys)
         self._seal = RecordSeal(keys, self._identity) if keys else None
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self._db.execute("COMMIT")
-        except BaseException:
-            if self._db.in_transaction:  # a full disk may have ended it
-                self._db.execute("ROLLBACK")
-            raise
+        with self._writing:  # threads share the connection, and so its transaction
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:  # a full disk may have ended it
+                    self._db.execute("ROLLBACK")
+                raise
 
     def close(self) -> None:
         self._db.close()
@@ -249,6 +254,8 @@ class SqliteLog:
                 end[1] = record.time
             rows.append((record.topic, part, *end, *self._contents(record, part, *end)))
         self._db.executemany("INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+        kept = [(*key, end[0]) for key, end in ends.items() if key[0] in self._latest]
+        self._db.executemany("DELETE FROM records WHERE topic = ? AND part = ? AND place < ?", kept)
 
     def _contents(
         self, record: Record, part: int, place: int, time: int

@@ -57,6 +57,13 @@ _MOVING = {
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError._NOENT,
 }
+# A closed segment is compacted; markers of transactions stay for an hour.
+_COMPACTED = {
+    "cleanup.policy": "compact",
+    "segment.bytes": str(1 << 20),
+    "min.cleanable.dirty.ratio": "0.1",
+    "delete.retention.ms": "3600000",
+}
 _DISTRUST = {KafkaError._AUTHENTICATION, KafkaError._SSL}
 _AT_LEAST = {"min.insync.replicas", "max.message.bytes"}
 # Errors reach the caller through results; librdkafka's own log may name what it read.
@@ -88,12 +95,22 @@ def log_error(what: str, error: KafkaException) -> LogError:
 
 
 class Topics:
-    """Topics `PREFIX.NAME`. timed: names of those whose records carry the broker's append time."""
+    """Topics `PREFIX.NAME`.
+
+    timed: names of those whose records carry the broker's append time.
+    latest: names of those that are compacted.
+    """
 
     def __init__(
-        self, prefix: str, settings: Mapping[str, Any], replication: int, timed: Iterable[str]
+        self,
+        prefix: str,
+        settings: Mapping[str, Any],
+        replication: int,
+        timed: Iterable[str],
+        latest: Iterable[str] = (),
     ) -> None:
-        self._prefix, self._replication, self._timed = prefix, replication, frozenset(timed)
+        self._prefix, self._replication = prefix, replication
+        self._timed, self._latest = frozenset(timed), frozenset(latest)
         self._settings = settings
         self._refusal, self._answered = "", False
         self._admin: Any = new_client(AdminClient, {**settings, "error_cb": self._note_refusal})
@@ -137,8 +154,11 @@ class Topics:
         return metadata is not None and all(p.leader >= 0 for p in metadata.partitions.values())
 
     def config(self, topic: str) -> dict[str, str]:
-        """What a topic of ours must be set to: nothing is ever deleted or compacted."""
-        return {
+        """What a topic of ours must be set to.
+
+        Nothing is ever deleted; of `latest` topics the broker drops what a later record replaces.
+        """
+        settings = {
             "cleanup.policy": "delete",
             "retention.ms": "-1",
             "retention.bytes": "-1",
@@ -150,6 +170,7 @@ class Topics:
             "message.timestamp.after.max.ms": str((1 << 63) - 1),
             "message.timestamp.before.max.ms": str((1 << 63) - 1),
         }
+        return settings | _COMPACTED if topic in self._latest else settings
 
     def faults(self, topics: Mapping[str, int]) -> list[str]:
         """What is wrong with the topics, compared with what `create` would make; a line each."""

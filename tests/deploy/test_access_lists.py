@@ -30,6 +30,7 @@ from confluent_kafka.admin import (
 from deploy.secured import PRIVATE, PUBLIC, USERS
 from deploy.users import (
     CONFIDENTIAL,
+    HEARTBEATS,
     JOURNAL,
     LETTERS,
     RELEASES,
@@ -65,6 +66,7 @@ def test_each_may_do_exactly_this(world: World, released: str) -> None:
         ("releaser", REPORTS): checks,
         ("releaser", LETTERS): checks | {"WRITE"},
         ("releaser", JOURNAL): checks | {"WRITE"},
+        ("releaser", HEARTBEATS): checks | {"WRITE"},
         ("releaser", RELEASES): checks | {"WRITE"},
         ("analyst", RELEASES): {"READ", "DESCRIBE"},
     }

@@ -29,7 +29,8 @@ AUTHORITY = '"ssl.ca.location" = "{secrets}/authority.pem"\n'
 SCRAM_OVER_TLS = SCRAM.replace("PLAINTEXT", "SSL") + AUTHORITY
 SASL = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "x", "sasl.password": "y"}
 REPORTS, LETTERS, JOURNAL = (f"{PRIVATE}.{t}" for t in ("reports", "dead-letters", "journal"))
-CONFIDENTIAL = (REPORTS, LETTERS, JOURNAL)
+HEARTBEATS = f"{PRIVATE}.heartbeats"
+CONFIDENTIAL = (REPORTS, LETTERS, JOURNAL, HEARTBEATS)
 RELEASES = f"{PUBLIC}.releases"
 
 

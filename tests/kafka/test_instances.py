@@ -87,7 +87,8 @@ def test_of_two_that_begin_at_once_one_decides(place: Days, kafka: str, sent_bef
         # Each may have taken one of the two roles from the other: then both end, and one begins.
         if 0 not in codes:
             codes += ended([nursery.start()])
-        assert codes.count(0) == 1, codes
+        # One that lost a role goes on once the other one has ended, and finds all of it done.
+        assert 0 in codes, codes
         assert set(codes) <= {0, 3, 5}, codes
         assert len({line.split()[0] for line in nursery.days.trace.read_text().splitlines()}) <= 3
     finally:

@@ -215,7 +215,7 @@ def test_no_transaction_follows_one_of_unknown_result(opened, own_broker, prefix
                 writer.commit(sent("t", b"2"))
         finally:
             os.kill(pid, signal.SIGCONT)
-        with pytest.raises(Fenced, match="ownership is over"):
+        with pytest.raises(UnknownCommit, match="whether a commit took place is not known"):
             writer.commit(sent("t", b"3"))
         monkeypatch.undo()
     with log.own("role") as writer:

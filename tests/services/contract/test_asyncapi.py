@@ -135,7 +135,7 @@ def records(homes):
     with closing(homes.setting.log()) as log, closing(homes.setting.public()) as published:
         for topic in [*private, *public]:
             source = published if topic == RELEASES else log
-            read[topic] = source.read(topic, {0: 0}, 100_000, 0).records
+            read[topic] = source.read(topic, source.describe(topic).first, 100_000, 0).records
     return read
 
 
@@ -242,6 +242,7 @@ def test_topics_servers_and_addresses_are_the_studys():
         "reports": "p.reports",
         "dead-letters": "p.dead-letters",
         "journal": "p.journal",
+        "heartbeats": "p.heartbeats",
         "releases": "q.releases",
     }
     assert document["servers"] == {
