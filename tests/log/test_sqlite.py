@@ -395,18 +395,3 @@ def test_whatever_a_file_has_is_read_as_bytes(tmp_path, opened, raw):
         (None, b"next", ()),
     ]
     assert after == {0: 2}
-
-
-def test_a_partition_of_a_latest_topic_keeps_its_last_record_alone(tmp_path):
-    with closing(SqliteLog(tmp_path / "log.db", latest=["beats"])) as log:
-        log.create({"beats": 2, "others": 1})
-        for number in range(3):
-            beats = [Record("beats", b"%d/%d" % (p, number), partition=p) for p in range(2)]
-            log.append([*beats, Record("others", b"%d" % number)])
-        first = log.describe("beats").first
-        assert first == {0: 2, 1: 2}
-        batch = log.read("beats", first, 10, 0)
-        assert [r.value for r in batch.records] == [b"0/2", b"1/2"]
-        assert [r.value for r in log.read("others", {0: 0}, 10, 0).records] == [b"0", b"1", b"2"]
-        log.append([Record("beats", b"next", partition=0)])
-        assert [r.value for r in log.read("beats", batch.next, 10, 0).records] == [b"next"]
