@@ -1,27 +1,30 @@
-"""Judges tables before they are sent: what is wrong with which column, and how to mend it."""
+"""Judges tables before they are sent: what is wrong with which column, and how to mend it.
+
+A faulty row is the sender's notice and the releaser's dead letter. It holds no other row back.
+"""
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable
-from fractions import Fraction
+from dataclasses import dataclass
 from pathlib import Path
 
 from tqdm import tqdm
 
 from stream_dp.errors import UserError
-from stream_dp.log.base import memory_bytes
 from stream_dp.population.rejected import REASONS
 from stream_dp.population.tables import Judgement, TableLayout, count_rows, judge_table
 from stream_dp.population.tables.id_shapes import IdShapes
 from stream_dp.study import Study
 
-from .dead_letters import source_header
+from .fault_report import FaultReport
 from .known_reports import KnownReports
+from .reports import record_overhead
 
 _MOST_LINES = 20  # of the table
 _MOST_NAMES = 8  # of values
+_ROW = "(all of a row)"
 _DATES = {
     r"\d{1,2}\.\d{1,2}\.\d{4}": "--dates '%d.%m.%Y'",
     r"\d{1,2}\.\d{1,2}\.\d{2}": "--dates '%d.%m.%y'",
@@ -33,71 +36,109 @@ _DATES = {
 }
 
 
+@dataclass(frozen=True)
+class JudgedTable:
+    """A table that is judged, and may be sent.
+
+    report: the file that names each faulty cell; None where there is none.
+    problem: why there is none although cells are faulty.
+    """
+
+    judgement: Judgement
+    report: Path | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class JudgedTables:
+    """What becomes of several tables.
+
+    tables: those that are to be sent.
+    refused: of each other one, why nothing of it counts, in lines.
+    """
+
+    tables: dict[Path, JudgedTable]
+    refused: dict[Path, list[str]]
+
+    def require_all(self) -> dict[Path, Judgement]:
+        """The judgements, where no table is refused. Raises UserError."""
+        if self.refused:
+            raise UserError(line for lines in self.refused.values() for line in lines)
+        return {path: table.judgement for path, table in self.tables.items()}
+
+
 def judge_tables(
     study: Study,
     paths: Iterable[Path],
     layout: TableLayout,
     *,
     known: KnownReports,
-    allowed: Fraction = Fraction(0),
+    strict: bool = False,
     empty: bool = False,
-) -> dict[Path, Judgement]:
+    reported: bool = False,
+) -> JudgedTables:
     """Judges tables against the study, in order, each after what is known of those before.
 
-    allowed: the share of a table's cells that may be rejected.
-    empty: whether a table may be without values.
+    A faulty cell holds no other one back. A table of which no cell would count is refused, and
+    holds no other table back.
 
-    Raises UserError at the first table that is not to be sent.
+    strict: whether no table may have a faulty cell, or an id of a strange shape.
+    empty: whether a table may be without values.
+    reported: whether a report of the faulty cells is written beside each table.
+
+    Raises UserError at the first table that cannot be read, whose header is doubtful, or that is
+    faulty although `strict`.
     """
-    shapes = IdShapes()
+    shapes, tables, refused = IdShapes(), dict[Path, JudgedTable](), dict[Path, list[str]]()
     shapes.merge(known.shapes)
-    judgements = {}
     for path in paths:
-        total = count_rows(path)
-        with tqdm(total=total, desc=f"judging {path.name}", disable=None, leave=False) as bar:
+        with (
+            tqdm(
+                total=count_rows(path), desc=f"judging {path.name}", disable=None, leave=False
+            ) as bar,
+            FaultReport(path) as report,
+        ):
             judgement = judge_table(
                 path,
                 study,
                 layout,
                 closed=known.closed,
                 known=shapes,
-                overhead=memory_bytes(None, None, source_header(path)),
+                overhead=record_overhead(path),
+                tell=report.add if reported else None,
                 progress=bar.update,
             )
-        _check_judgement(path, judgement, study, allowed)
-        if judgement.cells == 0 and not empty:
-            raise UserError(f"{path}: holds no values; nothing is sent")
+            if judgement.header.faults:
+                raise UserError([*judgement.header.faults, f"{path}: nothing is sent"])
+            counts = judgement.faulty < judgement.cells
+            if counts:
+                report.keep()
+        if strict and (judgement.faulty or judgement.strange):
+            raise UserError(_strictly(path, judgement, study))
+        if counts or (judgement.cells == 0 and empty):
+            tables[path] = JudgedTable(judgement, report.path, report.problem)
+        else:
+            refused[path] = _nothing(path, judgement, study)
         shapes.merge(judgement.shapes)
-        judgements[path] = judgement
-    return judgements
+    return JudgedTables(tables, refused)
 
 
-def _check_judgement(path: Path, judgement: Judgement, study: Study, allowed: Fraction) -> None:
-    """That a table may be sent. Raises UserError with a table of what is wrong."""
-    if judgement.header.faults:
-        raise UserError([*judgement.header.faults, f"{path}: nothing is sent"])
-    share = faulty_share(judgement)
-    if share > allowed:
-        raise UserError(
-            [
-                *fault_table(str(path), judgement, "nothing is sent"),
-                *_advice(judgement, study),
-                f"rows count from 1 below the header; to send it as it is: --allow-rejects"
-                f" {rounded_up(share)}",
-            ]
-        )
+def _nothing(path: Path, judgement: Judgement, study: Study) -> list[str]:
+    """Why nothing of a table counts, in lines."""
+    if judgement.cells == 0:
+        return [f"{path}: holds no values; nothing of it is sent"]
+    lines = fault_table(str(path), judgement, "nothing of it is sent")
+    return [*lines, *fault_advice(judgement, study), "rows count from 1 below the header"]
 
 
-def faulty_share(judgement: Judgement) -> Fraction:
-    """The share of cells that would be rejected, or are of people with strange ids."""
-    # A cell of a strange id may have another fault too.
-    faulty = min(judgement.cells, sum(place.cells for place in judgement.faults.values()))
-    return Fraction(faulty, max(judgement.cells, 1))
-
-
-def rounded_up(share: Fraction) -> float:
-    """A share that is not below this one, in three digits."""
-    return math.ceil(1000 * share) / 1000
+def _strictly(path: Path, judgement: Judgement, study: Study) -> list[str]:
+    """Why a table is not sent that may have no faulty cell and no strange id, in lines."""
+    return [
+        *fault_table(str(path), judgement, "nothing is sent"),
+        *fault_advice(judgement, study),
+        *strange_ids(judgement),
+        "rows count from 1 below the header; without --strict what counts is sent",
+    ]
 
 
 def fault_table(name: str, judgement: Judgement, outcome: str) -> list[str]:
@@ -105,26 +146,46 @@ def fault_table(name: str, judgement: Judgement, outcome: str) -> list[str]:
 
     name: of the table. outcome: what follows from it.
     """
-    faulty = int(faulty_share(judgement) * judgement.cells)
-    lines = [f"{name}: {faulty} of {judgement.cells} cells would not count; {outcome}"]
-    width = min(40, max(len("column"), *(len(column) for column, _ in judgement.faults)))
-    lines.append(f"  {'column':<{width}}  {'reason':<7}{'cells':>10}{'first row':>11}")
-    places = list(judgement.faults.items())
+    lines = [f"{name}: {judgement.faulty} of {judgement.cells} cells would not count; {outcome}"]
+    if not judgement.faults:
+        return lines
+    places = [(column or _ROW, reason, at) for (column, reason), at in judgement.faults.items()]
+    width = min(40, max(len("column"), *(len(column) for column, _, _ in places)))
+    lines.append(f"  {'column':<{width}}  {'reason':<10}{'cells':>10}{'first row':>11}")
     lines += [
-        f"  {column[:width]:<{width}}  {reason:<7}{place.cells:>10}{place.first_row:>11}"
-        for (column, reason), place in places[:_MOST_LINES]
+        f"  {column[:width]:<{width}}  {reason:<10}{at.cells:>10}{at.first_row:>11}"
+        for column, reason, at in places[:_MOST_LINES]
     ]
     if len(places) > _MOST_LINES:
         lines.append(f"  and {len(places) - _MOST_LINES} columns more")
     return lines
 
 
-def _advice(judgement: Judgement, study: Study) -> list[str]:
+def strange_ids(judgement: Judgement) -> list[str]:
+    """Ids of another shape, and how to mend them, a line each."""
+    return [
+        f"shape: {fault.count} cells, the first in row {fault.first_row}: {fault.why}; they count"
+        " as new people: "
+        + (f"--id-width {fault.width} puts zeros in front" if fault.width else "see the file")
+        for fault in judgement.strange
+    ]
+
+
+def fault_advice(judgement: Judgement, study: Study) -> list[str]:
     """What each reason means and how to mend it, a line each."""
     reasons = {reason for _, reason in judgement.faults}
     lines = []
+    if "unreadable" in reasons:
+        lines.append(
+            "unreadable: rows with more or fewer cells than the header, or too long: a separator"
+            " inside a text needs quotes"
+        )
     if "person" in reasons:
-        lines.append(f"person: {REASONS['person']}; fill them in, or leave those rows out")
+        lines.append(
+            f"person: {REASONS['person']}: fill them in; ids that are no UTF-8: --encoding cp1252"
+            " or another; ids that became numbers with a fraction or lost digits: write the column"
+            " as text"
+        )
     if "period" in reasons:
         lines.append(f"period: {REASONS['period']}: {_period_advice(judgement, study)}")
     if "late" in reasons:
@@ -151,9 +212,6 @@ def _advice(judgement: Judgement, study: Study) -> list[str]:
             f"value: {name} is one of {several}; say which text of the file is which:"
             f" --map '{name}:TEXT={values[0]},TEXT={values[-1]}' (TEXT= empties a cell)"
         )
-    for fault in judgement.strange:
-        mend = f"--id-width {fault.width} puts zeros in front" if fault.width else "see the file"
-        lines.append(f"shape: {fault.why}: these would be new people: {mend}")
     return lines
 
 

@@ -11,7 +11,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dp.population.tables import TableLayout, read_reports
+from stream_dp.population.reports import LONGEST_ID
+from stream_dp.population.tables import TableLayout, id_rule, read_reports
 from stream_dp.study import Study
 
 _DIGEST = 16  # bytes of a cell's hash: two cells that share one do not occur
@@ -21,7 +22,7 @@ class CellSet:
     """The cells (person, period, attribute) of a table, 16 bytes each."""
 
     def __init__(self, study: Study) -> None:
-        self._normal = str if study.ids is None else study.ids.normal
+        self._normal = id_rule(study)
         self._digests = bytearray()
         self._sorted: NDArray[Any] | None = None
 
@@ -61,12 +62,11 @@ def encoded_withdrawals(
     closed: the last closed period, of which nothing can be withdrawn.
     """
     encode = msgspec.json.encode
-    normal = str if study.ids is None else study.ids.normal
-    numbers = study.periods.numbers
+    normal, numbers = id_rule(study), study.periods.numbers
     for batch in read_reports(path, study, layout):
         reports = []
         for person, period, values in batch:
-            if numbers.get(period, 0) <= closed or not person:
+            if numbers.get(period, 0) <= closed or not 0 < len(normal(person)) <= LONGEST_ID:
                 continue
             gone = {name: None for name in values if cells.lacks(person, period, name)}
             if gone:

@@ -6,13 +6,17 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 
-import msgspec
 from tqdm import tqdm
 
 from stream_dp.errors import UserError
 from stream_dp.log.base import Record, memory_bytes
-from stream_dp.population.reports import LARGEST_REPORT
-from stream_dp.population.tables import TableLayout, count_rows, read_reports
+from stream_dp.population.tables import (
+    TableLayout,
+    count_rows,
+    id_rule,
+    read_columns,
+    records_of,
+)
 from stream_dp.study import Study
 from stream_dp.topics import REPORTS
 
@@ -66,14 +70,7 @@ def _send(deployment: Deployment, path: Path, batches: Iterable[list[tuple[str, 
         log.create({REPORTS: deployment.run.partitions})
         count, source = 0, source_header(path)
         for batch in batches:
-            records = [Record(REPORTS, value, key.encode(), source) for key, value in batch]
-            if any(memory_bytes(r.key, r.value, r.headers) > LARGEST_REPORT for r in records):
-                last = count + len(batch)
-                raise UserError(
-                    f"{path}: one of reports {count + 1} to {last} is over {LARGEST_REPORT} bytes;"
-                    " those before are sent, and sending them again is harmless"
-                )
-            log.append(records)
+            log.append(Record(REPORTS, value, key.encode(), source) for key, value in batch)
             count += len(batch)
     return count
 
@@ -81,19 +78,26 @@ def _send(deployment: Deployment, path: Path, batches: Iterable[list[tuple[str, 
 def encoded_reports(
     path: Path, study: Study, layout: TableLayout, *, quiet: bool = False
 ) -> Iterator[list[tuple[str, bytes]]]:
-    """The reports of a table as (id, JSON) in batches, with a progress bar on a terminal.
+    """The records of a table as (id, JSON) in batches, with a progress bar on a terminal.
 
-    The id is normalised by the study's rule, so that a person's reports are in one partition.
+    A row that makes no report has a record too, which whoever reads it rejects as unreadable.
     """
-    encode = msgspec.json.encode
-    normal = str if study.ids is None else study.ids.normal
-    # A row of a wide table gives several reports; their number is not known in advance.
-    total = count_rows(path) if layout.attribute is None else None
-    disabled = True if quiet else None  # None: only on a terminal
-    with tqdm(total=total, desc=path.name, unit=" rows", disable=disabled, leave=False) as bar:
-        for batch in read_reports(path, study, layout):
-            yield [
-                (normal(person), encode({"person": person, "period": period, "values": values}))
-                for person, period, values in batch
-            ]
-            bar.update(len(batch))
+    normal, overhead = id_rule(study), record_overhead(path)
+    with (
+        tqdm(
+            total=count_rows(path),
+            desc=path.name,
+            unit=" rows",
+            disable=True if quiet else None,  # None: only on a terminal
+            leave=False,
+        ) as bar,
+        closing(read_columns(path, study, layout)) as source,
+    ):
+        for columns in source:
+            yield from records_of(columns, normal, overhead)
+            bar.update(len(columns))
+
+
+def record_overhead(path: Path) -> int:
+    """Bytes of a record of that file beside its key and its value."""
+    return memory_bytes(None, None, source_header(path))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
+import warnings
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,7 +15,7 @@ from stream_dp.errors import UserError
 from stream_dp.log.base import Log, Record
 from stream_dp.log.memory import MemoryLog
 from stream_dp.plan import plan_study
-from stream_dp.population.tables import TableLayout, judge_table
+from stream_dp.population.tables import TableLayout
 from stream_dp.privacy.noise import NoiseSource, SeededNoise, SystemNoise
 from stream_dp.study import Study
 from stream_dp.topics import CLOCK, REPORTS
@@ -25,7 +25,8 @@ from .groups.place_files import places_from_file
 from .groups.places import PlacesTable, commit_places
 from .groups.roster import Roster, commit_roster
 from .groups.tables import RosterFiles, roster_from_files
-from .judging import fault_table, faulty_share, rounded_up
+from .judging import fault_table, judge_tables, strange_ids
+from .known_reports import KnownReports
 from .markers import close_marker
 from .releaser.releaser import Releaser
 from .reports import encoded_reports
@@ -42,7 +43,7 @@ def run_study(
     members: ArrowStream | None = None,
     group_key: str = "group",
     places: ArrowStream | None = None,
-    allow_rejects: float | Fraction = 0,
+    strict: bool = False,
     simulation_seed: int | None = None,
 ) -> PublicLog:
     """The public log of a study that is run over a table of reports, with all its periods.
@@ -62,11 +63,12 @@ def run_study(
     group_key: the column of `groups` and of `members` that names a group.
     places: where the study declares places, a row for each, with the columns `place` and those of
         its regions; or how many places have each size, with `size` and `count`.
-    allow_rejects: the share of the table's cells that need not count.
+    strict: whether no cell of the table may be one that does not count. By default a warning says
+        how many do not, and why; all others count.
     simulation_seed: for simulations only: the seed of repeatable noise, which protects nobody;
         every certificate says that it is simulated. By default noise is from the system's entropy.
 
-    Raises UserError, before any noise is drawn also where a cell of the table would not count, or a
+    Raises UserError, before any noise is drawn also where no cell of the table would count, or a
     data set needs an extra that is not installed.
 
     >>> import pyarrow, stream_dp
@@ -119,7 +121,7 @@ def run_study(
         layout = TableLayout(attribute=attribute)
         log.create({REPORTS: 1})
         if study.attributes:
-            _check_reports(table, known, layout, allow_rejects)
+            _check_reports(table, known, layout, strict)
             for batch in encoded_reports(table, study, layout, quiet=True):
                 log.append(Record(REPORTS, value, key.encode()) for key, value in batch)
         log.append([close_marker(study.periods.count, 0)])
@@ -131,21 +133,26 @@ def run_study(
     return PublicLog(public)
 
 
-def _check_reports(
-    table: Path, study: Study, layout: TableLayout, allowed: float | Fraction
-) -> None:
-    """Raises UserError where more than the allowed share of a table's cells would not count."""
+def _check_reports(table: Path, study: Study, layout: TableLayout, strict: bool) -> None:
+    """Warns of cells of a table that would not count.
+
+    Raises UserError where none would, or with `strict` where one would not.
+    """
     try:
-        judgement = judge_table(table, study, layout)
+        judged = judge_tables(
+            study, [table], layout, known=KnownReports(), strict=strict, empty=True
+        )
+        judgement = judged.require_all()[table]
     except UserError as error:
         # The caller knows the argument and not the file.
-        raise UserError(line.replace(str(table), "reports") for line in error.lines) from None
-    if judgement.header.faults:
-        raise UserError(line.replace(str(table), "reports") for line in judgement.header.faults)
-    share = faulty_share(judgement)
-    if share > allowed:
-        mend = f"rows count from 1; to run it all the same: allow_rejects={rounded_up(share)}"
-        raise UserError([*fault_table("reports", judgement, "nothing is run"), mend])
+        words = {str(table): "reports", "--strict": "strict"}
+        for old, new in words.items():
+            error = UserError(line.replace(old, new) for line in error.lines)
+        raise error from None
+    lines = fault_table("reports", judgement, "the others count") if judgement.faulty else []
+    lines += strange_ids(judgement)
+    if lines:
+        warnings.warn("\n".join(["run_study:", *lines]), stacklevel=3)
 
 
 def _roster(

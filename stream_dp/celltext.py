@@ -11,15 +11,21 @@ import pyarrow.compute as pc
 
 from .errors import UserError
 
-# Every integer below it has a double of its own.
-_EXACT = 2.0**53
+DAMAGED = "\ufdd0"  # in the place of what cannot be read; Unicode keeps it out of every text
+# Every integer below it is a float of its own, by the float's bits.
+_EXACT = {16: 2.0**11, 32: 2.0**24, 64: 2.0**53}
 
 
-def cell_text(column: pa.Array, name: str) -> pa.Array:
+def cell_text(column: pa.Array, name: str, damaged: str | None = None) -> pa.Array:
     """Text, numbers, booleans, dates and times as text; null for empty cells and for NaN.
 
     Integers that are stored as floats lose their '.0', which pandas adds to a column with an
-    empty cell. Raises UserError, which names the column, for any other type and for bad UTF-8.
+    empty cell.
+
+    damaged: what stands for a cell that cannot be read, such as bad UTF-8.
+
+    Raises UserError, which names the column, for any other type, and without `damaged` for a cell
+    that cannot be read.
     """
     column = _plain(column)
     kind = column.type
@@ -34,24 +40,30 @@ def cell_text(column: pa.Array, name: str) -> pa.Array:
     ):
         raise UserError(f"column '{name}': holds neither text nor numbers")
     try:
-        if pa.types.is_floating(kind):
-            return _float_text(column)
-        text = column.cast(pa.string())
-        if _is_text(kind):
-            text.validate(full=True)
+        return _as_text(column)
     except pa.ArrowException:
+        if damaged is not None:
+            return _each(column, damaged)
         what = "text that is not UTF-8" if _is_text(kind) else "neither text nor numbers"
         raise UserError(f"column '{name}': holds {what}") from None
-    return text
 
 
-def id_text(column: pa.Array, name: str) -> pa.Array:
+def id_text(column: pa.Array, name: str, damaged: str | None = None) -> pa.Array:
     """Ids as text: text as it is, leading zeros included, and the digits of integers.
 
-    Raises UserError for every other type. Floats are refused even where all are integers: one
-    missing or fractional id makes a column of floats, and large ids lose digits in it.
+    One missing or fractional id makes a column of floats in pandas, and large ids lose digits in
+    it. So floats are ids only where `damaged` can stand for those that are no exact integers.
+
+    damaged: as of `cell_text`.
+
+    Raises UserError for every other type.
     """
-    kind = _plain(column).type
+    plain = _plain(column)
+    kind = plain.type
+    if pa.types.is_floating(kind) and damaged is not None:
+        digits = _digits(plain, _EXACT[kind.bit_width])
+        lost = pc.and_(pc.is_null(digits), pc.is_valid(_float_text(plain)))
+        return pc.if_else(lost, damaged, digits)
     if pa.types.is_floating(kind):
         raise UserError(
             f"column '{name}': holds floats ({kind}), as pandas makes of whole numbers where one is"
@@ -68,7 +80,28 @@ def id_text(column: pa.Array, name: str) -> pa.Array:
             f"column '{name}': holds {kind}; ids are text or whole numbers: write the column as one"
             " of these"
         )
-    return cell_text(column, name)
+    return cell_text(column, name, damaged)
+
+
+def _as_text(column: pa.Array) -> pa.Array:
+    """A column of a type that can be read as text. Raises ArrowException."""
+    if pa.types.is_floating(column.type):
+        return _float_text(column)
+    text = column.cast(pa.string())
+    if _is_text(column.type):
+        text.validate(full=True)
+    return text
+
+
+def _each(column: pa.Array, damaged: str) -> pa.Array:
+    """The same, cell by cell, with `damaged` for those that cannot be read."""
+    texts: list[str | None] = []
+    for i in range(len(column)):
+        try:
+            texts.append(_as_text(column.slice(i, 1))[0].as_py())
+        except pa.ArrowException:
+            texts.append(damaged)
+    return pa.array(texts, pa.string())
 
 
 def _plain(column: pa.Array) -> pa.Array:
@@ -85,8 +118,13 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def _float_text(column: pa.Array) -> pa.Array:
     """Floats as text; integers among them without '.0', null for NaN."""
+    text = pc.coalesce(_digits(column, _EXACT[64]), column.cast(pa.string()))
+    return pc.if_else(pc.is_nan(column.cast(pa.float64())), pa.scalar(None, pa.string()), text)
+
+
+def _digits(column: pa.Array, limit: float) -> pa.Array:
+    """The digits of floats that are integers below a limit; null for all others."""
     doubles = column.cast(pa.float64())
-    integral = pc.and_(pc.equal(pc.floor(doubles), doubles), pc.less(pc.abs(doubles), _EXACT))
-    digits = pc.if_else(integral, doubles, 0.0).cast(pa.int64()).cast(pa.string())
-    text = pc.if_else(integral, digits, column.cast(pa.string()))
-    return pc.if_else(pc.is_nan(doubles), pa.scalar(None, pa.string()), text)
+    integral = pc.and_(pc.equal(pc.floor(doubles), doubles), pc.less(pc.abs(doubles), limit))
+    texts = pc.if_else(integral, doubles, 0.0).cast(pa.int64()).cast(pa.string())
+    return pc.if_else(integral, texts, pa.scalar(None, pa.string()))

@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from fractions import Fraction
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -37,7 +36,7 @@ from ..groups.place_files import places_from_file
 from ..groups.places import PlacesTable, commit_places
 from ..groups.roster import commit_roster
 from ..groups.tables import RosterFiles, roster_from_files
-from ..judging import judge_tables
+from ..judging import judge_tables, strange_ids
 from ..known_reports import KnownReports
 from ..markers import close_marker
 from ..options import check_mapped_values, layout, study_file, table_columns
@@ -118,9 +117,8 @@ def _rehearse(deployment: Deployment, options: argparse.Namespace) -> _Rehearsal
     check_mapped_values(known, columns)
     left_out = _unavailable(study)
     with _timed(seconds, "judging the files"):
-        judgements = judge_tables(
-            known, options.files, columns, known=KnownReports(), allowed=Fraction(1)
-        )
+        judged = judge_tables(known, options.files, columns, known=KnownReports())
+        judgements = judged.require_all()
     # Reports and markers are there long before any close, and the releaser's time after them all.
     shift, sending = _shift(study.periods), True
     log = MemoryLog(timed=(REPORTS, CLOCK), clock=lambda: _DAY if sending else time.time() + shift)
@@ -231,6 +229,7 @@ def _text(rehearsal: _Rehearsal) -> str:
             f"  column {column}: {place.cells} cells, {reason}, first in row {place.first_row}"
             for (column, reason), place in judgement.faults.items()
         ]
+        lines += [f"  {line}" for line in strange_ids(judgement)]
     lines += rejections_text(rehearsal.rejected) or ["nothing would be rejected"]
     for name in _panels(public):
         last = public.releases_of(name)[-1].certificate

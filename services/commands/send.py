@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import argparse
-from fractions import Fraction
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from stream_dp.errors import UserError
 from stream_dp.population.tables import Judgement
+from stream_dp.study import Study
 
 from ..deployment import Deployment
 from ..groups.places import study_with_places
-from ..judging import judge_tables
+from ..judging import (
+    JudgedTable,
+    JudgedTables,
+    fault_advice,
+    fault_table,
+    judge_tables,
+    strange_ids,
+)
 from ..known_reports import known_reports
 from ..options import check_mapped_values, layout, study_file, table_columns
-from ..output import Output
+from ..output import BAD_INPUT, Output
 from ..reports import require_plain_reports, send_table, withdraw_cells
 
 _MOST_NAMES = 12  # of columns, in one line
@@ -27,8 +35,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
     table_columns(parser)
     parser.add_argument("--check", action="store_true", help="judge the files and send nothing")
-    words = "send although that share of a file's cells will not count, 0.01 for one in a hundred"
-    parser.add_argument("--allow-rejects", metavar="SHARE", default="0", help=words)
+    words = "send nothing where a cell would not count, or ids look otherwise than those before"
+    parser.add_argument("--strict", action="store_true", help=words)
     words = "FILE replaces this earlier one: cells that it lacks are cleared"
     parser.add_argument("--replace", type=Path, metavar="EARLIER", help=words)
 
@@ -42,65 +50,79 @@ def run(options: argparse.Namespace) -> Output:
         list[Path](options.files),
     )
     earlier: Path | None = options.replace
-    allowed = _share(options.allow_rejects)
     check_mapped_values(study, columns)
     if earlier is not None and len(files) != 1:
         raise UserError("--replace: name the one file that takes the earlier one's place")
     known = known_reports(deployment)
     if earlier is not None:
-        judge_tables(study, [earlier], columns, known=known, allowed=Fraction(1), empty=True)
-    judgements = judge_tables(
-        study, files, columns, known=known, allowed=allowed, empty=earlier is not None
+        judge_tables(study, [earlier], columns, known=known)
+    judged = judge_tables(
+        study,
+        files,
+        columns,
+        known=known,
+        strict=options.strict,
+        empty=earlier is not None,
+        reported=True,
     )
-    left_out = {str(path): list(j.header.left_out) for path, j in judgements.items()}
-    notices = [line for path, j in judgements.items() for line in _notices(path, j)]
-    if not known.readable:
-        notices.append(_UNREAD)
-    repeated = {str(path): _repeated(j) for path, j in judgements.items()}
-    compared = {"repeated_cells": repeated, "compared_with_log": known.readable}
+    if not judged.tables:
+        judged.require_all()
+    data, text = _judged(judged, study, known.readable)
     if options.check:
-        cells = {str(path): judgement.cells for path, judgement in judgements.items()}
-        text = [_checked(path, judgement) for path, judgement in judgements.items()]
-        return Output(
-            {"checked": cells, "left_out": left_out, **compared}, "\n".join([*text, *notices])
-        )
-    sent = {str(path): send_table(deployment, path, columns) for path in files}
-    text = [f"{path}: {count} reports sent" for path, count in sent.items()]
-    data: dict[str, Any] = {"sent": sent, "left_out": left_out, **compared}
-    if earlier is not None:
-        count = withdraw_cells(
-            deployment=deployment,
-            earlier=earlier,
-            path=files[0],
-            layout=columns,
-            closed=known.closed,
-        )
-        data["withdrawn"] = count
-        text.append(f"{earlier}: {count} reports withdrawn")
-    return Output(data, "\n".join([*text, *notices]))
+        text = [
+            *(
+                f"{path}: {table.judgement.cells} cells, all of them would count"
+                for path, table in judged.tables.items()
+                if not table.judgement.faulty
+            ),
+            *text,
+        ]
+        data = {"checked": {str(p): t.judgement.cells for p, t in judged.tables.items()}, **data}
+    else:
+        sent = {str(path): send_table(deployment, path, columns) for path in judged.tables}
+        withdrawn = {}
+        if earlier is not None:
+            count = withdraw_cells(
+                deployment=deployment,
+                earlier=earlier,
+                path=files[0],
+                layout=columns,
+                closed=known.closed,
+            )
+            withdrawn = {"withdrawn": count}
+            text = [f"{earlier}: {count} reports withdrawn", *text]
+        text = [*(f"{path}: {count} reports sent" for path, count in sent.items()), *text]
+        data = {"sent": sent, **withdrawn, **data}
+    return Output(data, "\n".join(text), BAD_INPUT if judged.refused else 0)
 
 
-def _share(text: str) -> Fraction:
-    """The share of `--allow-rejects`. Raises UserError."""
-    try:
-        share = Fraction(text)
-    except (ValueError, ZeroDivisionError):
-        share = Fraction(-1)
-    if not 0 <= share <= 1:
-        raise UserError("--allow-rejects: write a share from 0 to 1, such as 0.01")
-    return share
+def _judged(judged: JudgedTables, study: Study, compared: bool) -> tuple[dict[str, Any], list[str]]:
+    """What is said of the tables, for machines and for people.
+
+    compared: whether they were compared with the log.
+    """
+    data: dict[str, Any] = {
+        key: {str(path): value(table) for path, table in judged.tables.items()}
+        for key, value in _FACTS.items()
+    }
+    data["refused"] = {str(path): lines for path, lines in judged.refused.items()}
+    data["compared_with_log"] = compared
+    text = [line for path, table in judged.tables.items() for line in _notices(path, table, study)]
+    text += [line for lines in judged.refused.values() for line in lines]
+    return data, text if compared else [*text, _UNREAD]
 
 
-def _checked(path: Path, judgement: Judgement) -> str:
-    faulty = sum(place.cells for place in judgement.faults.values())
-    if not faulty:
-        return f"{path}: {judgement.cells} cells, all of them would count"
-    return f"{path}: {judgement.cells} cells, {faulty} of them would not count"
-
-
-def _notices(path: Path, judgement: Judgement) -> list[str]:
-    """What a sender should see although it is no fault."""
+def _notices(path: Path, table: JudgedTable, study: Study) -> list[str]:
+    """What a sender should see of a table although it is sent."""
+    judgement = table.judgement
     lines, names = [], judgement.header.left_out
+    if judgement.faulty:
+        where = table.problem if table.report is None else f"each is in {table.report}"
+        lines += [
+            *fault_table(str(path), judgement, f"the others count; {where}"),
+            *fault_advice(judgement, study),
+        ]
+    lines += [f"{path}: {line}" for line in strange_ids(judgement)]
     if names:
         more = ", ..." if len(names) > _MOST_NAMES else ""
         lines.append(f"{path}: columns left out: {', '.join(names[:_MOST_NAMES])}{more}")
@@ -110,9 +132,26 @@ def _notices(path: Path, judgement: Judgement) -> list[str]:
             f"{path}: {repeated} cells repeat an earlier one of the same person and period, the"
             f" first in row {first} below the header: the last one counts"
         )
+    if judgement.over_lines.cells:
+        lines.append(
+            f"{path}: {judgement.over_lines.cells} rows go over lines, the first is row"
+            f" {judgement.over_lines.first_row} below the header: if no cell should, look for a"
+            " quote that is left open"
+        )
     return lines
 
 
 def _repeated(judgement: Judgement) -> int:
     """How many cells of a table replace an earlier one of the same table."""
     return sum(place.cells for place in judgement.repeated.values())
+
+
+# Of each table, by the key under which --json has it.
+_FACTS: dict[str, Callable[[JudgedTable], Any]] = {
+    "faulty_cells": lambda table: table.judgement.faulty,
+    "fault_report": lambda table: None if table.report is None else str(table.report),
+    "strange_ids": lambda table: sum(fault.count for fault in table.judgement.strange),
+    "left_out": lambda table: list(table.judgement.header.left_out),
+    "repeated_cells": lambda table: _repeated(table.judgement),
+    "over_lines": lambda table: table.judgement.over_lines.cells,
+}

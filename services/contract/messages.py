@@ -108,6 +108,8 @@ def messages(study: Study, run: Run) -> dict[str, Messages]:
         },
     }
     private |= _part_messages() | _job_messages(study, source)
+    if run.input.plain:
+        private[topics.REPORTS]["faultyRow"] = _faulty_row()
     if run.encryption is not None:
         private |= {t: {"sealed": _sealed()} for t in private if t not in topics.UNSEALED}
     return {**private, topics.RELEASES: _releases(study, source, signed)}
@@ -122,6 +124,13 @@ def _report(study: Study, declared: Input) -> Schema:
     words += f" A record of the shape that [run.input] declares: {declared.format} with"
     words += f" {declared.packed} in it; the JSON Schema of reports holds once it is mapped."
     return _message(words, _BYTES)
+
+
+def _faulty_row() -> Schema:
+    row = {"type": ["integer", "null"], "minimum": 1}
+    payload = {**_object({"row": row, "text": _TEXT}), "additionalProperties": False}
+    words = "A row of a table that makes no report, as `send` writes it. It is rejected."
+    return _message(words, _JSON, payload=payload)
 
 
 def _marker(study: Study) -> Schema:

@@ -78,7 +78,7 @@ def send(folder: Path) -> None:
     ]
     (folder / "reports.csv").write_text("\n".join(["person,period,work", *lines]))
     files = [str(folder / "live.toml"), str(folder / "reports.csv")]
-    assert main(["send", *files, "--allow-rejects", "1"]) == 0
+    assert main(["send", *files]) == 0
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from kit.examples import SHARED
 from kit.studies import attribute, small_study, window
 
-from stream_dp.errors import UserError
 from stream_dp.log.base import Stored
 from stream_dp.population.reports import Decoder
 from stream_dp.population.tables import TableLayout, judge_table
@@ -76,15 +75,17 @@ def test_a_cell_is_judged_as_the_decoder_does(tmp_path, data, closed, wide, fold
     texts = data.draw(st.sampled_from([{}, {"poverty": {"Yes": "1", "2": ""}}]))
     layout = TableLayout(attribute="poverty" if wide else None, values=texts)
     path = tmp_path / f"{uuid.uuid4().hex}.csv"
+    cut = data.draw(st.sets(st.integers(0, max(len(rows) - 1, 0))), "rows that are cut")
+    written = [row[:-1] if i in cut else row for i, row in enumerate(rows)]
     with path.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file, quoting=csv.QUOTE_ALL).writerows([header, *rows])
+        csv.writer(file, quoting=csv.QUOTE_ALL).writerows([header, *written])
     judgement = judge_table(path, declared, layout, closed=closed)
     accepted, rejected = decoded(path, declared, layout, closed)
     assert judgement.rejected == rejected
     assert judgement.cells == accepted + rejected.total()
     for (_, reason), place in judgement.faults.items():
         row = rows[place.first_row - 1]
-        assert any(row[1:]), reason
+        assert any(row[1:]) or place.first_row - 1 in cut, reason
 
 
 def judged(tmp_path, text, known=None, **layout):
@@ -147,23 +148,41 @@ def test_ids_that_lost_their_zeros_get_them_back(tmp_path):
     known = IdShapes.of(["0007", "0012"])
     text = "person,period,poverty\n7,2021-01,1\n12,2021-01,0\n"
     judgement = judged(tmp_path, text, known)
-    ((place, fault),) = judgement.faults.items()
-    assert place == ("person", "shape")
-    assert (fault.cells, fault.first_row) == (2, 1)
-    assert not judged(tmp_path, text, known, id_width=4).faults
+    assert not judgement.faults
+    (fault,) = judgement.strange
+    assert (fault.count, fault.first_row, fault.width) == (2, 1, 4)
+    assert not judged(tmp_path, text, known, id_width=4).strange
 
 
 @pytest.mark.parametrize("wide", [False, True])
-def test_a_row_that_makes_too_large_a_report_is_refused(tmp_path, wide):
+def test_a_row_that_makes_too_large_a_report_is_one_unreadable_cell(tmp_path, wide):
     header = "person,2021-01,2021-02" if wide else "person,period,work"
-    for text, refused in (("y" * 70_000, True), ("\x01" * 11_000, True), ("y" * 60_000, False)):
+    for text, large in (("y" * 70_000, True), ("\x01" * 11_000, True), ("y" * 60_000, False)):
         content = f"{header}\na,2021-01,no\nb,2021-01,{text}\n"
         layout = {"attribute": "work"} if wide else {}
-        if refused:
-            with pytest.raises(UserError, match="row 2 below the header makes a report of over"):
-                judged(tmp_path, content, **layout)
-        else:
-            assert judged(tmp_path, content, **layout).faults
+        judgement = judged(tmp_path, content, **layout)
+        assert judgement.rejected["unreadable"] == large
+        path = tmp_path / "table.csv"
+        accepted, rejected = decoded(path, STUDY, TableLayout(**layout), 0)
+        assert rejected == judgement.rejected
+        assert judgement.cells == accepted + rejected.total()
+        for batch in encoded_reports(path, STUDY, TableLayout(**layout), quiet=True):
+            assert all(len(key.encode()) + len(value) < 64_000 for key, value in batch)
+
+
+def test_what_is_told_of_each_faulty_cell(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text(
+        "person,period,poverty,work\na,2021-01,7,no\nb,2021-01\n,May,1,\nc,2021-01,1,x\n"
+    )
+    told = []
+    judge_table(path, STUDY, TableLayout(), tell=lambda *fault: told.append(fault))
+    assert sorted(told) == [
+        (1, "poverty", "value", "7"),
+        (2, "", "unreadable", "b,2021-01"),
+        (3, "person", "person", ""),
+        (4, "work", "value", "x"),
+    ]
 
 
 def test_columns_that_are_left_out_are_named_and_doubtful_ones_refused(tmp_path):

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stream_dp.celltext import DAMAGED
 from stream_dp.errors import UserError
 from stream_dp.population.tables.period_texts import (
     PeriodTexts,
@@ -140,7 +141,12 @@ def test_pandas_periods(periods, frequency, ordinal, label):
     assert missing is None
 
 
-@pytest.mark.parametrize(("frequency", "ordinal"), [("h", 1), ("Q-JAN", 1), ("M", 10**9), ("", 0)])
+@pytest.mark.parametrize(("frequency", "ordinal"), [("h", 1), ("Q-JAN", 1), ("", 0)])
 def test_pandas_periods_of_another_calendar_are_refused(frequency, ordinal):
     with pytest.raises(UserError, match="column 'period': holds"):
         period_column(pa.array([ordinal]), pandas_field(frequency))
+
+
+def test_a_pandas_period_out_of_every_calendar_is_none_and_holds_no_other_back():
+    column = period_column(pa.array([612, 10**9, 613]), pandas_field("M"))
+    assert column.to_pylist() == ["2021-01-01", DAMAGED, "2021-02-01"]

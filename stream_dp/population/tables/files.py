@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet
 
 from stream_dp.errors import UserError
 
 from .spreadsheets import sheet_batches
-from .text_files import SEPARATORS, UNPACKING, no_rows, text_batches
+from .table_rows import TableRows, no_rows, numbered
+from .text_files import SEPARATORS, UNPACKING, text_batches
 
 PARQUET_ROWS = 1 << 16  # read at once
 _TEXT = (".csv", ".tsv", ".tab", ".psv", ".txt")
 _ARROW = (".arrow", ".feather", ".ipc")
+_BYTES = {
+    pa.string(): pa.binary(),
+    pa.large_string(): pa.large_binary(),
+    pa.string_view(): pa.binary_view(),
+}
 _PACKED = (".gz", ".zip")
 _KINDS = "CSV (.csv, .tsv, .psv, .txt, packed as .gz or .zip), .parquet, .arrow, .feather or .xlsx"
 
@@ -58,7 +66,9 @@ def is_text(path: Path) -> bool:
     return _kind(path) in _TEXT
 
 
-def read_batches(path: Path, form: FileForm, keys: Collection[str]) -> Iterator[pa.RecordBatch]:
+def read_rows(
+    path: Path, form: FileForm, keys: Collection[str]
+) -> Generator[TableRows, None, None]:
     """The rows of a table in batches, after one without rows for the header. Raises UserError.
 
     keys: the columns of ids and, in a long table, of periods; the first is that of ids.
@@ -69,10 +79,10 @@ def read_batches(path: Path, form: FileForm, keys: Collection[str]) -> Iterator[
     with readable(path):
         if kind == ".parquet":
             with pyarrow.parquet.ParquetFile(path) as file:
-                yield no_rows(file.schema_arrow)
-                yield from file.iter_batches(batch_size=PARQUET_ROWS)
+                batches = file.iter_batches(batch_size=PARQUET_ROWS)
+                yield from numbered(chain([no_rows(file.schema_arrow)], batches))
         elif kind in _ARROW:
-            yield from _arrow_batches(path)
+            yield from numbered(_arrow_batches(path))
         elif kind == ".xlsx":
             yield from sheet_batches(path, form.sheet, next(iter(keys)), PARQUET_ROWS)
         elif kind in _TEXT:
@@ -122,8 +132,27 @@ def _arrow_batches(path: Path) -> Iterator[pa.RecordBatch]:
             yield no_rows(reader.schema)
             batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
         for batch in batches:
-            batch.validate(full=True)
+            for column in batch.columns:
+                _check_buffers(column)
             yield batch
+
+
+def _check_buffers(column: pa.Array) -> None:
+    """That a damaged column can be read without harm; bad UTF-8 in a cell is no harm.
+
+    Raises ArrowException.
+    """
+    if pa.types.is_dictionary(column.type):
+        _check_buffers(column.dictionary)
+        column.validate()
+        column.indices.validate(full=True)
+        if len(column) > column.null_count:
+            bounds = pc.min_max(column.indices).as_py()
+            if not 0 <= bounds["min"] <= bounds["max"] < len(column.dictionary):
+                raise pa.ArrowInvalid("an index beyond the dictionary")
+        return
+    kind = _BYTES.get(column.type)
+    (column if kind is None else column.view(kind)).validate(full=True)
 
 
 @contextmanager
@@ -131,12 +160,10 @@ def readable(path: Path) -> Iterator[None]:
     """Turns whatever a damaged file raises into one line that names the file."""
     try:
         yield
-    except (pa.ArrowException, UnicodeDecodeError, OSError, *UNPACKING):
-        raise unreadable(path, "check its header, its rows and its kind") from None
-
-
-def unreadable(path: Path, why: str) -> UserError:
-    return UserError(f"{path}: cannot be read as a table: {why}")
+    except (pa.ArrowException, UnicodeError, OSError, *UNPACKING):
+        raise UserError(
+            f"{path}: cannot be read as a table: check its header, its rows and its kind"
+        ) from None
 
 
 def separator_of(word: str | None) -> str | None:

@@ -1,66 +1,76 @@
-"""What becomes of a table's cells, judged before any is sent, by the rules of the decoder."""
+"""What becomes of a table's cells, judged before any is sent, by the rules of the decoder.
+
+A cell is judged by itself: no row decides what becomes of another.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from stream_dp.errors import UserError
 from stream_dp.population.rejected import Reason
 from stream_dp.population.reports import LARGEST_REPORT, LONGEST_ID
 from stream_dp.study import Study
 
 from .id_shapes import IdShapes, ShapeFault
 from .layout import Header, TableLayout
-from .reading import ReportColumns, read_columns, rows_of
+from .reading import ReportColumns, read_columns, reports_of
 from .repeats import Place, Repeats
+from .report_records import id_rule, is_too_large, report_record
 
-Fault = Reason | Literal["shape"]
+WHOLE_ROW = ""  # the column of a fault that concerns all of a row
 Mask = NDArray[np.bool_]
+# Is told of each faulty cell its row, from 1 below the header, its column, reason and text.
+FaultListener = Callable[[int, str, Reason, str], object]
 
 
 @dataclass
 class Judgement:
     """What would become of a table's cells.
 
-    cells: how many it has.
+    cells: how many it has; a row that makes no report at all is one.
     faults: by column of the file and reason, where the cells are that would be rejected.
     header: what its columns are.
     undeclared: columns in which a value is none of its attribute's, whatever else is wrong there.
     periods: the distinct texts in the column of periods that name none of the study's, at most 99.
     shapes: of the ids.
-    strange: ids of another shape than those known, which would be accepted as new people.
+    strange: ids of another shape than those known, which are accepted as new people.
     repeated: by column, cells that replace an earlier one of the same person and period.
+    over_lines: the rows that have line ends in a cell.
     """
 
     cells: int = 0
-    faults: dict[tuple[str, Fault], Place] = field(default_factory=dict)
+    faults: dict[tuple[str, Reason], Place] = field(default_factory=dict)
     header: Header = field(default_factory=lambda: Header({}, (), ()))
     undeclared: set[str] = field(default_factory=set)
     periods: set[str] = field(default_factory=set)
     shapes: IdShapes = field(default_factory=IdShapes)
     strange: list[ShapeFault] = field(default_factory=list)
     repeated: dict[str, Place] = field(default_factory=dict)
+    over_lines: Place = field(default_factory=lambda: Place(0, 0))
+
+    @property
+    def faulty(self) -> int:
+        """How many cells would be rejected."""
+        return sum(place.cells for place in self.faults.values())
 
     @property
     def rejected(self) -> Counter[Reason]:
         """The cells that the decoder would reject, by reason."""
         counts: Counter[Reason] = Counter()
         for (_, reason), place in self.faults.items():
-            if reason != "shape":
-                counts[reason] += place.cells
+            counts[reason] += place.cells
         return counts
 
-    def note(self, column: str, reason: Fault, cells: int, first_row: int) -> None:
+    def note(self, column: str, reason: Reason, cells: int, first_row: int) -> None:
         """Counts cells with a fault, of rows that come after those counted before."""
         if cells:
             self.faults.setdefault((column, reason), Place(0, first_row)).cells += cells
@@ -74,6 +84,7 @@ def judge_table(
     closed: int = 0,
     known: IdShapes | None = None,
     overhead: int = 0,
+    tell: FaultListener | None = None,
     progress: Callable[[int], object] = lambda rows: None,
 ) -> Judgement:
     """Judges every cell of a table as the decoder would.
@@ -81,22 +92,18 @@ def judge_table(
     closed: the last closed period, where that is known.
     known: the shapes of ids that were sent before.
     overhead: bytes of a record beside its key and its value.
+    tell: of each faulty cell.
     progress: called with the number of rows of each batch.
 
-    Raises UserError where the table cannot be read, or a row makes a report that is too large.
+    Raises UserError where the table cannot be read.
     """
     judgement = Judgement()
-    judge = _Judge(study, layout, closed, judgement)
-    for columns in read_columns(path, study, layout):
-        judge.add(columns)
-        if row := _too_large(columns, study, overhead):
-            raise UserError(
-                f"{path}: row {row} below the header makes a report of over {LARGEST_REPORT} bytes"
-            )
-        progress(len(columns))
+    judge = _Judge(study, layout, closed, judgement, overhead, tell)
+    with closing(read_columns(path, study, layout)) as source:
+        for columns in source:
+            judge.add(columns)
+            progress(len(columns))
     judgement.strange = judgement.shapes.faults(known or IdShapes())
-    for fault in judgement.strange:
-        judgement.note(layout.person, "shape", fault.count, fault.first_row)
     judgement.repeated = judge.repeats.places()
     return judgement
 
@@ -105,9 +112,16 @@ class _Judge:
     """Counts the cells of one table by column and reason, batch by batch."""
 
     def __init__(
-        self, study: Study, layout: TableLayout, closed: int, judgement: Judgement
+        self,
+        study: Study,
+        layout: TableLayout,
+        closed: int,
+        judgement: Judgement,
+        overhead: int,
+        tell: FaultListener | None,
     ) -> None:
         self._layout, self._closed, self._judgement = layout, closed, judgement
+        self._study, self._overhead, self._tell = study, overhead, tell
         self.repeats = Repeats()
         self._labels = pa.array(study.periods.labels, pa.string())
         self._numbers = study.periods.numbers
@@ -121,37 +135,63 @@ class _Judge:
     def add(self, columns: ReportColumns) -> None:
         judgement, header = self._judgement, columns.header
         judgement.header = header
+        for row, text in columns.unreadable:
+            self._note_row(row, text)
+        if columns.over_lines:
+            place = judgement.over_lines
+            first = place.first_row or columns.over_lines[0]
+            judgement.over_lines = Place(place.cells + len(columns.over_lines), first)
         if not len(columns):
             return
-        rows = np.arange(columns.first_row, columns.first_row + len(columns))
+        rows = columns.rows
         persons = pc.fill_null(columns.persons, "")
         if self._normal is not None:
             persons = pa.array([self._normal(p) for p in persons.to_pylist()], pa.string())
         lengths = pc.utf8_length(persons).to_numpy()
         sound: Mask = (lengths > 0) & (lengths <= LONGEST_ID)
-        present = {name: _mask(pc.is_valid(column)) for name, column in columns.values.items()}
+        large = _too_large(columns, self._study, self._overhead)
+        present = {
+            name: _mask(pc.is_valid(column)) & ~large[name]
+            for name, column in columns.values.items()
+        }
+        for at in self._large_rows(columns, large):
+            self._note_row(int(rows[at]), f"a report of over {LARGEST_REPORT} bytes")
         cells = np.sum(list(present.values()), axis=0)
         judged = sound & (cells > 0)
         judgement.shapes.add(persons.filter(pa.array(judged)), rows[judged], cells[judged])
         usable = {}
         for name, here in present.items():
             judgement.cells += int(here.sum())
-            self._note(self._layout.person, "person", here & ~sound, rows)
+            column, attribute = columns.values[name], header.sources[name][1]
+            self._note(self._layout.person, "person", here & ~sound, rows, columns.persons)
             named, late = self._periods(columns, name)
             period_column = name if columns.periods is None else self._layout.period
-            self._note(period_column, "period", here & sound & ~named, rows)
-            self._note(period_column, "late", here & sound & late, rows)
-            column, attribute = columns.values[name], header.sources[name][1]
+            self._note(period_column, "period", here & sound & ~named, rows, columns.periods)
+            self._note(period_column, "late", here & sound & late, rows, columns.periods)
             sayable = here & sound & named & ~late
             good = np.ones(len(columns), bool)
             for reason, bad in self._bad(column, attribute):
                 good &= ~bad
                 if (here & bad).any():
                     judgement.undeclared.add(name)
-                self._note(name, reason, sayable & bad, rows)
+                self._note(name, reason, sayable & bad, rows, column)
             usable[name] = sayable & good
         periods = None if columns.periods is None else columns.periods.to_pylist()
         self.repeats.add(persons.to_pylist(), periods, rows, usable)
+
+    @staticmethod
+    def _large_rows(columns: ReportColumns, large: Mapping[str, Mask]) -> Iterator[int]:
+        """The places of rows with too large a report, as often as there are such reports."""
+        several = large.values() if columns.periods is None else list(large.values())[:1]
+        for mask in several:
+            yield from np.flatnonzero(mask).tolist()
+
+    def _note_row(self, row: int, text: str) -> None:
+        """Counts a row that makes no report."""
+        self._judgement.cells += 1
+        self._judgement.note(WHOLE_ROW, "unreadable", 1, row)
+        if self._tell is not None:
+            self._tell(row, WHOLE_ROW, "unreadable", text)
 
     def _bad(self, column: pa.Array, attribute: str) -> Iterator[tuple[Reason, Mask]]:
         """By reason, which cells of a column are no answers of an attribute."""
@@ -171,10 +211,23 @@ class _Judge:
         for reason in reasons:
             yield reason, np.array([fault == reason for fault in read], bool)
 
-    def _note(self, column: str, reason: Reason, faulty: Mask, rows: NDArray[np.int64]) -> None:
-        if faulty.any():
-            first = int(rows[np.argmax(faulty)])
-            self._judgement.note(column, reason, int(faulty.sum()), first)
+    def _note(
+        self,
+        column: str,
+        reason: Reason,
+        faulty: Mask,
+        rows: NDArray[np.int64],
+        texts: pa.Array | None,
+    ) -> None:
+        """Counts faulty cells of some rows. texts: what stands there; None for a column's name."""
+        if not faulty.any():
+            return
+        first = int(rows[np.argmax(faulty)])
+        self._judgement.note(column, reason, int(faulty.sum()), first)
+        if self._tell is not None:
+            for at in np.flatnonzero(faulty).tolist():
+                text = None if texts is None else texts[at].as_py()
+                self._tell(int(rows[at]), column, reason, text or "")
 
     def _periods(self, columns: ReportColumns, name: str) -> tuple[Mask, Mask]:
         """Which rows name a period of the study in that column, and which a closed one."""
@@ -191,8 +244,11 @@ class _Judge:
         return named, named & (number_of <= self._closed)
 
 
-def _too_large(columns: ReportColumns, study: Study, overhead: int) -> int:
-    """The first row that makes a report over the largest size; 0 where none does."""
+def _too_large(columns: ReportColumns, study: Study, overhead: int) -> dict[str, Mask]:
+    """By column, which of some rows make a report over the largest size with that cell.
+
+    overhead: bytes of a record beside its key and its value.
+    """
     # A character of one byte is at most six in JSON. Names and punctuation are bounded by 64 each.
     texts = [columns.persons, *columns.values.values()]
     if columns.periods is not None:
@@ -201,13 +257,17 @@ def _too_large(columns: ReportColumns, study: Study, overhead: int) -> int:
         pc.fill_null(pc.binary_length(text), 0).to_numpy().astype(np.int64) for text in texts
     )
     names = sum(64 + 6 * len(name.encode()) for name in study.attributes)
-    normal = str if study.ids is None else study.ids.normal
-    for place in np.flatnonzero(np.asarray(8 * sizes + names + overhead + 256 > LARGEST_REPORT)):
-        for person, period, values in rows_of(columns.slice(int(place), 1)):
-            value = msgspec.json.encode({"person": person, "period": period, "values": values})
-            if len(value) + len(normal(person).encode()) + overhead > LARGEST_REPORT:
-                return columns.first_row + int(place)
-    return 0
+    large = {name: np.zeros(len(columns), bool) for name in columns.values}
+    # A report has all cells of a long table's row, or one of a wide table's.
+    together = [list(large)] if columns.periods is not None else [[name] for name in large]
+    normal = id_rule(study)
+    for at in np.flatnonzero(np.asarray(8 * sizes + names + overhead + 256 > LARGEST_REPORT)):
+        row = columns.slice(int(at), 1)
+        for cells, reports in zip(together, reports_of(row), strict=True):
+            if any(is_too_large(report_record(r, normal), overhead) for r in reports):
+                for name in cells:
+                    large[name][at] = True
+    return large
 
 
 def _mask(column: pa.Array) -> Mask:

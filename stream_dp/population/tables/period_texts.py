@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from stream_dp.celltext import cell_text
+from stream_dp.celltext import DAMAGED, cell_text
 from stream_dp.errors import UserError
 from stream_dp.study.periods import Periods
 
@@ -108,7 +108,7 @@ def period_column(column: pa.Array, field: pa.Field) -> pa.Array:
     """A column of periods as text, that of pandas' PeriodDtype as dates. Raises UserError."""
     frequency = _pandas_frequency(field)
     if frequency is None:
-        return cell_text(column, field.name)
+        return cell_text(column, field.name, DAMAGED)
     if isinstance(column.type, pa.BaseExtensionType):
         column = column.storage
     first_day = _FIRST_DAYS.get(frequency)
@@ -117,11 +117,16 @@ def period_column(column: pa.Array, field: pa.Field) -> pa.Array:
             f"column '{field.name}': holds pandas periods of frequency {frequency}, which are no"
             " days, ISO weeks, months, calendar quarters or years; write dates or text"
         )
-    try:
-        days = [None if n is None else first_day(n).isoformat() for n in column.to_pylist()]
-    except (OverflowError, ValueError):
-        raise UserError(f"column '{field.name}': holds periods out of every calendar") from None
+    days = [None if n is None else _day(n, first_day) for n in column.to_pylist()]
     return pa.array(days, pa.string())
+
+
+def _day(ordinal: int, first_day: Callable[[int], date]) -> str:
+    """The first day of a period; `DAMAGED` where it is out of every calendar."""
+    try:
+        return first_day(ordinal).isoformat()
+    except (OverflowError, ValueError):
+        return DAMAGED
 
 
 def _pandas_frequency(field: pa.Field) -> str | None:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from stream_dp.celltext import cell_text, id_text
+from stream_dp.celltext import DAMAGED, cell_text, id_text
 from stream_dp.errors import UserError
 from stream_dp.study import Study
 
-from .files import is_text, read_batches, unreadable
+from .files import is_text, read_rows
 from .layout import Header, TableLayout, read_header
 from .period_texts import PeriodTexts, period_column
+from .table_rows import UnreadableRow
 
 ReportRow = tuple[str, str, dict[str, str]]
 
@@ -27,60 +31,69 @@ class ReportColumns:
     A row of a long table is a report; one of a wide table is a report for each column.
 
     header: of the file, the same for all of its rows.
-    first_row: the number of the first one, from 1 below the header.
-    persons: ids, null where a cell is empty.
+    rows: the number of each, from 1 below the header.
+    persons: ids, null where a cell is empty or no id.
     periods: of a long table, null where a cell is empty; None for a wide one.
     values: by column of the file, null where a cell is empty.
+    unreadable: rows beside these that do not fit the header.
+    over_lines: the numbers of rows that have line ends in a cell.
     """
 
     header: Header
-    first_row: int
+    rows: NDArray[np.int64]
     persons: pa.Array
     periods: pa.Array | None
     values: Mapping[str, pa.Array]
+    unreadable: Sequence[UnreadableRow] = ()
+    over_lines: Sequence[int] = ()
 
     def __len__(self) -> int:
         return len(self.persons)
 
     def slice(self, start: int, count: int) -> ReportColumns:
-        """Some of the rows."""
-        periods = self.periods if self.periods is None else self.periods.slice(start, count)
-        values = {name: column.slice(start, count) for name, column in self.values.items()}
-        persons = self.persons.slice(start, count)
+        """Some of the rows that fit the header."""
         return ReportColumns(
             header=self.header,
-            first_row=self.first_row + start,
-            persons=persons,
-            periods=periods,
-            values=values,
+            rows=self.rows[start : start + count],
+            persons=self.persons.slice(start, count),
+            periods=self.periods if self.periods is None else self.periods.slice(start, count),
+            values={name: column.slice(start, count) for name, column in self.values.items()},
         )
 
 
-def read_columns(path: Path, study: Study, layout: TableLayout) -> Iterator[ReportColumns]:
+def read_columns(
+    path: Path, study: Study, layout: TableLayout
+) -> Generator[ReportColumns, None, None]:
     """The rows of a table in batches, the first one empty. Raises UserError."""
     texts = PeriodTexts(study.periods, layout.dates)
     rewrites = {attribute: _rewrite(values) for attribute, values in layout.values.items()}
     header: Header | None = None
-    row = 1
-    for batch in read_batches(path, layout.form, layout.keys):
-        if header is None:
-            header = read_header(
-                path=path, names=batch.schema.names, study=study, layout=layout, texts=texts
+    with closing(read_rows(path, layout.form, layout.keys)) as source:
+        for some in source:
+            batch = some.batch
+            if header is None:
+                header = read_header(
+                    path=path, names=batch.schema.names, study=study, layout=layout, texts=texts
+                )
+            values = {}
+            for name, (_, attribute) in header.sources.items():
+                column = _text(path, batch, name, _cells)
+                values[name] = (
+                    rewritten(column, rewrites[attribute]) if attribute in rewrites else column
+                )
+            periods = None
+            if layout.attribute is None:
+                periods = rewritten(_text(path, batch, layout.period, period_column), texts.label)
+            ids = _text(path, batch, layout.person, _lined_ids if is_text(path) else _ids)
+            yield ReportColumns(
+                header=header,
+                rows=some.numbers,
+                persons=_padded(ids, layout.id_width),
+                periods=periods,
+                values=values,
+                unreadable=some.unreadable,
+                over_lines=some.over_lines,
             )
-        values = {}
-        for name, (_, attribute) in header.sources.items():
-            column = _text(path, batch, name, _cells)
-            values[name] = (
-                rewritten(column, rewrites[attribute]) if attribute in rewrites else column
-            )
-        periods = None
-        if layout.attribute is None:
-            periods = rewritten(_text(path, batch, layout.period, period_column), texts.label)
-        persons = _padded(_text(path, batch, layout.person, _ids), layout.id_width)
-        yield ReportColumns(
-            header=header, first_row=row, persons=persons, periods=periods, values=values
-        )
-        row += len(batch)
 
 
 def read_reports(path: Path, study: Study, layout: TableLayout) -> Iterator[list[ReportRow]]:
@@ -89,28 +102,27 @@ def read_reports(path: Path, study: Study, layout: TableLayout) -> Iterator[list
     A batch without values is an empty list, so that progress can be shown.
     """
     for columns in read_columns(path, study, layout):
-        if columns.periods is not None:
-            yield list(rows_of(columns))
-        else:
-            for name in columns.header.sources:
-                yield list(rows_of(columns, [name]))
+        yield from reports_of(columns)
 
 
-def rows_of(columns: ReportColumns, names: Sequence[str] | None = None) -> Iterator[ReportRow]:
-    """The reports of some rows that have a value at all.
+def reports_of(columns: ReportColumns) -> Iterator[list[ReportRow]]:
+    """The reports of some rows: of a long table one batch, of a wide one a batch for each column.
 
-    names: of a wide table, the columns of the periods that are asked for; by default all.
+    Rows without a value are left out.
     """
-    sources, people = columns.header.sources, columns.persons.to_pylist()
-    if columns.periods is None:
-        for name in sources if names is None else names:
-            period, attribute = sources[name]
-            for person, value in zip(people, columns.values[name].to_pylist(), strict=True):
-                if value is not None:
-                    yield person or "", period, {attribute: value}
+    if columns.periods is not None:
+        yield list(_long_reports(columns, columns.periods))
         return
+    people = columns.persons.to_pylist()
+    for name, (period, attribute) in columns.header.sources.items():
+        cells = zip(people, columns.values[name].to_pylist(), strict=True)
+        yield [(person or "", period, {attribute: v}) for person, v in cells if v is not None]
+
+
+def _long_reports(columns: ReportColumns, period_cells: pa.Array) -> Iterator[ReportRow]:
+    sources, people = columns.header.sources, columns.persons.to_pylist()
     cells = {sources[name][1]: column.to_pylist() for name, column in columns.values.items()}
-    periods = columns.periods.to_pylist()
+    periods = period_cells.to_pylist()
     for i, (person, period) in enumerate(zip(people, periods, strict=True)):
         if values := {a: v for a, column in cells.items() if (v := column[i]) is not None}:
             yield person or "", period or "", values
@@ -137,11 +149,21 @@ def _padded(ids: pa.Array, width: int | None) -> pa.Array:
 
 
 def _cells(column: pa.Array, field: pa.Field) -> pa.Array:
-    return cell_text(column, field.name)
+    return cell_text(column, field.name, DAMAGED)
 
 
 def _ids(column: pa.Array, field: pa.Field) -> pa.Array:
-    return id_text(column, field.name)
+    """Ids as text, null for those that are damaged."""
+    return _without(id_text(column, field.name, DAMAGED), DAMAGED)
+
+
+def _lined_ids(column: pa.Array, field: pa.Field) -> pa.Array:
+    """The same of a text file, where an id over lines is no id, but a quote that is left open."""
+    return _without(_ids(column, field), "\n")
+
+
+def _without(column: pa.Array, text: str) -> pa.Array:
+    return pc.if_else(pc.match_substring(column, text), pa.scalar(None, pa.string()), column)
 
 
 def _text(
@@ -150,11 +172,6 @@ def _text(
     """A column of a batch as text. Raises UserError that names the file."""
     place = batch.schema.names.index(name)
     try:
-        cells = as_text(batch.column(place), batch.schema.field(place))
+        return as_text(batch.column(place), batch.schema.field(place))
     except UserError as error:
         raise UserError(f"{path}: {line}" for line in error.lines) from None
-    if is_text(path) and pc.any(pc.match_substring(cells, "\n")).as_py():
-        raise unreadable(
-            path, f"a cell of column '{name}' goes over lines; look for a quote that is left open"
-        )
-    return cells

@@ -10,19 +10,23 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from stream_dp.celltext import DAMAGED
 from stream_dp.errors import UserError
+
+from .table_rows import TableRows, UnreadableRow, no_rows, text_rows
 
 _MOST_DIGITS = 15  # that a spreadsheet keeps of a number
 
 
-def sheet_batches(path: Path, sheet: str | None, ids: str, count: int) -> Iterator[pa.RecordBatch]:
+def sheet_batches(path: Path, sheet: str | None, ids: str, count: int) -> Iterator[TableRows]:
     """The rows of a sheet, every cell as text, after a batch without rows for the header.
 
     sheet: its name; the only sheet where None.
     ids: the column of ids: a number that is shown with zeros in front, by a format such as
-        '00000', keeps them, and one that has lost digits is refused.
+        '00000', keeps them, and one that is not whole or has lost digits is `DAMAGED`.
     count: rows of a batch.
 
     Raises UserError.
@@ -56,7 +60,7 @@ def _chosen(path: Path, book: Any, name: str | None) -> Any:
     raise UserError(f"{path}: {why}; name one with --sheet: {', '.join(names[:12])}")
 
 
-def _batches(path: Path, sheet: Any, ids: str, count: int) -> Iterator[pa.RecordBatch]:
+def _batches(path: Path, sheet: Any, ids: str, count: int) -> Iterator[TableRows]:
     rows = sheet.iter_rows()
     header = next((row for row in rows if any(c.value is not None for c in row)), ())
     names = [_text(cell.value) or "" for cell in header]
@@ -66,24 +70,21 @@ def _batches(path: Path, sheet: Any, ids: str, count: int) -> Iterator[pa.Record
         raise UserError(f"{path}: the sheet is empty")
     place = names.index(ids) if ids in names else None
     schema = pa.schema([(name, pa.string()) for name in names])
-    yield pa.RecordBatch.from_arrays([pa.array([], pa.string()) for _ in names], schema=schema)
-    number = 0
-    while several := list(islice(rows, count)):
-        table: list[list[str | None]] = []
-        for row in several:
-            number += 1
-            cells = [_text(cell.value) for cell in row[: len(names)]]
-            cells += [None] * (len(names) - len(cells))
-            if any(cell.value is not None for cell in row[len(names) :]):
-                raise UserError(
-                    f"{path}: row {number} below the header has cells beyond the header's"
-                    f" {len(names)} columns"
-                )
+    yield TableRows(no_rows(schema), np.zeros(0, np.int64))
+    rest = enumerate(rows, start=1)
+    while several := list(islice(rest, count)):
+        fitting: dict[int, list[str | None]] = {}
+        others = []
+        for number, row in several:
+            cells = [_text(cell.value) for cell in row]
+            if any(cell is not None for cell in cells[len(names) :]):
+                others.append(UnreadableRow(number, "\t".join(cell or "" for cell in cells)))
+                continue
             if place is not None and len(row) > place:
-                cells[place] = _id_text(path, number, row[place], cells[place])
-            table.append(cells)
-        columns = [pa.array(column, pa.string()) for column in zip(*table, strict=True)]
-        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+                cells[place] = _id_text(row[place], cells[place])
+            cells += [None] * (len(names) - len(cells))
+            fitting[number] = cells[: len(names)]
+        yield text_rows(schema, list(fitting.values()), list(fitting), others)
 
 
 def _text(value: Any) -> str | None:
@@ -103,15 +104,11 @@ def _plain(value: Any) -> str:
     return value.isoformat() if isinstance(value, date) else str(value)
 
 
-def _id_text(path: Path, number: int, cell: Any, text: str | None) -> str | None:
-    """An id as the sheet shows it. Raises UserError for a number that is not whole."""
+def _id_text(cell: Any, text: str | None) -> str | None:
+    """An id as the sheet shows it."""
     if isinstance(cell.value, (int, float)) and not isinstance(cell.value, bool) and text:
         if not text.isdigit() or len(text) > _MOST_DIGITS:
-            raise UserError(
-                f"{path}: row {number} below the header: its id is a number that is not whole, or"
-                f" has more digits than the {_MOST_DIGITS} that a spreadsheet keeps; format the"
-                " column as text and enter the ids again"
-            )
+            return DAMAGED
         if re.fullmatch(r"0+", str(cell.number_format)):
             return text.zfill(len(str(cell.number_format)))
     return text

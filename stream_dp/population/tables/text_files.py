@@ -1,7 +1,8 @@
 """Text files of tables: CSV and its relatives, packed or not, in any encoding, read as text.
 
 The separator is declared, or read from the header; the encoding is declared, or that of the
-byte-order mark, or UTF-8: no row decides how another is read.
+byte-order mark, or UTF-8: no row decides how another is read. Only a quote that a program opens and
+does not close stops the reading.
 """
 
 from __future__ import annotations
@@ -17,13 +18,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, cast
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.csv
 
+from stream_dp.celltext import DAMAGED
 from stream_dp.errors import UserError
 
-CSV_BYTES = 1 << 20  # read at once
-_START = 200  # bytes of a file in which null bytes say that it is not UTF-8
+from .table_rows import TableRows, UnreadableRow, no_rows, text_rows
+from .text_records import OpenQuoteError, TextRecords
+
+CSV_CHARACTERS = 1 << 20  # read at once
+_HANDLER = "stream-dp-damaged"  # of errors in decoding
 SEPARATORS = ",;\t|"
 _MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
@@ -64,56 +69,68 @@ def _zipped_table(path: Path, archive: zipfile.ZipFile) -> zipfile.ZipInfo:
 
 def text_batches(
     path: Path, separator: str | None, encoding: str | None, keys: Collection[str]
-) -> Iterator[pa.RecordBatch]:
+) -> Iterator[TableRows]:
     """The rows of a text file, every cell as text, after a batch without rows for the header.
 
     separator: read from the header where None.
     encoding: that of the file's byte-order mark, or UTF-8, where None.
     keys: columns that the header must have, which decide its separator.
 
-    07 stays 07 and no type is guessed. Raises UserError, ArrowException, OSError and `UNPACKING`.
+    07 stays 07 and no type is guessed. What is not of the encoding is `DAMAGED` in its cell. Raises
+    UserError, OSError and `UNPACKING`.
     """
     encoding = encoding or _marked_encoding(path)
-    # Checked first: pyarrow prints a traceback for a row that is not UTF-8 before refusing it.
-    header = _check_encoding(path, encoding)
-    separator = separator or _separator(header, keys)
-    faults: list[tuple[int, str]] = []
+    with opened(path) as file, io.TextIOWrapper(file, encoding, _HANDLER, newline=None) as text:
+        try:
+            yield from _rows(path, text, separator, encoding, keys)
+        except OpenQuoteError as error:
+            raise UserError(
+                f"{path}: cannot be read as a table: the quote that is opened in line {error.line}"
+                " is not closed as it should be; write each quote inside of a cell twice"
+            ) from None
 
-    def stop(row: pyarrow.csv.InvalidRow) -> str:
-        words = f"has {row.actual_columns} cells, and the header has {row.expected_columns}"
-        faults.append((row.number - 1, words))
-        return "error"
 
-    names = _names(path, separator, encoding)
-    as_text = pyarrow.csv.ConvertOptions(
-        column_types=dict.fromkeys(names, pa.string()),
-        strings_can_be_null=True,
-        null_values=[""],
-    )
-    # Only one thread numbers the rows. Without newlines_in_values a block could end inside a
-    # quoted cell, depending on the rows before it.
-    read = pyarrow.csv.ReadOptions(use_threads=False, block_size=CSV_BYTES, encoding=encoding)
-    parse = pyarrow.csv.ParseOptions(
-        delimiter=separator, newlines_in_values=True, invalid_row_handler=stop
-    )
-    try:
-        with opened(path) as file, pyarrow.csv.open_csv(file, read, parse, as_text) as reader:
-            yield no_rows(reader.schema)
-            yield from reader
-    except pa.ArrowException:
-        if not faults:
-            raise
-        row, words = faults[0]
-        line = _line_of(path, row, separator, encoding)
-        where = f" (line {line})" if line else ""
+def _rows(
+    path: Path, file: IO[str], separator: str | None, encoding: str, keys: Collection[str]
+) -> Iterator[TableRows]:
+    lines = ((n, line.lstrip("\ufeff").rstrip("\n")) for n, line in enumerate(file))
+    before, first = next(((n, line) for n, line in lines if line), (0, ""))
+    _check_header(path, first, encoding)
+    separator = separator or _separator(first, keys)
+    records = TextRecords(file, separator, before)
+    header = records.begun_by(first + "\n")
+    if header is None:
         raise UserError(
-            f"{path}: cannot be read as a table: row {row} below the header {words}{where}"
-        ) from None
+            f"{path}: cannot be read as a table: its header has a cell that is too long"
+        )
+    _check_header(path, "".join(header), encoding)
+    schema = pa.schema([(name, pa.string()) for name in header])
+    yield TableRows(no_rows(schema), np.zeros(0, np.int64))
+    width, row = len(header), 1
+    while (chunk := records.read(CSV_CHARACTERS)) is not None:
+        numbers = range(row, row + len(chunk.cells))
+        if chunk.have(width):
+            yield text_rows(schema, chunk.cells, numbers)
+        else:
+            cells = list(zip(numbers, chunk.cells, strict=True))
+            fitting = {n: c for n, c in cells if c is not None and len(c) == width}
+            others = [
+                UnreadableRow(n, chunk.texts[n - row] if c is None else separator.join(c))
+                for n, c in cells
+                if n not in fitting
+            ]
+            over_lines = [numbers[i] for i in chunk.over_lines]
+            yield text_rows(schema, list(fitting.values()), list(fitting), others, over_lines)
+        row = numbers.stop
 
 
-def no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    """A batch without rows, so that the header of an empty table is checked too."""
-    return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)
+def _damaged(error: UnicodeError) -> tuple[str, int]:
+    """The handler of errors by which a byte that is not of the encoding damages its cell alone."""
+    assert isinstance(error, UnicodeDecodeError)
+    return DAMAGED, error.end
+
+
+codecs.register_error(_HANDLER, _damaged)
 
 
 def _marked_encoding(path: Path) -> str:
@@ -123,70 +140,31 @@ def _marked_encoding(path: Path) -> str:
     return next((name for mark, name in _MARKS.items() if start.startswith(mark)), "utf-8")
 
 
-def _check_encoding(path: Path, encoding: str) -> str:
-    """That the file is text of that encoding; its first line that is not blank.
-
-    Raises UserError with the line of the first fault.
-    """
-    decoder, lines, header = codecs.getincrementaldecoder(encoding)(), 1, ""
-    with opened(path) as file:
-        while True:
-            block = file.read(CSV_BYTES)
-            try:
-                text = decoder.decode(block, final=not block)
-            except UnicodeDecodeError as error:
-                if b"\0" in error.object[:_START]:
-                    raise _null_bytes(path) from None
-                lines += error.object[: error.start].decode(encoding, "ignore").count("\n")
-                raise UserError(
-                    f"{path}: cannot be read as a table: line {lines} is not {encoding.upper()};"
-                    " name the file's encoding: --encoding cp1252 (what Windows writes in Western"
-                    " Europe), latin-1 or another"
-                ) from None
-            header = header or next((x for x in text.splitlines() if x.strip("\ufeff")), "")
-            lines += text.count("\n")
-            if not block:
-                break
+def _check_header(path: Path, header: str, encoding: str) -> None:
+    """That the header is text of that encoding. Raises UserError."""
     if "\0" in header:
-        raise _null_bytes(path)
-    return header.lstrip("\ufeff")
-
-
-def _null_bytes(path: Path) -> UserError:
-    return UserError(
-        f"{path}: cannot be read as a table: its header has null bytes; if it is UTF-16 without a"
-        " mark: --encoding utf-16-le"
-    )
+        raise UserError(
+            f"{path}: cannot be read as a table: its header has null bytes; if it is UTF-16 without"
+            " a mark: --encoding utf-16-le"
+        )
+    if DAMAGED in header:
+        raise UserError(
+            f"{path}: cannot be read as a table: its header is not {encoding.upper()}; name the"
+            " file's encoding: --encoding cp1252 (what Windows writes in Western Europe), latin-1"
+            " or another"
+        )
+    if not header:
+        raise UserError(f"{path}: cannot be read as a table: it has no header")
 
 
 def _separator(header: str, keys: Collection[str]) -> str:
     """The separator that gives the header these columns, and most columns where several do."""
 
     def rank(separator: str) -> tuple[int, int]:
-        names = next(csv.reader([header], delimiter=separator), [])
+        try:
+            names = next(csv.reader([header], delimiter=separator), [])
+        except csv.Error:  # a cell is too long
+            names = []
         return sum(key in names for key in keys), len(names)
 
     return max(SEPARATORS, key=rank)
-
-
-def _names(path: Path, separator: str, encoding: str) -> list[str]:
-    """The header of a text file, as the reader of its rows sees it. Raises ArrowException."""
-    read = pyarrow.csv.ReadOptions(encoding=encoding)
-    parse = pyarrow.csv.ParseOptions(
-        delimiter=separator, newlines_in_values=True, invalid_row_handler=lambda row: "skip"
-    )
-    with opened(path) as file, pyarrow.csv.open_csv(file, read, parse) as reader:
-        return list(reader.schema.names)
-
-
-def _line_of(path: Path, row: int, separator: str, encoding: str) -> int | None:
-    """The line in which a row below the header ends; None where it is unknown."""
-    with opened(path) as file, io.TextIOWrapper(file, encoding, newline="") as text:
-        reader = csv.reader(text, delimiter=separator)
-        try:
-            rows = (cells for cells in reader if cells)
-            for _ in range(row + 1):
-                next(rows)
-        except (csv.Error, StopIteration):
-            return None
-        return reader.line_num

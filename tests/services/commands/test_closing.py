@@ -56,7 +56,7 @@ def terminal(monkeypatch):
 def send(study, name, rows):
     (study.parent / name).write_text(f"person,period,work,region\n{rows}")
     path = study.parent / name
-    assert main(["send", str(study), str(path), "--allow-rejects", "1"]) == 0
+    assert main(["send", str(study), str(path)]) == 0
 
 
 def append(study, *records):

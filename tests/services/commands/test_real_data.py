@@ -12,6 +12,7 @@ from kit.real_panels import PANELS, PanelStudy, Z
 from kit.signals import restored_handlers
 from kit.studies import attribute, cumulative, study_toml, window
 
+from stream_dp.services import cli
 from stream_dp.study import Run
 
 pytestmark = pytest.mark.skipif(
@@ -300,11 +301,9 @@ def test_panels_of_teens(teens, capsys):
 
 def test_a_file_sent_again_after_the_close_is_late_and_changes_nothing(teens, capsys):
     before = teens.ask(capsys, "verify", teens.study)["head"]
-    teens.do(
-        "send", teens.study, teens.table,
-        "--person", "id", "--attribute", "poverty", "--columns", "pov5=1983",
-        "--allow-rejects", "1",
-    )  # fmt: skip
+    words = ["--person", "id", "--attribute", "poverty", "--columns", "pov5=1983"]
+    assert cli.main(["send", str(teens.study), str(teens.table), *words]) == 2
+    assert "nothing of it is sent" in capsys.readouterr().err
     teens.do("run", teens.study, "--until-idle")
     assert teens.ask(capsys, "verify", teens.study)["head"] == before
     teens.accounted(capsys, received=1151 * 5, accepted=1151 * 5)

@@ -46,7 +46,7 @@ def command(capsys):
 
 def send(command, study, name, text):
     (study.parent / name).write_text(text)
-    command("send", study, study.parent / name, "--allow-rejects", "1")
+    command("send", study, study.parent / name)
 
 
 def cells(command, study):
@@ -59,10 +59,15 @@ def cells(command, study):
 def test_attribute_period_and_file_of_what_is_rejected(command, study):
     head = "person,period,a,b,region\n"
     send(command, study, "good.csv", head + "p1,2001,1,x,north\np2,2001,1,x,south\n")
-    send(command, study, "odd.csv", head + f"p1,2002,7,{SECRET},\np1,1999,1,,\n,2001,1,,\n")
+    send(
+        command,
+        study,
+        "odd.csv",
+        head + f"p1,2002,7,{SECRET},\np1,1999,1,,\n,2001,1,,\np2,2002,,x,\n",
+    )
     command("close", study, "2001")
     command("run", study, "--until-idle")
-    send(command, study, "late.csv", head + "p1,2001,0,,\n")
+    send(command, study, "late.csv", head + "p1,2001,0,,\np1,2002,,x,\n")
     send(command, study, "more.csv", head + "p1,2002,1,x,south\np3,2002,1,,\n")
     command("close", study, "2002")
     command("run", study, "--until-idle")
@@ -108,7 +113,7 @@ def test_nothing_is_quoted_of_other_programs_records(command, study):
 def test_file_names_that_are_strange_and_long(command, study):
     names = ["a\nb\x1b.csv", "n" * 250 + ".csv"]
     for name in names:
-        send(command, study, name, "person,period,a\np1,2001,7\n")
+        send(command, study, name, "person,period,a\np1,2001,7\np2,2001,0\n")
     command("close", study, "2001", "--yes")
     command("run", study, "--until-idle")
     assert {file for _, _, _, file in cells(command, study)} == {"a\\u000ab\\u001b.csv", names[1]}
@@ -148,8 +153,9 @@ def test_a_close_in_some_partitions_only_is_asked_for_again(command, study):
     assert output["waits_for"].startswith("stream-dp run")
 
 
-def test_a_report_over_the_declared_size_is_refused_at_the_door(study, capsys):
-    (study.parent / "long.csv").write_text(f"person,period,b\np1,2001,{'y' * 70_000}\n")
-    assert main(["send", str(study), str(study.parent / "long.csv")]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "row 1 below the header makes a report of over 64000 bytes" in line
+def test_a_report_over_the_largest_size_is_counted_and_its_file_known(command, study):
+    rows = f"p1,2001,{'y' * 70_000}\np2,2001,x\np1,2001\n"
+    send(command, study, "long.csv", "person,period,b\n" + rows)
+    command("close", study, "2001")
+    command("run", study, "--until-idle")
+    assert cells(command, study) == {("unreadable", "", "", "long.csv"): 2}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import math
 from collections import Counter
@@ -16,7 +15,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_dp.errors import UserError
 from stream_dp.population.tables import TableLayout, files, text_files
 from stream_dp.services.reports import encoded_reports
 from stream_dp.studyfile import parse_study
@@ -95,7 +93,8 @@ def _category(cells: Sequence[Any]) -> pa.Array:
     return pa.array(cells, pa.string()).dictionary_encode()
 
 
-integers = st.integers(0, 2**62)
+# Ids of more digits are lost where pandas has made floats of a column, before a file is here.
+integers = st.integers(0, 2**53 - 1)
 LONG_HEADER = ("person", "period", "poverty", "work", "note")
 WIDE_HEADER = ("person", *PERIODS, "note")
 long_csv = st.tuples(ids, st.sampled_from([*PERIODS, "", "x"]), odd_texts, odd_texts, notes)
@@ -131,7 +130,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A place for tables that are read a few rows at a time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(files, "PARQUET_ROWS", 2)
-        patch.setattr(text_files, "CSV_BYTES", 256)
+        patch.setattr(text_files, "CSV_CHARACTERS", 256)
         yield tmp_path_factory.mktemp("tables")
 
 
@@ -148,22 +147,16 @@ def sent(folder: Path, form: Form, rows: Sequence[Sequence[Any]]) -> Counter[tup
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_a_row_changes_no_other_row(folder: Path, form: Form, data: st.DataObject) -> None:
-    """Another row in a place, or none: what the other rows send is the same, or all is refused."""
+    """Another row in a place, or none: what the other rows send is the same."""
     others = data.draw(st.lists(form.row, max_size=12), "others")
     place = data.draw(st.integers(0, len(others)), "place")
     records = []
     for row in data.draw(st.lists(form.row, min_size=2, max_size=3, unique_by=repr), "row"):
-        try:
-            together = sent(folder, form, [*others[:place], row, *others[place:]])
-            alone = sent(folder, form, [row])
-        except UserError as refusal:
-            (line,) = refusal.lines
-            assert "column 'person': holds floats" in line
-            continue
+        together = sent(folder, form, [*others[:place], row, *others[place:]])
+        alone = sent(folder, form, [row])
         assert alone <= together
         records.append(together - alone)
-    with contextlib.suppress(UserError):
-        records.append(sent(folder, form, others))
+    records.append(sent(folder, form, others))
     assert all(record == records[0] for record in records)
 
 

@@ -1,8 +1,9 @@
-"""Files that are wrong: none of them ends as sent, and each is refused with the way to mend it."""
+"""A file that is wrong as a whole is refused, a faulty row does not count; both say what to do."""
 
 import csv
 import gzip
 import json
+import stat
 import zipfile
 from datetime import date, timedelta
 
@@ -85,26 +86,6 @@ LONG = [(*row[:2], row[2], "x" * 70_000) for row in rows()]
 WIDE = ["--attribute", "poverty"]
 # By what is wrong: the file's name, its content, options, and what the refusal says.
 WRONG = {
-    "zeros lost": ("t.csv", text(rows(people=range(1, 41))), [], "--id-width 4"),
-    "zeros lost in some rows": (
-        "t.csv",
-        text([*rows("2021-02", PEOPLE[:20]), *rows("2021-02", range(21, 41))]),
-        [],
-        "--id-width 4",
-    ),
-    "ids with a letter in front": (
-        "t.csv",
-        text(rows(people=[f"P{p}" for p in PEOPLE])),
-        [],
-        "look otherwise",
-    ),
-    "ids that became decimals": (
-        "t.csv",
-        text(rows(people=[f"{int(p)}.0" for p in PEOPLE])),
-        [],
-        "look otherwise",
-    ),
-    "ids that are floats": ("t.parquet", parquet(person=[1.0, 2.0]), [], "holds floats"),
     "ids that are empty": ("t.csv", text(rows(people=[""] * 3)), [], "person: the person's id"),
     "an id that is too long": ("t.csv", text(rows(people=["1" * 300])), [], "person"),
     "a period that is over": ("t.csv", text(rows("2020-12")), [], "period"),
@@ -114,14 +95,6 @@ WRONG = {
     "dates of either order": ("t.csv", text(rows("01/02/2021")), [], "--dates '%d/%m/%Y' or"),
     "a date that is none": ("t.csv", text(rows("2021-02-30")), [], "period"),
     "periods that are empty": ("t.csv", text(rows("")), [], "period"),
-    "texts for numbers": (
-        "t.csv",
-        text([(p, "2021-01", "Yes", "no") for p in PEOPLE]),
-        [],
-        "--map 'poverty:TEXT=0,TEXT=1'",
-    ),
-    "a code for missing": ("t.csv", text([("0001", "2021-01", -9, "no")]), [], "TEXT="),
-    "fractions": ("t.parquet", parquet(poverty=[0.5, 1.0]), [], "poverty"),
     "columns in each other's place": (
         "t.csv",
         text(rows(), ("person", "period", "work", "poverty")),
@@ -143,9 +116,12 @@ WRONG = {
         "holds no values",
     ),
     "an empty file": ("t.csv", "", [], "cannot be read as a table"),
-    "a short row": ("t.csv", text(rows()) + "0001,2021-01\n", [], "(line 42)"),
-    "a long row": ("t.csv", text(rows()) + "1,2021-01,1,no,no\n", [], "has 5 cells"),
-    "a quote left open": ("t.csv", text(rows()) + '"0001,2021-01,1,no\n', [], "(line 42)"),
+    "a quote left open": (
+        "t.csv",
+        text(rows()) + '"0001,2021-01,1,no\n',
+        [],
+        "in line 42 is not closed",
+    ),
     "Latin-1": ("t.csv", text(rows(people=["é"])).encode("latin-1"), [], "--encoding cp1252"),
     "UTF-16 without a mark": ("t.csv", text(rows()).encode("utf-16-le"), [], "utf-16-le"),
     "another file": ("t.csv", b"\x89PNG\r\n\x1a\n\0\0", [], "cannot be read as a table"),
@@ -159,7 +135,13 @@ WRONG = {
         "--columns '2021-04='",
     ),
     "a wide file without periods": ("t.csv", "person,m1,m2\n0001,1,1\n", WIDE, "--columns"),
-    "a report over the largest size": ("t.csv", text(LONG), [], "over 64000 bytes"),
+    "reports over the largest size": ("t.csv", text(LONG), [], "unreadable: rows with more"),
+    "a header that is too long": (
+        "t.csv",
+        text(rows(), (*HEAD[:3], "x" * 131_073)),
+        [],
+        "its header has a cell that is too long",
+    ),
     "another separator": ("t.csv", text(rows(), separator="#"), [], "no column 'person'"),
     "a document": ("t.docx", b"PK", [], "write tables as CSV"),
 }
@@ -184,39 +166,162 @@ def test_a_wrong_file_is_not_sent(study, command, wrong, check):
     assert sent(study) == len(PEOPLE)
 
 
-def test_a_wrong_file_keeps_the_ones_before_it_from_being_sent(study, command):
+# By what is wrong with some rows: the file's name, its content, how many cells do not count, and
+# what the sender is told.
+FAULTY = {
+    "zeros lost": ("t.csv", text(rows(people=range(1, 41))), 0, "--id-width 4"),
+    "zeros lost in some rows": (
+        "t.csv",
+        text([*rows("2021-02", PEOPLE[:20]), *rows("2021-02", range(21, 41))]),
+        0,
+        "--id-width 4",
+    ),
+    "ids with a letter in front": (
+        "t.csv",
+        text(rows(people=[f"P{p}" for p in PEOPLE])),
+        0,
+        "look otherwise",
+    ),
+    "one id with zeros": (
+        "t.csv",
+        text(rows(people=[*range(1, 41), "0000042"])),
+        0,
+        "--id-width 7",
+    ),
+    "ids that became decimals": (
+        "t.csv",
+        text(rows(people=[f"{int(p)}.0" for p in PEOPLE])),
+        0,
+        "look otherwise",
+    ),
+    "an id that is a fraction": ("t.parquet", parquet(person=[1.0, 2.5]), 1, "write the column as"),
+    "an id that is missing": ("t.parquet", parquet(person=[1.0, None]), 1, "the person's id is"),
+    "texts for numbers": (
+        "t.csv",
+        text([(p, "2021-01", "Yes", "no") for p in PEOPLE]),
+        40,
+        "--map 'poverty:TEXT=0,TEXT=1'",
+    ),
+    "a code for missing": ("t.csv", text([("0001", "2021-01", -9, "no")]), 1, "TEXT="),
+    "a typing error": ("t.csv", text([*rows(), ("0041", "2021-01", 9, "no")]), 1, "poverty"),
+    "a fraction": ("t.parquet", parquet(poverty=[0.5, 1.0]), 1, "poverty"),
+    "a short row": ("t.csv", text(rows()) + "0001,2021-01\n", 1, "unreadable: rows with more"),
+    "a long row": ("t.csv", text(rows()) + "1,2021-01,1,no,no\n", 1, "unreadable: rows with more"),
+    "a row in another encoding": (
+        "t.csv",
+        text([*rows(), ("é", "2021-01", 1, "no")]).encode("latin-1"),
+        2,
+        "--encoding cp1252",
+    ),
+    "a row over the largest size": ("t.csv", text([*rows(), LONG[0]]), 1, "too long"),
+    "a row of a cell that is too long": (
+        "t.csv",
+        text([*rows(), ("1", "2021-01", 1, "x" * 131_073)]),
+        1,
+        "too long",
+    ),
+    "an id over lines": (
+        "t.csv",
+        text([*rows(), ('"a\nb"', "2021-01", 1, "")]),
+        1,
+        "go over lines",
+    ),
+}
+
+
+@pytest.mark.parametrize("wrong", FAULTY)
+def test_what_is_wrong_with_a_row_holds_no_other_row_back(study, command, wrong):
+    study.write_text(STUDY.replace("size = 60", "size = 200"))
+    good = write(study.parent / "good.csv", text(rows()))
+    assert command("send", study, good)[0] == 0
+    name, content, faulty, mend = FAULTY[wrong]
+    path = write(study.parent / name, content)
+    code, out, _ = command("send", study, path, "--check", "--json")
+    checked = json.loads(out)
+    assert (code, checked["faulty_cells"]) == (0, {str(path): faulty})
+    code, out, lines = command("send", study, path)
+    assert (code, lines) == (0, [])
+    assert mend in out
+    assert command("close", study, "2021-02", "--yes")[0] == 0
+    assert command("run", study, "--until-idle")[0] == 0
+    cells = json.loads(command("status", study, "--json")[1])["cells_at_last_cut"]
+    assert sum(cells["rejected"].values()) == faulty
+    assert cells["accepted"] + cells["superseded"] == 80 + checked["checked"][str(path)] - faulty
+    assert json.loads(command("rejected", study, "--json")[1])["rejected"] == cells["rejected"]
+    if faulty:
+        (report,) = study.parent.glob("*.faults.txt")
+        assert stat.S_IMODE(report.stat().st_mode) == 0o600
+        assert str(report) in out
+        assert len(report.read_text().splitlines()) == 1 + faulty
+
+
+@pytest.mark.parametrize("wrong", FAULTY)
+def test_a_strict_sender_holds_the_whole_file_back(study, command, wrong):
+    good = write(study.parent / "good.csv", text(rows()))
+    assert command("send", study, good, "--strict")[0] == 0
+    name, content, _, mend = FAULTY[wrong]
+    path = write(study.parent / name, content)
+    if wrong == "an id over lines":
+        mend = "person"
+    code, out, lines = command("send", study, path, "--strict")
+    assert (code, out) == (2, "")
+    assert any(mend in line for line in lines)
+    assert "without --strict what counts is sent" in lines[-1]
+    assert sent(study) == len(PEOPLE)
+
+
+def test_a_file_of_which_nothing_counts_holds_no_other_back(study, command):
     good = write(study.parent / "good.csv", text(rows()))
     bad = write(study.parent / "bad.csv", text(rows("January")))
-    code, out, lines = command("send", study, good, bad, good)
+    code, out, lines = command("send", study, bad, good)
+    assert (code, lines) == (2, [])
+    assert out.splitlines()[:2] == [
+        f"{good}: 40 reports sent",
+        f"{bad}: 80 of 80 cells would not count; nothing of it is sent",
+    ]
+    assert sent(study) == 40
+    # Ids of the first file are known when the second is judged.
+    short = write(study.parent / "short.csv", text(rows("2021-02", range(1, 41))))
+    assert "--id-width 4" in command("send", study, good, short)[1]
+
+
+def test_a_file_that_is_wrong_as_a_whole_keeps_all_from_being_sent(study, command):
+    good = write(study.parent / "good.csv", text(rows()))
+    bad = write(study.parent / "bad.csv", text(rows(), ("id", *HEAD[1:])))
+    code, out, lines = command("send", study, good, bad)
     assert (code, out) == (2, "")
     assert all("good.csv" not in line for line in lines)
     assert sent(study) == 0
-    # Ids of the first file are known when the second is judged.
-    short = write(study.parent / "short.csv", text(rows("2021-02", range(1, 41))))
-    assert "--id-width 4" in "".join(command("send", study, good, short)[2])
 
 
 def test_the_table_of_what_is_wrong(study, command):
     content = text([*rows("2021-01", PEOPLE[:2]), *rows("May", PEOPLE[2:5]), ("9999", "", 7, "x")])
     path = write(study.parent / "t.csv", content)
-    code, _, lines = command("send", study, path)
-    assert code == 2
-    assert lines[:3] == [
-        f"stream-dp: {path}: 8 of 12 cells would not count; nothing is sent",
-        "stream-dp:   column  reason      cells  first row",
-        "stream-dp:   period  period          8          3",
+    report = study.parent / "t.csv.faults.txt"
+    code, out, _ = command("send", study, path)
+    assert code == 0
+    assert out.splitlines()[:4] == [
+        f"{path}: 6 reports sent",
+        f"{path}: 8 of 12 cells would not count; the others count; each is in {report}",
+        "  column  reason         cells  first row",
+        "  period  period             8          3",
     ]
-    assert "--allow-rejects 0.667" in lines[-1]
-    assert command("send", study, path, "--allow-rejects", "0.66")[0] == 2
-    assert command("send", study, path, "--allow-rejects", "0.667")[0] == 0
+    assert report.read_text().splitlines()[:3] == [
+        "row\tcolumn\treason\ttext",
+        "3\tperiod\tperiod\tMay",
+        "4\tperiod\tperiod\tMay",
+    ]
     assert sent(study) == 6
 
 
-@pytest.mark.parametrize("share", ["2", "-1", "x", "1/0", ""])
-def test_shares_that_are_none(study, command, share):
-    path = write(study.parent / "t.csv", text(rows()))
-    _, _, lines = command("send", study, path, f"--allow-rejects={share}")
-    assert "--allow-rejects: write a share from 0 to 1" in lines[0]
+def test_a_report_that_cannot_be_written_holds_no_row_back(study, command, monkeypatch):
+    path = write(study.parent / "t.csv", text([*rows(), ("0041", "2021-01", 9, "no")]))
+    (study.parent / "t.csv.faults.txt").mkdir()
+    code, out, _ = command("send", study, path)
+    assert code == 0
+    assert "t.csv.faults.txt: cannot be written: Is a directory" in out
+    assert sent(study) == 41
+    assert not list(study.parent.glob("*-part"))
 
 
 @pytest.mark.parametrize(
@@ -298,7 +403,7 @@ def test_lost_zeros_and_dates_of_a_month_reach_the_estimates(study, command):
     second = write(study.parent / "february.csv", text(rows("2021-02", range(1, 61))))
     third = write(study.parent / "march.csv", text(rows("2021-03-31", people)))
     assert command("send", study, first)[0] == 0
-    code, _, lines = command("send", study, second)
+    code, _, lines = command("send", study, second, "--strict")
     assert code == 2
     (mend,) = (line for line in lines if "--id-width" in line)
     assert command("send", study, second, "--id-width", "4")[0] == 0
@@ -325,14 +430,21 @@ def test_check_sends_nothing_and_says_what_would_count(study, command):
     data = json.loads(command("send", study, path, "--check", "--json")[1])
     assert data == {
         "checked": {str(path): 80},
+        "faulty_cells": {str(path): 0},
+        "fault_report": {str(path): None},
+        "strange_ids": {str(path): 0},
         "left_out": {str(path): []},
         "repeated_cells": {str(path): 0},
+        "over_lines": {str(path): 0},
+        "refused": {},
         "compared_with_log": True,
     }
     assert not (study.parent / "agency.db").exists()
     path = write(path, text([*rows(), ("0001", "May", 1, "")]))
-    code, out, _ = command("send", study, path, "--check", "--allow-rejects", "0.1")
-    assert (code, out) == (0, f"{path}: 81 cells, 1 of them would not count\n")
+    code, out, _ = command("send", study, path, "--check")
+    assert code == 0
+    assert f"{path}: 1 of 81 cells would not count; the others count" in out
+    assert not (study.parent / "agency.db").exists()
 
 
 def accepted(command, study):

@@ -93,6 +93,9 @@ class Contract:
 OF_OPEN = Contract(asyncapi(OPEN, FILES))
 
 
+FAULTY_ROW = b'{"row":7,"text":"a,b"}'
+
+
 @pytest.fixture(scope="module")
 def lived(tmp_path_factory):
     """A study of households that has run to its end, with an input of every kind."""
@@ -116,6 +119,7 @@ def lived(tmp_path_factory):
                 )
             ]
         )
+        homes.send([Record(REPORTS, FAULTY_ROW, key=b"", headers=(), partition=0)])
         homes.prepare()
         homes.run()
         with homes.log() as log:
@@ -149,8 +153,8 @@ def test_every_record_of_a_run_is_one_message_of_the_contract(lived):
                 continue
             (name,) = contract.fits(topic, record)
             counted[name] += 1
-    # Two reports are refused: those that are rejected, and have dead letters.
-    assert counted.pop("refused") == counted["deadLetter"] == 2
+    # Two reports are refused. They and the faulty row have dead letters.
+    assert counted.pop("refused") == counted["deadLetter"] - counted["faultyRow"] == 2
     names = {name for of_topic in contract.messages.values() for name in of_topic}
     assert set(counted) == names
 
@@ -178,6 +182,10 @@ def test_a_record_that_was_changed_is_no_message(lived):
                         assert contract.fits(topic, changed) == [], (names, field)
                         tried += 1
     assert tried > 200
+
+
+def test_a_row_that_makes_no_report_is_a_message_of_its_own():
+    assert OF_OPEN.fits(REPORTS, Record(REPORTS, FAULTY_ROW, b"")) == ["faultyRow"]
 
 
 def test_a_marker_has_its_header_and_no_value():

@@ -193,7 +193,7 @@ def test_a_survey_by_the_command_line(folder: Path, capsys: pytest.CaptureFixtur
     keys = ("--group", "hhID", "--person", "personID")
     answer = json_output(capsys, "groups", file, folder / "homes.csv", folder / "people.csv", *keys)
     assert (answer["groups"], answer["members"]) == (300, len(truth["people"]))
-    options = ("--period", "month", "--allow-rejects", "0.01")  # "NA" of two people
+    options = ("--period", "month")  # "NA" of two people
     for label in LABELS:
         sending = ("send", file, folder / f"{label}.csv", "--person", "personID")
         (count,) = json_output(capsys, *sending, *options)["sent"].values()

@@ -273,7 +273,7 @@ def test_the_operators_pages_fit_and_can_be_read_by_everybody(
     study = tmp_path / "small.toml"
     study.write_text(study_toml())
     (tmp_path / "reports.csv").write_text("person,period,poverty\na,2021-01,1\nb,2021-01,7\n")
-    send = ["send", str(study), str(tmp_path / "reports.csv"), "--allow-rejects", "1"]
+    send = ["send", str(study), str(tmp_path / "reports.csv")]
     assert cli.main(send) == 0
     with monitor(str(study), "--operator") as one:
         for scheme, path in (

@@ -31,7 +31,7 @@ class Operated:
             self.study.write_text(study_toml())
             (folder / "reports.csv").write_text("person,period,poverty\na,2021-01,1\nb,2021-01,7\n")
             reports = str(folder / "reports.csv")
-            assert cli.main(["send", str(self.study), reports, "--allow-rejects", "1"]) == 0
+            assert cli.main(["send", str(self.study), reports]) == 0
         self.watch = Watch(self.study)
         self.application = operator_monitor(self.study, access, self.watch)
 

@@ -60,8 +60,7 @@ def finished(tmp_path_factory):
     path = write(folder, people=70)
     with (folder / "reports.csv").open("a") as file:
         file.write("p1,2021-01,7,no\np1,2022-01,1,no\n")
-    rejected = ["--allow-rejects", "0.1"]
-    assert cli.main(["send", str(path), str(folder / "reports.csv"), *rejected]) == 0
+    assert cli.main(["send", str(path), str(folder / "reports.csv")]) == 0
     assert cli.main(["close", str(path), "2021-03"]) == 0
     assert cli.main(["run", str(path), "--until-idle"]) == 0
     return folder

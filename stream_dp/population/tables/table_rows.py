@@ -1,0 +1,70 @@
+"""Rows of a file as it is read: some that are columns of cells, and some that fit no column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+
+class UnreadableRow(NamedTuple):
+    """A row that cannot be taken apart into the header's columns.
+
+    row: its number, from 1 below the header.
+    text: as it stands in the file, which may be cut short.
+    """
+
+    row: int
+    text: str
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """Some rows of a file.
+
+    batch: the cells of those that fit the header.
+    numbers: the number of each of them, from 1 below the header.
+    unreadable: those that do not fit the header, whose numbers are among the others.
+    over_lines: the numbers of rows that have line ends in a cell.
+    """
+
+    batch: pa.RecordBatch
+    numbers: NDArray[np.int64]
+    unreadable: Sequence[UnreadableRow] = ()
+    over_lines: Sequence[int] = ()
+
+
+def numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[TableRows]:
+    """Batches of a file of which every row fits the header."""
+    row = 1
+    for batch in batches:
+        yield TableRows(batch, np.arange(row, row + len(batch)))
+        row += len(batch)
+
+
+def no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    """A batch without rows, so that the header of an empty table is checked too."""
+    return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)
+
+
+def text_rows(
+    schema: pa.Schema,
+    rows: Sequence[Sequence[str | None] | None],
+    numbers: Sequence[int],
+    unreadable: Sequence[UnreadableRow] = (),
+    over_lines: Sequence[int] = (),
+) -> TableRows:
+    """Rows of texts, of which an empty one is no cell. schema: of columns of text."""
+    columns = zip(*rows, strict=True) if rows else ([] for _ in schema)
+    arrays = [_without_empty(pa.array(column, pa.string())) for column in columns]
+    batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
+    return TableRows(batch, np.array(numbers, np.int64), unreadable, over_lines)
+
+
+def _without_empty(column: pa.Array) -> pa.Array:
+    return pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
