@@ -50,6 +50,7 @@ KINDS: dict[str, Kind] = {
     "job-failed": Kind("error", "A batch job failed and waits for an operator's `stream-dp jobs`."),
     "job-abandoned": Kind("warning", "An operator has abandoned a batch job; its charge stands."),
     "operator-act": Kind("warning", "An operator has closed, retried or abandoned in the monitor."),
+    "snapshot-damaged": Kind("error", "A snapshot is damaged: set aside, and replayed instead."),
     "ended": Kind("error", "The process ends: `error`, `lines` and `code` say why."),
     "worker-idle": Kind("info", "A worker waits for a job."),
     "worker-restarted": Kind("warning", "The worker beside a releaser ended; it is started again."),

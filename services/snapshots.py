@@ -1,7 +1,8 @@
 """Snapshots of the population and of jobs' data, in a confidential folder or at an fsspec URL.
 
 A file is written under another name, synced and renamed; the hash of its content is in the journal.
-Two snapshots of the population are kept, and those of jobs until these are done or abandoned.
+Two snapshots of the population are kept, and those of jobs until these are done or abandoned. A
+file that is not what the journal names is set aside under another name, and is never removed.
 """
 
 from __future__ import annotations
@@ -23,13 +24,19 @@ from stream_dp.log.base import LogError, Unavailable
 from stream_dp.log.sealing import Keyring
 from stream_dp.population import Population
 
+from .events import Event, Tell, ignore
 from .sealed_files import NotSealedSo, open_sealed, write_sealed
 
 _AHEAD = 1 << 16  # bytes that are read ahead at a URL
 # Stores whose folders are parts of names. Their buckets are made by whoever says who may read them.
 _BUCKETS = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"}
 _FULL = {errno.ENOSPC, errno.EDQUOT}  # of this machine, where a file is fetched to
+_ASIDE = "damaged-"  # begins the names of files that were set aside
 _File = TypeVar("_File", bound=BinaryIO)
+
+
+class DamagedSnapshot(Inconsistent):
+    """A snapshot is not the bytes that the journal names."""
 
 
 class Snapshots:
@@ -39,15 +46,21 @@ class Snapshots:
     base: the folder that a path is relative to.
     owner: the beginning of the names of one journal's snapshots.
     keys: encrypt the files.
+    tell: is told which files are set aside.
 
     Raises UserError for a URL of an unknown kind.
     """
 
     def __init__(
-        self, place: str, base: Path, owner: str = "", keys: Keyring | None = None
+        self,
+        place: str,
+        base: Path,
+        owner: str = "",
+        keys: Keyring | None = None,
+        tell: Tell = ignore,
     ) -> None:
         self._place, self._base, self._owner = place.removeprefix("file://"), base, owner
-        self._keys = keys
+        self._keys, self._tell = keys, tell
         try:
             kind = self._place.split("://")[0] if "://" in self._place else None
             # Others write to the same folder: no list of its files is remembered.
@@ -61,9 +74,9 @@ class Snapshots:
             raise UserError(f"run.snapshots: '{place}' is of a kind that cannot be used") from None
         self._root = self._place if self._fs else str(base / self._place)
 
-    def of(self, owner: str) -> Snapshots:
+    def of(self, owner: str, tell: Tell = ignore) -> Snapshots:
         """The same folder for the journal `owner`."""
-        return Snapshots(self._place, self._base, owner, self._keys)
+        return Snapshots(self._place, self._base, owner, self._keys, tell)
 
     def prepare(self) -> None:
         """Creates the folder and tries to write a file.
@@ -193,12 +206,56 @@ class Snapshots:
 
     @contextmanager
     def opened(self, name: str, digest: str) -> Iterator[BinaryIO | None]:
-        """A snapshot to be read; None where it is gone. Raises Inconsistent for other bytes."""
+        """A snapshot to be read; None where it is gone. Raises DamagedSnapshot for other bytes."""
         with self.at(name) as file:
             if file is not None:
                 _check_content(file, name, digest)
                 file.seek(0)
             yield file
+
+    @contextmanager
+    def intact(self, name: str, digest: str) -> Iterator[BinaryIO | None]:
+        """The same for what can be made again: other bytes are set aside, as if it were gone.
+
+        The file keeps its mode, and is `damaged-NAME` from then on. Raises OSError, UserError.
+        """
+        with ExitStack() as stack:
+            try:
+                file = stack.enter_context(self.opened(name, digest))
+            except DamagedSnapshot as error:
+                self._set_aside(name, error.lines[0].partition(";")[0])
+                file = None
+            yield file
+
+    def _set_aside(self, name: str, fault: str) -> None:
+        other, number = f"{_ASIDE}{name}", 1
+        while self.holds(other):
+            number += 1
+            other = f"{_ASIDE}{number}-{name}"
+        source, target = f"{self._root}/{name}", f"{self._root}/{other}"
+        try:
+            if self._fs is None:
+                Path(source).rename(target)
+                _sync(Path(self._root))
+            else:
+                with self._asked():
+                    self._fs.mv(source, target)
+        except FileNotFoundError:
+            return  # another process was faster
+        except OSError as error:
+            raise write_error(target, error) from None
+        words = f"{fault}; it is kept as {other}, and the input is replayed instead"
+        self._tell(Event("snapshot-damaged", words))
+
+    def damaged(self) -> list[str]:
+        """The names of this journal's files that were set aside."""
+        pattern = f"{_ASIDE}*{self._owner}-*"
+        if self._fs is None:
+            paths = [str(path) for path in Path(self._root).glob(pattern)]
+        else:
+            with self._asked():
+                paths = self._fs.glob(f"{self._root}/{pattern}")
+        return sorted(path.rsplit("/", 1)[-1] for path in paths)
 
     @contextmanager
     def at(self, name: str) -> Iterator[BufferedReader | None]:
@@ -284,16 +341,16 @@ def _names(protocol: str | tuple[str, ...]) -> set[str]:
 
 
 def _check_content(file: BufferedReader, name: str, digest: str) -> None:
-    """Raises Inconsistent for other bytes than the journal's."""
+    """Raises DamagedSnapshot for other bytes than the journal's."""
     try:
         wrong = hashlib.file_digest(file, "sha256").hexdigest() != digest
     except NotSealedSo:
-        raise Inconsistent(
+        raise DamagedSnapshot(
             f"snapshot {name}: does not open with the keys of run.encryption; add the one that it"
             " was written with, or remove it, and the input is replayed instead"
         ) from None
     if wrong:
-        raise Inconsistent(
+        raise DamagedSnapshot(
             f"snapshot {name}: not the bytes that the journal names; remove it, and"
             " the input is replayed instead"
         )

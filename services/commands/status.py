@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from contextlib import closing, suppress
 from typing import Any
 
-from stream_dp.errors import Inconsistent
-from stream_dp.log.base import Log, Missing
+from stream_dp.errors import Inconsistent, UserError
+from stream_dp.log.base import Log, LogError, Missing
 from stream_dp.privacy.ledger import Ledger
 from stream_dp.topics import RELEASES, REPORTS
 
@@ -93,6 +93,12 @@ def run(options: argparse.Namespace) -> Output:
         if not sent:
             files = "GROUPS MEMBERS" if study.places is None else "PLACES"
             text.append(f"{table}: none sent; stream-dp {table} {options.study} {files}")
+    if entries:
+        data["damaged_snapshots"] = damaged = _damaged(deployment, entries)
+        words = (
+            "set aside, as it is damaged; look after the disk, and remove it when it is not needed"
+        )
+        text += [f"snapshot {name}: {words}" for name in damaged]
     states = job_states(deployment, entries)
     if states:
         data["jobs"] = [job.as_dict() for job in states]
@@ -104,6 +110,14 @@ def run(options: argparse.Namespace) -> Output:
             f"{sum(cells.rejected.values())} rejected + {cells.pending} pending"
         )
     return Output(data, "\n".join(text))
+
+
+def _damaged(deployment: Deployment, entries: Sequence[Entry]) -> list[str]:
+    """Snapshots that were set aside; none where the folder cannot be asked."""
+    try:
+        return deployment.snapshots.of(entries[0].message.hash[:12]).damaged()
+    except (LogError, UserError):
+        return []
 
 
 def _strange(deployment: Deployment, entries: Sequence[Entry], log: Log) -> str | None:

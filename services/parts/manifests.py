@@ -7,6 +7,7 @@ the population's snapshot.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import BinaryIO
 
@@ -23,6 +24,7 @@ from stream_dp.study import Study
 
 from ..jobs.records import SnapshotFile
 from ..journal import Entry
+from ..sealed_files import NotSealedSo
 from ..snapshots import Snapshots
 
 KIND, SUFFIX = "part", ".json"  # of the files of parts, and of their manifests
@@ -108,8 +110,8 @@ def write_manifest(snapshots: Snapshots, manifest: Manifest) -> SnapshotFile:
 
 
 def read_manifest(snapshots: Snapshots, name: str, digest: str) -> Manifest | None:
-    """A manifest; None where it is gone. Raises Inconsistent for another file."""
-    with snapshots.opened(name, digest) as file:
+    """A manifest; None where it is gone, or is damaged and set aside. Raises Inconsistent."""
+    with snapshots.intact(name, digest) as file:
         if file is None:
             return None
         try:
@@ -119,8 +121,8 @@ def read_manifest(snapshots: Snapshots, name: str, digest: str) -> Manifest | No
 
 
 def read_part(study: Study, snapshots: Snapshots, file: PartFile, part: Part) -> Population | None:
-    """The population of a part; None where its file is gone. Raises Inconsistent."""
-    with snapshots.opened(file.name, file.sha256) as opened:
+    """The population of a part; None where its file is gone, or is damaged and set aside."""
+    with snapshots.intact(file.name, file.sha256) as opened:
         return None if opened is None else Population.load(study, opened, part)
 
 
@@ -129,10 +131,10 @@ def read_population(
 ) -> Population | None:
     """The population of everybody, from its snapshot or from all of its parts.
 
-    None where one of the files is gone. Raises Inconsistent.
+    None where one of the files is gone, or is damaged and set aside. Raises Inconsistent.
     """
     if not name.endswith(SUFFIX):
-        with snapshots.opened(name, digest) as file:
+        with snapshots.intact(name, digest) as file:
             return None if file is None else Population.load(study, file)
     manifest = read_manifest(snapshots, name, digest)
     if manifest is None:
@@ -157,8 +159,10 @@ def keep_files(snapshots: Snapshots, names: Iterable[str], upto: int) -> None:
     for name in names:
         with snapshots.at(name) as file:
             if file is not None and name.endswith(SUFFIX):
-                manifest = msgspec.json.decode(file.read(), type=Manifest)
-                parts |= {part.name for part in manifest.parts}
+                # A damaged one is of no use, and neither are its parts.
+                with suppress(msgspec.MsgspecError, NotSealedSo):
+                    manifest = msgspec.json.decode(file.read(), type=Manifest)
+                    parts |= {part.name for part in manifest.parts}
     snapshots.keep(names, upto=upto)
     snapshots.keep(parts, KIND, upto)
     snapshots.keep(set(), CELLS, upto)
@@ -168,8 +172,11 @@ def newest_files(closes: Sequence[Entry], snapshots: Snapshots) -> Entry:
     """The newest close whose snapshot, with all of its parts, is there; genesis without one."""
     for entry in reversed(closes[1:]):
         name, digest = entry.snapshot
-        if snapshots.holds(name):
-            manifest = read_manifest(snapshots, name, digest) if name.endswith(SUFFIX) else None
-            if manifest is None or all(snapshots.holds(part.name) for part in manifest.parts):
-                return entry
+        if not snapshots.holds(name):
+            continue
+        if name.endswith(SUFFIX):
+            manifest = read_manifest(snapshots, name, digest)
+            if manifest is None or not all(snapshots.holds(part.name) for part in manifest.parts):
+                continue
+        return entry
     return closes[0]

@@ -207,9 +207,10 @@ def check_end(log: Log, cut: Positions) -> None:
 def _latest_snapshot(
     study: Study, closes: Sequence[Entry], snapshots: Snapshots
 ) -> tuple[Entry, Population]:
-    entry = newest_files(closes, snapshots)
-    if entry.number:
+    """The newest close whose snapshot is there and sound, and the population at it."""
+    while (entry := newest_files(closes, snapshots)).number:
         population = read_population(study, snapshots, *entry.snapshot)
-        assert population is not None
-        return entry, population
+        if population is not None:
+            return entry, population
+        # A damaged file was set aside, or a file has gone: an older close, then.
     return closes[0], Population(study)

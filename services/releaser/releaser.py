@@ -228,7 +228,7 @@ class Releaser:
             if not publisher.publish(entry, until_idle):
                 return None
         closes = journal.closes(entries)
-        snapshots = self.snapshots.of(entries[0].message.hash[:12])
+        snapshots = self.snapshots.of(entries[0].message.hash[:12], self.tell)
         snapshots.prepare()
         intake, members = self._intake(closes, groups, snapshots, stack)
         run = Recovered(

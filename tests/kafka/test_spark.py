@@ -267,7 +267,7 @@ def test_a_changed_part_is_refused_in_words(closed: Closed) -> None:
     data = part.read_bytes()
     part.write_bytes(data + b"x")
     try:
-        with pytest.raises(Inconsistent, match="not the bytes that the journal names"):
+        with pytest.raises(Inconsistent, match="of the last close is gone"):
             days.answer(order, spark=True)
     finally:
         part.write_bytes(data)

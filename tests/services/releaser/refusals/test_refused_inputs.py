@@ -6,6 +6,8 @@ import shutil
 from collections.abc import Callable
 
 import pytest
+from kit.commands import json_output
+from kit.events import lines_to
 from kit.panels import StudyFolder
 from kit.studies import SCHEDULE, toml_lines
 
@@ -122,13 +124,43 @@ def test_reports_that_were_changed_and_no_snapshot(
     assert "what is below the last cut is not what the journal counted" in refused()
 
 
-def test_a_damaged_snapshot(place: StudyFolder, refused: Callable[..., str]) -> None:
+def test_a_damaged_snapshot_is_set_aside_and_replayed(
+    place: StudyFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
     latest = place.snapshots / place.entries()[-1].snapshot[0]
-    content = latest.read_bytes()
-    for damage in (content[:-1], b"", b"\x00" + content[1:]):
+    content, before = latest.read_bytes(), place.entries()
+    damages, lines = (content[:-1], b"", b"\x00" + content[1:]), list[str]()
+    for number, damage in enumerate(damages, 1):
         latest.write_bytes(damage)
-        line = refused()
-        assert line.startswith(f"snapshot {latest.name}: not the bytes that the journal names")
-        assert "remove it" in line
-    latest.unlink()
-    assert not place.run(source=SystemNoise())
+        latest.chmod(0o600)
+        assert not place.run(source=SystemNoise(), tell=lines_to(lines))
+        aside = place.snapshots / f"damaged-{f'{number}-' * (number > 1)}{latest.name}"
+        words = f"snapshot {latest.name}: not the bytes that the journal names; it is kept as"
+        assert f"{words} {aside.name}, and the input is replayed instead" in lines
+        assert aside.read_bytes() == damage
+        assert aside.stat().st_mode & 0o777 == 0o600
+    assert place.entries() == before
+    assert len(json_output(capsys, "status", place.file)["damaged_snapshots"]) == 3
+
+
+def test_two_damaged_snapshots_are_replayed_from_the_beginning(place: StudyFolder) -> None:
+    before, lines = place.entries(), list[str]()
+    for entry in before[1:]:
+        path = place.snapshots / entry.snapshot[0]
+        if path.exists():
+            path.write_bytes(path.read_bytes()[::-1])
+    assert not place.run(source=SystemNoise(), tell=lines_to(lines))
+    assert len([line for line in lines if "is kept as damaged-" in line]) == 2
+    assert place.entries() == before
+
+
+def test_a_damaged_snapshot_and_reports_that_no_longer_reach_back(
+    place: StudyFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path in list(place.snapshots.iterdir()):
+        path.write_bytes(path.read_bytes()[:-1])
+    place.edit("DELETE FROM records WHERE topic = 'reports' AND part = 1 AND place < 3")
+    assert main(["run", str(place.file), "--until-idle"]) == 4
+    line = capsys.readouterr().err
+    assert "reports: no snapshot is left and the topic no longer reaches back" in line
+    assert all(path.name.startswith("damaged-") for path in place.snapshots.iterdir())
