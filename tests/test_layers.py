@@ -379,12 +379,13 @@ def test_no_process_imports_another_or_a_command(process):
         assert not [f for f in ours(name) for o in others if f == o or f.startswith(f"{o}.")], name
 
 
-def test_the_public_monitor_can_open_no_confidential_log():
+@pytest.mark.parametrize("module", ["front", "public_process", "public_program"])
+def test_the_public_monitor_can_open_no_confidential_log(module):
     """It has no module that knows where such a log is, or how to read it."""
     confidential = {f"stream_dp.{name}" for name in ("population", "evaluation", "batch")}
     services = {"deployment", "journal", "snapshots", "dead_letters", "jobs", "groups", "releaser"}
     confidential |= {f"stream_dp.services.{name}" for name in services}
-    for name in reached("stream_dp.services.monitor.public"):
+    for name in reached(f"stream_dp.services.monitor.{module}"):
         assert not {c for c in confidential if name == c or name.startswith(f"{c}.")}, name
 
 

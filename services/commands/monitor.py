@@ -9,7 +9,6 @@ from stream_dp.errors import UserError
 from stream_dp.log.public import public_log
 
 from ..addresses import listen_address
-from ..deployment import Deployment
 from ..output import Output, say
 
 _EXTRA = "monitor: needs FastAPI and uvicorn; pip install 'stream-dp[monitor]'"
@@ -47,6 +46,8 @@ def _run_operator(options: argparse.Namespace) -> None:
         from ..monitor.serving import serve
     except ImportError:
         raise UserError(_EXTRA) from None
+    from ..deployment import Deployment  # the public monitor must not load it
+
     study = Path(options.source)
     Deployment.load(study)
     host, _ = listen_address(options.listen)
@@ -71,10 +72,10 @@ def _token(path: Path | None) -> str | None:
 
 def _run_public(options: argparse.Namespace) -> None:
     try:
-        from ..monitor.public import public_monitor
+        from ..monitor.follower import Follower
+        from ..monitor.front import public_monitor
+        from ..monitor.public_process import PublicProcess
         from ..monitor.serving import serve
-        from ..monitor.state import PublicReader
-        from ..monitor.views import prepare
     except ImportError:
         raise UserError(_EXTRA) from None
     source: str = options.source
@@ -85,16 +86,16 @@ def _run_public(options: argparse.Namespace) -> None:
         )
     public_log(source).close()
     host, _ = listen_address(options.listen)
-    reader = PublicReader(lambda: public_log(source), prepare)
-    reader.start()
+    follower = Follower(lambda: public_log(source), lambda: PublicProcess(source))
+    follower.start()
     try:
         serve(
-            public_monitor(reader, lambda: public_log(source)),
+            public_monitor(follower),
             options.listen,
             lambda port: say(f"monitor of {source}: http://{_shown(host)}:{port}"),
         )
     finally:
-        reader.stop()
+        follower.stop()
 
 
 def _shown(host: str) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-_PATIENCE = 300.0  # seconds
+PATIENCE = 300.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,10 @@ def command(name: str, study: Path, *words: str) -> Said:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=_PATIENCE,
+            timeout=PATIENCE,
         )
     except subprocess.TimeoutExpired:
-        return Said({}, (f"{name}: no end within {_PATIENCE:.0f} seconds",))
+        return Said({}, (f"{name}: no end within {PATIENCE:.0f} seconds",))
     try:
         data = json.loads(done.stdout) if done.stdout else {}
     except ValueError:

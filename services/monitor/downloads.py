@@ -1,7 +1,7 @@
 """Downloads: a table of a release as CSV, Parquet, Arrow or JSON, written to a file and then sent.
 
-A panel is read anew from the public log, for the monitor keeps none; one download is written at a
-time, and a panel of more cells than fit is refused with the command that exports it.
+A panel is read anew from the public log, for the monitor keeps none. A panel of more cells than fit
+is refused with the command that exports it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from threading import Lock
 from typing import IO, Any
 
 import pyarrow as pa
@@ -34,7 +33,6 @@ FORMATS = {
 }
 MOST_CELLS = 200_000_000  # of a panel, which takes as many bytes of memory
 _AT_ONCE = 65_536  # rows of a batch
-_writing = Lock()
 
 
 def write_download(
@@ -55,13 +53,12 @@ def write_download(
     """
     if part not in parts_of(state.public, name) or form not in FORMATS:
         raise UserError(f"release '{name}': has no table '{part}' as '{form}'")
-    with _writing:
-        if part == "panel":
-            tables = _panel(state, open_log, name, period)
-        else:
-            tables = iter([_small(state.public, name, part, period)])
-        with out.open("wb") as file:
-            _WRITERS[form](file, tables)
+    if part == "panel":
+        tables = _panel(state, open_log, name, period)
+    else:
+        tables = iter([_small(state.public, name, part, period)])
+    with out.open("wb") as file:
+        _WRITERS[form](file, tables)
 
 
 def _small(public: PublicLog, name: str, part: str, period: str | None) -> pa.Table:

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
-from threading import Lock
 from typing import Any
 
 from stream_dp.errors import UserError
@@ -17,7 +16,6 @@ from ..planner.wish import Wish
 PATIENCE = 25.0  # seconds, less than an answer may take
 MOST_DRAFT = 16_000  # characters
 _PROGRAM = "stream_dp.services.planner.draft"
-_planning = Lock()
 
 
 @dataclass(frozen=True)
@@ -28,21 +26,12 @@ class Draft:
     wish: Wish
 
 
-class Busy(Exception):
-    """Another draft is being planned; the machine is for those who look at releases."""
-
-
 def plan_draft(draft: Draft) -> dict[str, Any]:
-    """The plan of a draft, as `Planned.as_dict` has it. Raises UserError, Busy."""
+    """The plan of a draft, as `Planned.as_dict` has it. Raises UserError."""
     if len(draft.text) > MOST_DRAFT:
         raise UserError(f"draft: is longer than {MOST_DRAFT:,} characters")
     draft.wish.check()
-    if not _planning.acquire(blocking=False):
-        raise Busy
-    try:
-        return _answered(json.dumps({"text": draft.text, "wish": asdict(draft.wish)}))
-    finally:
-        _planning.release()
+    return _answered(json.dumps({"text": draft.text, "wish": asdict(draft.wish)}))
 
 
 def _answered(question: str) -> dict[str, Any]:

@@ -23,6 +23,7 @@ LARGEST_BODY = 65_536  # bytes of a form
 PATIENCE = 10.0  # seconds that a client may take over its request
 DEADLINE = 30.0  # seconds for an answer
 DOWNLOAD_DEADLINE = 1800.0
+MOST_CONNECTIONS = 512
 
 CSP = (
     "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self';"
@@ -43,7 +44,9 @@ class Limited:
 
     methods: those that it answers.
     forms: paths that answer POST too.
+    deadline: seconds for an answer, where the path has no other.
     endless: paths whose answers have no deadline, because they bound themselves.
+    single: paths whose forms are answered one at a time.
     """
 
     def __init__(
@@ -52,10 +55,13 @@ class Limited:
         methods: Collection[str],
         *,
         forms: Collection[str] = (),
+        deadline: float = DEADLINE,
         endless: Collection[str] = (),
+        single: Collection[str] = (),
     ) -> None:
         self._application, self._methods = application, methods
-        self._forms, self._endless = forms, endless
+        self._forms, self._endless, self._deadline = forms, endless, deadline
+        self._single, self._taken = single, set[str]()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -64,6 +70,20 @@ class Limited:
         if status is not None:
             await _plain(send, *status)
             return
+        path = scope["path"]
+        if scope["method"] != "POST" or path not in self._single:
+            await self._answered(scope, receive, send)
+        elif path in self._taken:
+            await _plain(send, 503, "another of these forms is being answered; try again")
+        else:
+            self._taken.add(path)
+            try:
+                await self._answered(scope, receive, send)
+            finally:
+                self._taken.remove(path)
+
+    async def _answered(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Answers before the deadline, or says that it has passed."""
         sent = False
 
         async def confined(message: Message) -> None:
@@ -74,7 +94,7 @@ class Limited:
             await send(message)
 
         path = scope["path"]
-        deadline = DOWNLOAD_DEADLINE if path.startswith("/download/") else DEADLINE
+        deadline = DOWNLOAD_DEADLINE if path.startswith("/download/") else self._deadline
         try:
             async with asyncio.timeout(None if path in self._endless else deadline):
                 # The server drops the body of an answer to HEAD.
@@ -112,23 +132,46 @@ async def _plain(send: Send, status: int, text: str) -> None:
 
 
 class PatientProtocol(H11Protocol):
-    """HTTP/1.1 that closes a connection on which no request is complete within `PATIENCE`."""
+    """HTTP/1.1 whose clients have `PATIENCE` seconds for a request, and to take its answer.
+
+    If there are more than `MOST_CONNECTIONS`, the one ends that has been without a request for the
+    longest time, so that slow clients keep nobody out.
+    """
 
     _late: asyncio.TimerHandle | None = None
+    _since = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._late = self.loop.call_later(PATIENCE, self._close_late)
+        self._wait()
+        if len(self.connections) > MOST_CONNECTIONS:
+            others = (one for one in self.connections if isinstance(one, PatientProtocol))
+            idle = [one for one in others if not one._is_busy and one is not self]
+            min(idle, key=lambda one: one._since, default=self).transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._late is not None:
             self._late.cancel()
         super().connection_lost(exc)
 
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._wait()  # for the client to take the rest and, if it stays, for its next request
+
+    def _wait(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+        self._since = self.loop.time()
+        self._late = self.loop.call_later(PATIENCE, self._close_late)
+
+    @property
+    def _is_busy(self) -> bool:
+        """Whether a request is complete and its answer is on its way."""
+        answering = self.cycle is not None and not self.cycle.response_complete
+        return answering and self.conn.their_state in {h11.DONE, h11.MUST_CLOSE, h11.CLOSED}
+
     def _close_late(self) -> None:
-        busy = self.cycle is not None and not self.cycle.response_complete
-        complete = self.conn.their_state in {h11.DONE, h11.MUST_CLOSE, h11.CLOSED}
-        if busy and complete:  # an answer is on its way: look again later
-            self._late = self.loop.call_later(PATIENCE, self._close_late)
-        elif not self.transport.is_closing():
+        if self._is_busy and not self.transport.is_closing():
+            self._late = self.loop.call_later(PATIENCE, self._close_late)  # look again later
+        else:  # also where the transport waits for a client that reads nothing
             self.transport.abort()

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 from fastapi import FastAPI, Request
-from fastapi.responses import RedirectResponse, Response, StreamingResponse
+from fastapi.responses import RedirectResponse, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
@@ -21,8 +21,7 @@ from ..deployment import Deployment
 from ..events import head
 from ..pages.render import render, resource
 from .access import COOKIE, Access
-from .commands import Said, command
-from .drafts import Busy
+from .commands import PATIENCE, Said, command
 from .facts import Watch
 from .limits import Application, Limited
 from .live import Live
@@ -42,7 +41,13 @@ def operator_monitor(study: Path, access: Access, watch: Watch) -> Application:
     _planner(application, access, study)
     _close(application, access, watch, study)
     _jobs(application, access, watch, study)
-    return Limited(application, {"GET", "HEAD", "POST"}, endless={"/events"})
+    return Limited(
+        application,
+        {"GET", "HEAD", "POST"},
+        deadline=PATIENCE + 30,  # an act is one command, and what the page shows of it
+        endless={"/events"},
+        single={"/plan"},
+    )
 
 
 def _page(template: str, status: int = 200, **values: Any) -> Response:
@@ -135,10 +140,7 @@ def _shown(application: FastAPI, access: Access, watch: Watch) -> None:
     @application.get("/events")
     async def events(request: Request) -> Response:
         _asker(request, access)
-        if live.is_full:
-            return Response("too many viewers\n", 503, media_type="text/plain")
-        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        return StreamingResponse(live.heads(), media_type="text/event-stream", headers=headers)
+        return live.viewer()
 
 
 def _planner(application: FastAPI, access: Access, study: Path) -> None:
@@ -148,8 +150,6 @@ def _planner(application: FastAPI, access: Access, study: Path) -> None:
             text = plan_page(declared, "operator_base.html", fields, key=key)
         except UserError as error:
             return _problem(400, "This cannot be planned", *error.lines)
-        except Busy:
-            return _problem(503, "Not now", "another draft is being planned; try again")
         return Response(text, media_type=_HTML, headers={"Cache-Control": "no-store"})
 
     @application.get("/plan")

@@ -31,7 +31,7 @@ def plan_page(
     base: the template that it extends.
     key: of a form of the operator's.
 
-    Raises UserError, Busy.
+    Raises UserError.
     """
     plan: dict[str, Any] | None = None
     if fields is None:

@@ -9,7 +9,6 @@ import uvicorn
 from ..addresses import listener
 from .limits import PATIENCE, Application, PatientProtocol
 
-_CONNECTIONS = 512  # more are answered 503
 _LARGEST_HEAD = 16_384  # bytes of a request's headers
 
 
@@ -23,7 +22,6 @@ def serve(application: Application, address: str, begun: Callable[[int], None]) 
             http=PatientProtocol,
             ws="none",
             lifespan="off",
-            limit_concurrency=_CONNECTIONS,
             timeout_keep_alive=int(PATIENCE),
             h11_max_incomplete_event_size=_LARGEST_HEAD,
             timeout_graceful_shutdown=2,

@@ -204,7 +204,6 @@ def api_paths(openapi: dict[str, Any]) -> list[dict[str, Any]]:
 
 def prepare(state: State) -> None:
     """Computes the pages that viewers open first, before anybody waits for them."""
-    state.computed.get("/?", lambda: index_page(state))
+    state.pages["/"] = index_page(state)
     for declared in _published(state)[0]:
-        name = declared.name
-        state.computed.get(f"/release/{name}?", lambda n=name: release_page(state, n))  # type: ignore[misc]
+        state.pages[f"/release/{declared.name}"] = release_page(state, declared.name)

@@ -21,7 +21,7 @@ from .planned import planned
 from .wish import Wish
 
 SECONDS = 20  # of the processor
-MEMORY = 4 << 30  # bytes of addresses
+MEMORY = 1 << 30  # bytes of addresses
 _MOST_PERIODS = 600
 _MOST_LINES = 20
 TOO_MUCH = (

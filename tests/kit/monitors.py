@@ -16,9 +16,17 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from kit.public_logs import TopicInMemory
 from stream_dp.log import open_log
+from stream_dp.log.base import Record
 from stream_dp.log.message import Message, message_records
+from stream_dp.services.monitor.answering import answer_of
+from stream_dp.services.monitor.follower import Follower
+from stream_dp.services.monitor.forks import Work
 from stream_dp.services.monitor.limits import Application
+from stream_dp.services.monitor.public import public_pages
+from stream_dp.services.monitor.state import read_state
+from stream_dp.services.monitor.views import prepare
 from stream_dp.topics import RELEASES
 
 PATIENCE = 600.0
@@ -87,6 +95,43 @@ def monitor(
         process.terminate()
         process.wait(PATIENCE)
         process.stdout.close()
+
+
+class Topic(TopicInMemory):
+    def close(self) -> None:
+        pass
+
+
+class ServedHere:
+    """A state of a log in memory that is served by this process, without forks."""
+
+    alive = True
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        self.records = list(records)
+        state = read_state(self._log())
+        prepare(state)
+        self.end, self.head = state.end, state.head
+        self.releases = len(state.public.published)
+        self.application = public_pages(state, self._log)
+        self.retired = False
+
+    def _log(self) -> Any:
+        return Topic(self.records)
+
+    async def ask(self, question: Work, seconds: float) -> Work:
+        return await asyncio.to_thread(answer_of, self.application, question)
+
+    def retire(self) -> None:
+        self.retired = True
+
+
+def follower_of(records: Sequence[Record]) -> Follower:
+    """Has looked once at a log in memory, whose records may change."""
+    opened: Callable[[], Any] = lambda: Topic(records)  # noqa: E731
+    follower = Follower(opened, lambda: ServedHere(records))
+    follower.look()
+    return follower
 
 
 @dataclass(frozen=True)

@@ -11,16 +11,15 @@ from typing import Any
 
 import pytest
 from kit.hostile import drafts, sealed, sound
-from kit.monitors import Monitor, monitor, publish, wait_until
-from kit.public_logs import TopicInMemory
+from kit.monitors import Monitor, ServedHere, Topic, monitor, publish, wait_until
 from kit.studies import study_toml
 from kit.tools import axe_core
 
 from stream_dp.log.base import LogError, TopicInfo
 from stream_dp.services import cli
-from stream_dp.services.monitor.public import public_monitor
+from stream_dp.services.monitor.follower import Follower
+from stream_dp.services.monitor.front import public_monitor
 from stream_dp.services.monitor.serving import serve
-from stream_dp.services.monitor.state import PublicReader
 
 playwright = pytest.importorskip("playwright.sync_api")
 CHROMIUM = shutil.which("chromium")
@@ -217,7 +216,7 @@ def test_a_release_appears_by_itself(tmp_path: Path, browser: Any) -> None:
         assert seen.said == []
 
 
-class Away(TopicInMemory):
+class Away(Topic):
     """A log that can cease to answer."""
 
     answers = True
@@ -227,20 +226,18 @@ class Away(TopicInMemory):
             raise LogError("no answer")
         return super().describe(topic)  # type: ignore[no-any-return, no-untyped-call]
 
-    def close(self) -> None:
-        pass
-
 
 def test_a_log_that_does_not_answer_is_said_on_open_pages(browser: Any) -> None:
-    log: Any = Away(sealed(drafts(sound())))  # type: ignore[no-untyped-call]
-    reader = PublicReader(lambda: log)
-    reader.start()
+    records = sealed(drafts(sound()))
+    log: Any = Away(records)  # type: ignore[no-untyped-call]
+    follower = Follower(lambda: log, lambda: ServedHere(records))
+    follower.start()
     ports: Queue[int] = Queue()
-    application = public_monitor(reader, lambda: log)
+    application = public_monitor(follower)
     Thread(target=serve, args=(application, "127.0.0.1:0", ports.put), daemon=True).start()
     with Seen(browser) as seen:
         page, url = seen.page, f"http://127.0.0.1:{ports.get(timeout=600)}"
-        wait_until(lambda: reader.state is not None)
+        wait_until(lambda: follower.served is not None)
         page.goto(url)
         log.answers = False
         page.wait_for_selector("#live:has-text('does not answer now')")
@@ -249,7 +246,7 @@ def test_a_log_that_does_not_answer_is_said_on_open_pages(browser: Any) -> None:
         log.answers = True
         page.wait_for_selector("#live:has-text('answers again')")
         assert seen.said == []
-    reader.stop()
+    follower.stop()
 
 
 def test_the_offline_page_opens_from_a_file(

@@ -9,15 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from kit.hostile import drafts, drafts_and, mutated, sealed, sound
-from kit.monitors import Answer, Monitor, ask, connected
-from kit.public_logs import TopicInMemory
+from kit.monitors import Answer, Monitor, ServedHere, ask, connected, follower_of
 
 from stream_dp.log.base import Record
 from stream_dp.services import cli
 from stream_dp.services.monitor import limits
-from stream_dp.services.monitor.public import public_monitor
-from stream_dp.services.monitor.state import Computed, PublicReader
-from stream_dp.services.monitor.views import prepare
+from stream_dp.services.monitor.forks import Work
+from stream_dp.services.monitor.front import Known, public_monitor
 
 SENT = sound()
 PATHS = (
@@ -36,18 +34,11 @@ PATHS = (
 )
 
 
-class Topic(TopicInMemory):
-    def close(self) -> None:
-        pass
-
-
 class Shown:
     """A monitor of these records, asked without a server."""
 
     def __init__(self, records: list[Record]) -> None:
-        reader = PublicReader(lambda: Topic(records), prepare)  # type: ignore[arg-type, return-value]
-        reader.look()
-        self._application = public_monitor(reader, lambda: Topic(records))  # type: ignore[arg-type, return-value]
+        self._application = public_monitor(follower_of(records))
 
     def get(self, target: str) -> Answer:
         return ask(self._application, target)
@@ -107,15 +98,18 @@ def test_a_log_that_is_not_there_is_said(
 def test_a_restored_log_is_read_anew() -> None:
     records = sealed(drafts(SENT))
     shown: list[Record] = list(records)
-    reader = PublicReader(lambda: Topic(shown))  # type: ignore[arg-type, return-value]
-    reader.look()
-    head = reader.head
+    follower = follower_of(shown)
+    first, head = follower.served, follower.head
+    assert isinstance(first, ServedHere)
+    follower.look()
+    assert (follower.served is first, first.retired) == (True, False)
     del shown[-5:]
-    reader.look()
-    assert reader.state is None or reader.head != head
+    follower.look()
+    assert follower.served is None or follower.head != head
+    assert first.retired
     shown[:] = records
-    reader.look()
-    assert reader.head == head
+    follower.look()
+    assert follower.head == head
 
 
 REQUESTS = [
@@ -165,17 +159,11 @@ def test_every_answer_confines_the_page(path: str) -> None:
     assert headers["x-content-type-options"] == "nosniff"
 
 
-def test_what_is_computed_is_bounded() -> None:
-    draw, computed, calls = np.random.default_rng(1), Computed(most=10_000), 0
-
-    def compute() -> bytes:
-        nonlocal calls
-        calls += 1
-        return b"x" * 1000
-
-    for key in draw.integers(0, 50, 500):
-        assert computed.get(str(key), compute) == b"x" * 1000
-    assert sum(map(len, computed._results.values())) <= 10_000
-    before = calls
-    computed.get(str(key), compute)
-    assert calls == before
+def test_known_answers_are_bounded() -> None:
+    draw, known = np.random.default_rng(1), Known(most=50_000)
+    for key in map(str, draw.integers(0, 50, 500)):
+        known.keep((key,), Work({}, b"x" * 1000))
+        assert known.get((key,)) == Work({}, b"x" * 1000)
+    assert 20 <= len(known._answers) <= 25
+    known.keep(("large",), Work({}, bytes(60_000)))
+    assert known.get(("large",)) is None

@@ -14,7 +14,7 @@ from kit.studies import study_toml
 
 from stream_dp.errors import UserError
 from stream_dp.services import cli
-from stream_dp.services.monitor import drafts, operator
+from stream_dp.services.monitor import operator
 from stream_dp.services.monitor.access import Access, access_for
 from stream_dp.services.monitor.facts import Watch
 from stream_dp.services.monitor.operator import operator_monitor
@@ -127,8 +127,6 @@ def test_a_draft_is_planned_from_a_form_of_its_own(operated: Operated) -> None:
     assert operated.post("/plan", fields, origin="http://elsewhere.example").status == 403
     answer = operated.post("/plan", fields)
     assert (answer.status, "error: write a number" in answer.text) == (400, True)
-    with drafts._planning:
-        assert operated.post("/plan", {**fields, "error": ""}).status == 503
 
 
 def test_strange_texts_are_refused_in_a_line(operated: Operated, folder: Path) -> None:

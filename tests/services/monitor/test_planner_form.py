@@ -5,38 +5,30 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from html import unescape
+from threading import Event
 from urllib.parse import urlencode
 
 import pytest
 from kit.hostile import drafts as log_drafts
 from kit.hostile import sealed, sound
-from kit.monitors import Answer, ask
-from kit.public_logs import TopicInMemory
+from kit.monitors import Answer, ask, follower_of
 
 from stream_dp.client import PublicLog
 from stream_dp.services.monitor import drafts
-from stream_dp.services.monitor.public import public_monitor
-from stream_dp.services.monitor.state import PublicReader
+from stream_dp.services.monitor.front import public_monitor
 from stream_dp.services.planner import draft as program
 from stream_dp.services.planner.planned import planned
 from stream_dp.services.planner.wish import Wish
 from stream_dp.study.text import study_text
-
-
-class Topic(TopicInMemory):
-    def close(self) -> None:
-        pass
-
 
 RECORDS = sealed(log_drafts(sound()))
 
 
 @pytest.fixture(scope="module")
 def application():
-    reader = PublicReader(lambda: Topic(RECORDS))  # type: ignore[arg-type, return-value]
-    reader.look()
-    return public_monitor(reader, lambda: Topic(RECORDS))  # type: ignore[arg-type, return-value]
+    return public_monitor(follower_of(RECORDS))
 
 
 def post(application, fields: dict[str, str], target: str = "/plan") -> Answer:
@@ -120,15 +112,23 @@ def test_other_fields_are_refused_before_anything_runs(
 def test_one_draft_at_a_time_and_not_for_long(
     application, public: PublicLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fields = {"draft": study_text(public.study)}
-    with drafts._planning:
-        answer = post(application, fields)
-    assert (answer.status, "another draft" in answer.text) == (503, True)
-    monkeypatch.setattr(drafts, "PATIENCE", 0.01)
-    answer = post(application, fields)
+    fields, begun, ended = {"draft": study_text(public.study)}, Event(), Event()
+
+    def slow(words, **_):
+        begun.set()
+        assert ended.wait(600)
+        raise subprocess.TimeoutExpired(words, drafts.PATIENCE)
+
+    monkeypatch.setattr(subprocess, "run", slow)
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(post, application, fields)
+        assert begun.wait(600)
+        second = post(application, fields)
+        ended.set()
+        answer = first.result(600)
+    assert (second.status, "another of these forms" in second.text) == (503, True)
     assert (answer.status, "on a machine of your own" in unescape(answer.text)) == (400, True)
-    assert drafts._planning.acquire(blocking=False)  # it is free again
-    drafts._planning.release()
+    assert post(application, fields).status == 400  # it is free again
 
 
 CONFINED = """
@@ -151,6 +151,7 @@ while True:
 
 
 def test_a_draft_has_little_time_and_memory_and_writes_no_file(tmp_path) -> None:
+    assert program.MEMORY <= 1 << 30
     code = CONFINED.format(path=str(tmp_path / "out"))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.stdout.split("\n")[:2] == ["nothing is written", "memory is bounded"]

@@ -1,0 +1,244 @@
+"""What speaks with the public monitor's clients: it holds their connections and computes nothing.
+
+Every answer comes from a process that may be ended at any time. So health and what is known are
+answered at once, whatever else is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ..pages.render import resource
+from .follower import Follower, Served
+from .forks import Work
+from .limits import DEADLINE, DOWNLOAD_DEADLINE, Application, Limited, Message, Receive, Send
+from .live import Live
+from .refusals import TOO_MUCH, refusal
+from .workers import Failed, Gone
+
+MOST_BYTES = 64 << 20  # of answers of one state
+MOST_WAITING = 128  # requests whose answers are being computed or wait for it
+MOST_DOWNLOADS = 32  # that are written, wait for it or are on their way
+_AT_ONCE = max(2, os.cpu_count() or 1)  # processes that compute pages
+_PART = 1 << 18  # bytes of a file that are sent at once
+_PART_PATIENCE = 60.0  # seconds that a client may take over them
+_ASSETS = (
+    ("/icon.svg", "image/svg+xml"),
+    ("/style.css", "text/css; charset=utf-8"),
+    ("/monitor.js", "text/javascript; charset=utf-8"),
+)
+
+
+def public_monitor(follower: Follower) -> Application:
+    """The monitor of the log that is followed, within its limits."""
+    front = _Front(follower)
+    return Limited(front, {"GET", "HEAD"}, forms={"/plan"}, endless={"/events"}, single={"/plan"})
+
+
+class Full(Exception):
+    """Too many wait for the same."""
+
+
+class Places:
+    """A number of places, and of those who have one or wait for it."""
+
+    def __init__(self, number: int, most: int) -> None:
+        self._free, self._taken, self._most = asyncio.Semaphore(number), 0, most
+
+    @asynccontextmanager
+    async def place(self) -> AsyncIterator[None]:
+        """Waits for a place. Raises Full."""
+        if self._taken >= self._most:
+            raise Full
+        self._taken += 1
+        try:
+            async with self._free:
+                yield
+        finally:
+            self._taken -= 1
+
+
+class Known:
+    """Answers by what was asked, the latest within a limit."""
+
+    def __init__(self, most: int = MOST_BYTES) -> None:
+        self._answers: OrderedDict[tuple[str, ...], Work] = OrderedDict()
+        self._bytes, self._most = 0, most
+
+    def get(self, key: tuple[str, ...]) -> Work | None:
+        if key in self._answers:
+            self._answers.move_to_end(key)
+        return self._answers.get(key)
+
+    def keep(self, key: tuple[str, ...], answer: Work) -> None:
+        self._drop(key)
+        self._answers[key] = answer
+        self._bytes += _size(key, answer)
+        while self._bytes > self._most:
+            self._drop(next(iter(self._answers)))
+
+    def _drop(self, key: tuple[str, ...]) -> None:
+        dropped = self._answers.pop(key, None)
+        if dropped is not None:
+            self._bytes -= _size(key, dropped)
+
+
+def _size(key: tuple[str, ...], answer: Work) -> int:
+    return sum(map(len, key)) + len(answer.body) + 1000
+
+
+class _Shared:
+    """An answer that is being computed for all who ask for it; it ends with the last of them."""
+
+    def __init__(self, task: asyncio.Task[Work]) -> None:
+        self.task, self.waiting = task, 0
+
+
+class _Front:
+    def __init__(self, follower: Follower) -> None:
+        self._follower = follower
+        self._live = Live(self._current)
+        self._known = Known()
+        self._shared: dict[tuple[str, ...], _Shared] = {}
+        self._computed = Places(_AT_ONCE, MOST_WAITING)
+        self._written = Places(1, MOST_DOWNLOADS)
+        self._sent = Places(MOST_DOWNLOADS, MOST_DOWNLOADS)
+        self._assets = {path: (resource(path[1:]).encode(), media) for path, media in _ASSETS}
+
+    def _current(self) -> dict[str, Any] | None:
+        served, fault = self._follower.served, self._follower.fault
+        if served is None:
+            return None
+        return {"head": served.head, "releases": served.releases, "answers": not fault}
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        path = scope["path"]
+        response = self._at_once(path)
+        if response is not None:
+            await response(scope, receive, send)
+            return
+        try:
+            if path.startswith("/download/"):
+                async with self._sent.place():
+                    response = await self._asked(scope, receive)
+                    await response(scope, receive, send)
+                return
+            response = await self._asked(scope, receive)
+        except Full:
+            response = refusal(path, 503, "Not now", ["too much is asked; try again later"])
+        except Failed:
+            response = refusal(path, 503, "This cannot be answered", [TOO_MUCH])
+        except Gone:
+            response = refusal(path, 503, "Not now", ["the public log is being read; try again"])
+        await response(scope, receive, send)
+
+    def _at_once(self, path: str) -> Response | None:
+        """What needs no computation; None for what does."""
+        ready = self._follower.served is not None
+        if path == "/healthz":
+            return Response("ok\n" if ready else "not ready\n", 200 if ready else 503)
+        if path in self._assets:
+            body, media = self._assets[path]
+            return Response(body, media_type=media, headers={"Cache-Control": "max-age=300"})
+        if path == "/events":
+            return self._live.viewer()
+        if not ready:
+            return refusal(path, 503, "This public log cannot be shown", self._follower.fault)
+        return None
+
+    async def _asked(self, scope: Message, receive: Receive) -> Response:
+        """What a state answers. Raises Full, Failed, Gone."""
+        request = Request(scope, receive)
+        data = {"method": scope["method"], "path": scope["path"], "query": request.url.query}
+        question = Work(data, await request.body())
+        answer = await _while_connected(receive, self._answer(question))
+        etag = dict(answer.data["headers"]).get("etag")
+        if etag is not None and request.headers.get("if-none-match") == etag:
+            headers = {"ETag": etag, "Cache-Control": "no-cache"}
+            return Response(status_code=304, headers=headers)
+        return _Answered(answer)
+
+    async def _answer(self, question: Work) -> Work:
+        path = question.data["path"]
+        if path.startswith("/download/"):
+            async with self._written.place():
+                return await self._served().ask(question, DOWNLOAD_DEADLINE)
+        if question.data["method"] == "POST":  # one at a time, which `Limited` sees to
+            return await self._served().ask(question, DEADLINE)
+        return await self._share(question)
+
+    def _served(self) -> Served:
+        served = self._follower.served
+        if served is None:
+            raise Gone
+        return served
+
+    async def _share(self, question: Work) -> Work:
+        """An answer that is known, or that is computed once for all who ask for it."""
+        key = (self._served().head, question.data["path"], question.data["query"])
+        known = self._known.get(key)
+        if known is not None:
+            return known
+        shared = self._shared.get(key)
+        if shared is None:
+            shared = self._shared[key] = _Shared(asyncio.create_task(self._compute(question)))
+        shared.waiting += 1
+        try:
+            return await asyncio.shield(shared.task)
+        finally:
+            shared.waiting -= 1
+            if shared.waiting == 0:
+                shared.task.cancel()
+                self._shared.pop(key, None)
+
+    async def _compute(self, question: Work) -> Work:
+        async with self._computed.place():
+            served = self._served()
+            answer = await served.ask(question, DEADLINE)
+        if answer.data["status"] == 200 and "etag" in dict(answer.data["headers"]):
+            key = (served.head, question.data["path"], question.data["query"])
+            self._known.keep(key, answer)
+        return answer
+
+
+async def _while_connected(receive: Receive, answer: Coroutine[Any, Any, Work]) -> Work:
+    """An answer, computed for as long as its client stays."""
+    task, gone = asyncio.ensure_future(answer), asyncio.ensure_future(receive())
+    try:
+        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise Gone
+        return task.result()
+    finally:
+        for one in (task, gone):
+            one.cancel()
+
+
+class _Answered(Response):
+    """What a state has answered, as it said it."""
+
+    def __init__(self, answer: Work) -> None:
+        super().__init__(answer.body, answer.data["status"])
+        self._file = answer.file
+        headers = answer.data["headers"]
+        self.raw_headers = [(k.encode("latin-1"), v.encode("latin-1")) for k, v in headers]
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if self._file is None:
+            await super().__call__(scope, receive, send)
+            return
+        start = {"type": "http.response.start", "status": self.status_code}
+        with self._file as file:
+            await send({**start, "headers": self.raw_headers})
+            while part := await asyncio.to_thread(file.read, _PART):
+                async with asyncio.timeout(_PART_PATIENCE):
+                    await send({"type": "http.response.body", "body": part, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})

@@ -1,0 +1,35 @@
+"""Where a public log ends: what tells whether it has changed."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from stream_dp.log.base import Log
+from stream_dp.topics import RELEASES
+
+
+@dataclass(frozen=True)
+class End:
+    """The last record of a public log that was read.
+
+    identity: of its topic.
+    position: behind the record.
+    last: the SHA-256 of the record's value.
+    """
+
+    identity: str
+    position: int
+    last: str
+
+    def is_of(self, log: Log) -> bool:
+        """Whether the log still ends there, with the same record. Raises LogError."""
+        if log.describe(RELEASES).identity != self.identity:
+            return False
+        batch = log.read(RELEASES, {0: self.position - 1}, 2, 0)
+        return [sha256(record.value) for record in batch.records] == [self.last]
+
+
+def sha256(value: bytes | None) -> str:
+    """The hash of a record's value, in hexadecimal digits."""
+    return hashlib.sha256(value or b"").hexdigest()
