@@ -12,12 +12,14 @@ import os
 import sys
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from typing import NoReturn, TextIO
 
 from stream_dp import __version__
 from stream_dp.errors import UserError
 
+from .modes import mending_told
 from .output import (
     AGAIN,
     BAD_INPUT,
@@ -90,7 +92,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         called = next((word for word in words if not word.startswith("-")), "")
         options = _parser([called]).parse_args(words)
         logged = called in SERVICES
-        output: Output = options.command(options)
+        with mending_told(partial(_note, as_json=options.json, logged=logged)):
+            output: Output = options.command(options)
         if options.json:
             # What a service prints is a log: one line for each event, the last among them.
             text = json.dumps(output.data, indent=None if logged else 2)
@@ -104,6 +107,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (Exception, KeyboardInterrupt) as error:
         code, lines = failure(error)
         return _fail(lines, code, as_json="--json" in words, logged=logged)
+
+
+def _note(line: str, *, as_json: bool, logged: bool) -> None:
+    """Tells of a mended mode on standard error, for which a command goes on."""
+    text = f"stream-dp: {printable(line)}"
+    if as_json:
+        from .events import head
+
+        text = json.dumps({**(head("mode-mended") if logged else {}), "message": line})
+    with suppress(OSError):
+        print(text, file=sys.stderr, flush=True)
 
 
 def _fail(lines: Sequence[str], code: int, *, as_json: bool, logged: bool) -> int:

@@ -23,6 +23,7 @@ from stream_dp.studyfile import load_study
 from stream_dp.topics import CLOCK, HEARTBEATS, REPORTS, UNSEALED
 
 from . import binding, journal_checks
+from .modes import protect
 from .place import ROLE, check_marked
 from .secrets import secret_text
 from .snapshots import Snapshots
@@ -79,6 +80,9 @@ class Deployment:
             if public == "sqlite":
                 self.check_unpublished()
             check_marked([], read_mark(mark_path(self.base / name, ROLE)))
+        if kind == "sqlite":
+            ends = ("", "-wal", "-shm", f".{ROLE}.mark")
+            protect(self.base / f"{name}{end}" for end in ends)
         log = open_log(
             self.run.log,
             self.base,

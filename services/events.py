@@ -49,6 +49,7 @@ KINDS: dict[str, Kind] = {
     "job-dropped": Kind("info", "A worker leaves a job: abandoned, done elsewhere, or stopped."),
     "job-failed": Kind("error", "A batch job failed and waits for an operator's `stream-dp jobs`."),
     "job-abandoned": Kind("warning", "An operator has abandoned a batch job; its charge stands."),
+    "mode-mended": Kind("warning", "A confidential file was open to every user, and is not now."),
     "operator-act": Kind("warning", "An operator has closed, retried or abandoned in the monitor."),
     "snapshot-damaged": Kind("error", "A snapshot is damaged: set aside, and replayed instead."),
     "ended": Kind("error", "The process ends: `error`, `lines` and `code` say why."),

@@ -25,6 +25,7 @@ from stream_dp.log.sealing import Keyring
 from stream_dp.population import Population
 
 from .events import Event, Tell, ignore
+from .modes import protect
 from .sealed_files import NotSealedSo, open_sealed, write_sealed
 
 _AHEAD = 1 << 16  # bytes that are read ahead at a URL
@@ -88,6 +89,7 @@ class Snapshots:
             if self._fs is None:
                 root = Path(self._root)
                 root.mkdir(mode=0o700, parents=True, exist_ok=True)
+                protect([root, *root.glob(f"{self._owner}-*")])
                 (root / name).touch(mode=0o600)
                 (root / name).unlink()
             else:
@@ -263,7 +265,9 @@ class Snapshots:
         with ExitStack() as stack:
             try:
                 path = Path(self._root) / name
-                if self._fs is not None:
+                if self._fs is None:
+                    protect([path])
+                else:
                     path = Path(stack.enter_context(TemporaryDirectory())) / name
                     with self._asked():
                         self._fs.get_file(f"{self._root}/{name}", str(path))

@@ -35,6 +35,7 @@ from deploy.users import (
     LETTERS,
     RELEASES,
     REPORTS,
+    STUDY,
     World,
 )
 
@@ -63,6 +64,8 @@ def test_each_may_do_exactly_this(world: World, released: str) -> None:
     checks = {"READ", "DESCRIBE", "DESCRIBE_CONFIGS"}
     assert rights == {
         ("producer", REPORTS): {"WRITE", "DESCRIBE"},
+        ("producer", STUDY): {"READ", "WRITE", "DESCRIBE"},
+        ("releaser", STUDY): checks | {"WRITE"},
         ("releaser", REPORTS): checks,
         ("releaser", LETTERS): checks | {"WRITE"},
         ("releaser", JOURNAL): checks | {"WRITE"},
@@ -79,7 +82,7 @@ def test_nobody_else_so_much_as_describes_confidential_topics(
     admin = AdminClient(world.client(user))
     denied = KafkaError.TOPIC_AUTHORIZATION_FAILED
     for topic in CONFIDENTIAL:
-        if (user, topic) == ("producer", REPORTS):
+        if user == "producer" and topic in {REPORTS, STUDY}:
             continue
         described = admin.describe_topics(TopicCollection([topic]))[topic]
         assert code(lambda f=described: f.result(60)) == denied
@@ -98,7 +101,7 @@ def test_nobody_else_so_much_as_describes_confidential_topics(
 @pytest.mark.parametrize(
     ("user", "topics"),
     [
-        ("producer", (*CONFIDENTIAL, RELEASES)),
+        ("producer", (REPORTS, LETTERS, JOURNAL, RELEASES)),
         ("analyst", CONFIDENTIAL),
         ("monitor", (*CONFIDENTIAL, RELEASES)),
     ],

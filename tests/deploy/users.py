@@ -28,9 +28,10 @@ FROM_ENVIRONMENT = SCRAM.format(**_ENVIRONMENT)
 AUTHORITY = '"ssl.ca.location" = "{secrets}/authority.pem"\n'
 SCRAM_OVER_TLS = SCRAM.replace("PLAINTEXT", "SSL") + AUTHORITY
 SASL = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "x", "sasl.password": "y"}
-REPORTS, LETTERS, JOURNAL = (f"{PRIVATE}.{t}" for t in ("reports", "dead-letters", "journal"))
-HEARTBEATS = f"{PRIVATE}.heartbeats"
-CONFIDENTIAL = (REPORTS, LETTERS, JOURNAL, HEARTBEATS)
+CONFIDENTIAL = REPORTS, LETTERS, JOURNAL, STUDY, HEARTBEATS = tuple(
+    f"{PRIVATE}.{topic}"
+    for topic in ("reports", "dead-letters", "journal", "study", "heartbeats")
+)
 RELEASES = f"{PUBLIC}.releases"
 
 
