@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
@@ -136,9 +137,11 @@ class Deployment:
         place = f"run.{name}"
         text = secret_text(place, declared, self.base)
         try:
-            return SigningKey.of_pem(text)
+            key = SigningKey.of_pem(text)
         except UserError as error:
             raise UserError(f"{place}: {line}" for line in error.lines) from None
+        self._protect_key(declared)
+        return key
 
     @cached_property
     def keys(self) -> Keyring | None:
@@ -151,9 +154,15 @@ class Deployment:
         place = "run.encryption"
         text = secret_text(place, self.run.encryption, self.base)
         try:
-            return Keyring.of_text(text)
+            keys = Keyring.of_text(text)
         except UserError as error:
             raise UserError(f"{place}: {line}" for line in error.lines) from None
+        self._protect_key(self.run.encryption)
+        return keys
+
+    def _protect_key(self, declared: Mapping[Any, str]) -> None:
+        """Closes the file of a key to others, once a key was read from it. Raises UserError."""
+        protect(self.base / name for kind, name in declared.items() if kind == "file")
 
     @property
     def public_place(self) -> tuple[str, Path]:

@@ -98,7 +98,7 @@ def test_reports_that_end_before_the_cut_and_no_snapshot(
     place: StudyFolder, refused: Callable[..., str]
 ) -> None:
     shutil.rmtree(place.snapshots)
-    place.snapshots.mkdir()
+    place.snapshots.mkdir(mode=0o700)
     cut = place.entries()[-1].cut[0]
     place.edit("DELETE FROM records WHERE topic = 'reports' AND part = 0 AND place >= ?", cut - 5)
     assert refused().startswith("reports: the topic ends before the cut of a closed period")
@@ -108,7 +108,7 @@ def test_reports_that_no_longer_reach_back_and_no_snapshot(
     place: StudyFolder, refused: Callable[..., str]
 ) -> None:
     shutil.rmtree(place.snapshots)
-    place.snapshots.mkdir()
+    place.snapshots.mkdir(mode=0o700)
     place.edit("DELETE FROM records WHERE topic = 'reports' AND part = 1 AND place < 3")
     line = refused()
     assert line.startswith("reports: no snapshot is left and the topic no longer reaches back")
@@ -119,7 +119,7 @@ def test_reports_that_were_changed_and_no_snapshot(
     place: StudyFolder, refused: Callable[..., str]
 ) -> None:
     shutil.rmtree(place.snapshots)
-    place.snapshots.mkdir()
+    place.snapshots.mkdir(mode=0o700)
     place.edit("UPDATE records SET value = x'00' WHERE topic = 'reports' AND place = 4")
     assert "what is below the last cut is not what the journal counted" in refused()
 
