@@ -89,7 +89,7 @@ class Snapshots:
             if self._fs is None:
                 root = Path(self._root)
                 root.mkdir(mode=0o700, parents=True, exist_ok=True)
-                protect([root, *root.glob(f"{self._owner}-*")])
+                protect([root, *root.glob(f"*{self._owner}-*")])
                 (root / name).touch(mode=0o600)
                 (root / name).unlink()
             else:

@@ -29,8 +29,7 @@ AUTHORITY = '"ssl.ca.location" = "{secrets}/authority.pem"\n'
 SCRAM_OVER_TLS = SCRAM.replace("PLAINTEXT", "SSL") + AUTHORITY
 SASL = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "x", "sasl.password": "y"}
 CONFIDENTIAL = REPORTS, LETTERS, JOURNAL, STUDY, HEARTBEATS = tuple(
-    f"{PRIVATE}.{topic}"
-    for topic in ("reports", "dead-letters", "journal", "study", "heartbeats")
+    f"{PRIVATE}.{topic}" for topic in ("reports", "dead-letters", "journal", "study", "heartbeats")
 )
 RELEASES = f"{PUBLIC}.releases"
 
