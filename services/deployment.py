@@ -17,7 +17,6 @@ from stream_dp.log.mark import mark_path, read_mark
 from stream_dp.log.public import cache_folder, public_log
 from stream_dp.log.sealing import Keyring
 from stream_dp.log.signing import SigningKey
-from stream_dp.plan import Plan, plan_study
 from stream_dp.release.published import TableFilter, keep_all
 from stream_dp.study import Run, Study
 from stream_dp.studyfile import load_study
@@ -59,10 +58,6 @@ class Deployment:
     @property
     def base(self) -> Path:
         return self.path.parent
-
-    @property
-    def plan(self) -> Plan:
-        return plan_study(self.study)
 
     @property
     def on_cluster(self) -> bool:

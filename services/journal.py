@@ -1,9 +1,10 @@
 """The journal: the releaser's confidential record of decisions, a chain of messages.
 
-Entry 0 (genesis) binds the study to its input and holds the key of the hash of ids. Every other
-entry closes a period, publishes the result of a batch job that a close began, names another key
-of signatures, or notes that the logs are in other files. An entry holds the exact records to be
-published, signatures included, so that publishing, at once or after a crash, only copies them.
+Entry 0 (genesis) binds the study to its input. It holds the key of the hash of ids, and the study's
+design: what its mechanisms compute in floats, once for every machine. Every other entry closes a
+period, publishes the result of a batch job that a close began, names another key of signatures, or
+notes that the logs are in other files. An entry holds the exact records to be published, signatures
+included, so that publishing, at once or after a crash, only copies them.
 """
 
 from __future__ import annotations
@@ -17,24 +18,22 @@ from typing import Any
 import msgspec
 
 from stream_dp import __version__
+from stream_dp.continual.stored_design import StoredDesign, unpacked_designs
 from stream_dp.errors import Inconsistent
-from stream_dp.log.base import Log, Positions, Record, TopicInfo
-from stream_dp.log.chain import read_chain, read_parts
+from stream_dp.log.base import Log, Positions, Record
+from stream_dp.log.chain import read_chain, read_part, read_parts
 from stream_dp.log.message import (
-    START,
     Message,
     build_message,
     message_records,
     read_messages,
     split_part,
 )
-from stream_dp.log.signing import SigningKey
 from stream_dp.population import CellCounts
 from stream_dp.population.reports import ReadAs
 from stream_dp.privacy.ledger import Charge
-from stream_dp.release.panels import STUDY_TYPE
 from stream_dp.study import Study
-from stream_dp.topics import JOURNAL, RELEASES
+from stream_dp.topics import JOURNAL
 
 from .jobs.records import Job, SnapshotFile
 from .journal_heads import (
@@ -45,22 +44,25 @@ from .journal_heads import (
     JobHead,
     KeyHead,
     PlacedHead,
-    ReportsTopic,
     ResultHead,
     head_of,
 )
+
+DESIGN = "design"  # the part of genesis with the study's design
 
 
 @dataclass(frozen=True)
 class Entry:
     """A journal entry: the typed head of its message, and the contents of its parts.
 
-    message: it lacks its parts where `complete` is given.
+    message: it lacks its parts where they are read when they are asked for.
     complete: reads the message with its parts, which takes memory only while they are used.
+    fetch: reads the part of a name.
     """
 
     message: Message
     complete: Callable[[], Message] | None = field(default=None, compare=False)
+    fetch: Callable[[str], bytes] | None = field(default=None, compare=False)
 
     @cached_property
     def head(self) -> Head:
@@ -150,6 +152,11 @@ class Entry:
         return self.head
 
     @property
+    def designs(self) -> dict[str, StoredDesign]:
+        """By release, what was computed when the study began; genesis has it."""
+        return unpacked_designs(self.part(DESIGN))
+
+    @property
     def key(self) -> bytes:
         """The key of the hash of ids, which genesis has."""
         return bytes.fromhex(self.genesis.key)
@@ -170,8 +177,13 @@ class Entry:
         """The message with its parts. Raises Inconsistent unless they are as its manifest says."""
         return self.message if self.complete is None else self.complete()
 
+    def part(self, name: str) -> bytes:
+        """A part of the message. Raises Inconsistent unless it is as the manifest says."""
+        return self.message.part(name) if self.fetch is None else self.fetch(name)
+
     def state(self, release: str) -> bytes:
-        return self.read().part(f"state {release}")
+        """What the period adds to the state of a release's mechanism."""
+        return self.part(f"state {release}")
 
     def public_records(self) -> list[Record]:
         """The records to be published, as they were decided."""
@@ -180,59 +192,6 @@ class Entry:
             for name, data in self.read().parts
             if name.startswith("public/")
         ]
-
-
-def genesis(
-    study: Study,
-    reports: TopicInfo,
-    key: bytes,
-    simulated: bool,
-    places: Mapping[str, str],
-    groups: str | None = None,
-    signer: SigningKey | None = None,
-) -> Message:
-    """Entry 0, with the study's declaration as the first public message.
-
-    reports: the identity of the reports topic and its number of partitions.
-    key: the key of the hash of ids.
-    simulated: whether the noise is seeded.
-    places: the places of both logs, by `log` and `public`.
-    groups: the hash of the table of groups, where the study has batch releases.
-    signer: signs what is published, and is named in the first message.
-    """
-    manifest = {
-        "type": STUDY_TYPE,
-        "study": msgspec.json.decode(study.canonical()),
-        "study_hash": study.hash,
-        "code_version": __version__,
-        **({} if signer is None else {"signer": signer.public}),
-    }
-    declared = build_message(0, START, manifest, [])
-    public = message_records(
-        declared,
-        RELEASES,
-        kind=STUDY_TYPE,
-        source=f"stream-dp/{study.name}",
-        content="application/json",
-        time=None,
-        signer=signer,
-    )
-    head = GenesisHead(
-        number=0,
-        study_hash=study.hash,
-        reports=ReportsTopic(reports.identity, reports.partitions),
-        key=key.hex(),
-        simulated=simulated,
-        cut=dict.fromkeys(range(reports.partitions), 0),
-        marks=dict.fromkeys(range(reports.partitions), 0),
-        charges=[],
-        public=[declared.hash],
-        code_version=__version__,
-        groups=groups,
-        signer=None if signer is None else signer.public,
-        places=dict(places),
-    )
-    return build_message(0, START, head.as_dict(), entry_parts(public, {}))
 
 
 def close(
@@ -261,7 +220,7 @@ def close(
     snapshot: name and SHA-256 of the population's snapshot.
     accounting: the outcome of all cells since the study began.
     jobs: the batch jobs that the close begins.
-    states: by release, its mechanism's state.
+    states: by release, what the period adds to its mechanism's state.
     public: the records to be published.
     hashes: the hashes of the public messages, in order.
     read_as: how the input of the period was read.
@@ -352,7 +311,11 @@ def read_heads(log: Log) -> list[Entry]:
     """
     return _in_order(
         [
-            Entry(link, partial(read_parts, log, JOURNAL, link, "journal"))
+            Entry(
+                link,
+                partial(read_parts, log, JOURNAL, link, "journal"),
+                partial(read_part, log, JOURNAL, link, what="journal"),
+            )
             for link in read_chain(log, JOURNAL, "journal")
         ]
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import msgspec
 
@@ -19,17 +18,16 @@ from stream_dp.topics import RELEASES
 from .journal import Entry, closes
 
 
-def first_declared_plan(entries: Sequence[Entry], plan: Plan) -> Plan:
-    """The plan with the study's first description, the only key that may have changed.
-
-    Raises Inconsistent with the keys that have changed otherwise.
-    """
-    study = first_declared(entries[0], plan.study)
-    return plan if study is plan.study else replace(plan, study=study)
+def begun_plan(entries: Sequence[Entry], study: Study) -> Plan:
+    """The plan as it began, with the design that is stored. Raises Inconsistent."""
+    return Plan(first_declared(entries[0], study), entries[0].designs)
 
 
 def first_declared(genesis: Entry, study: Study) -> Study:
-    """The study with its first description; see `first_declared_plan`."""
+    """The study with its first description, the only key that may have changed.
+
+    Raises Inconsistent with the keys that have changed otherwise.
+    """
     first = genesis.declaration
     study = study.described(first.get("description", ""))
     if study.hash != genesis.genesis.study_hash:
@@ -44,9 +42,11 @@ def first_declared(genesis: Entry, study: Study) -> Study:
 def check_journal(entries: Sequence[Entry], plan: Plan, reports: TopicInfo) -> Ledger:
     """The ledger with every charge of the journal.
 
+    plan: as it began.
+
     Raises Inconsistent where the journal is not of this study, these reports and this plan.
     """
-    first_declared_plan(entries, plan)
+    first_declared(entries[0], plan.study)
     first = entries[0].genesis.reports
     if first.identity != reports.identity:
         raise Inconsistent(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 from stream_dp.study.method_titles import PICKED_TITLE, kind_title
 
 from .continual import AnyMechanism, Cumulative, FixedWindow, Joint, mechanism
+from .continual.stored_design import NONE, StoredDesign, packed_designs
 from .errors import UserError
 from .privacy.ledger import BudgetExceeded, Charge, Ledger, composed_cost
 from .privacy.zcdp import epsilon
@@ -20,11 +23,13 @@ from .study import (
     BatchRelease,
     CumulativeRelease,
     DataSetRelease,
+    JointRelease,
     PeopleRelease,
     Release,
     SizesRelease,
     Strategy,
     Study,
+    WindowRelease,
 )
 
 _MOST_DEVIATION = 10**6
@@ -37,22 +42,65 @@ _MOST_EPSILON, _MOST_DELTA = 10, Fraction(1, 1000)
 class PlannedRelease:
     """One release of a plan.
 
+    study: of the release
     release: as declared
     charges: rho by period
-    facts: the mechanism and its errors in theory, by name
+    mechanism: of a continual release
     """
 
+    study: Study
     release: Release | DataSetRelease
     charges: tuple[Fraction, ...]
-    facts: dict[str, str | int | float]
+    mechanism: AnyMechanism | None = None
+
+    @cached_property
+    def facts(self) -> dict[str, str | int | float]:
+        """The mechanism and its errors in theory, by name."""
+        if self.mechanism is None:
+            return _data_set_facts(self.study, self.release)
+        return _panel_facts(self.study, self.release, self.mechanism)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The cost of each release of a study in every period, and its errors in theory."""
+    """The cost of each release of a study in every period, and its errors in theory.
+
+    study: as declared
+    stored: by release, what was computed when the study began; None before, when it is computed
+    """
 
     study: Study
-    releases: tuple[PlannedRelease, ...]
+    stored: Mapping[str, StoredDesign] | None = field(default=None, compare=False)
+
+    @cached_property
+    def releases(self) -> tuple[PlannedRelease, ...]:
+        """Continual releases, then data sets."""
+        study, stored = self.study, self.stored or {}
+        return (
+            *(_planned(study, each, stored.get(each.name, NONE)) for each in study.releases),
+            *(_batch(study, batch) for batch in study.batches or ()),
+        )
+
+    @property
+    def mechanisms(self) -> dict[str, AnyMechanism]:
+        """Of the continual releases, by name."""
+        return {p.release.name: p.mechanism for p in self.releases if p.mechanism is not None}
+
+    @property
+    def design(self) -> bytes:
+        """What another machine may compute otherwise, as a journal stores it."""
+        return packed_designs({name: own.as_stored() for name, own in self.mechanisms.items()})
+
+    def check(self) -> None:
+        """Raises UserError unless the plan fits the declared total, and its noise its panels."""
+        for release in self.study.releases:
+            _bounded(self.study, release, self.mechanisms[release.name])
+        ledger = self.ledger()
+        try:
+            for number in range(1, self.study.periods.count + 1):
+                ledger = ledger.charge(*self.charges(number))
+        except BudgetExceeded as error:
+            raise UserError(f"releases: {error}") from None
 
     @property
     def total(self) -> Fraction:
@@ -153,15 +201,9 @@ def _round(value: str | int | float) -> str:
 
 def plan_study(study: Study) -> Plan:
     """The plan of a study. Raises UserError if it does not fit the declared total."""
-    batches = [_batch(study, batch) for batch in study.batches or ()]
-    planned = Plan(study, (*(_planned(study, release) for release in study.releases), *batches))
-    ledger = planned.ledger()
-    try:
-        for number in range(1, study.periods.count + 1):
-            ledger = ledger.charge(*planned.charges(number))
-    except BudgetExceeded as error:
-        raise UserError(f"releases: {error}") from None
-    return planned
+    plan = Plan(study)
+    plan.check()
+    return plan
 
 
 def _bounded(study: Study, release: Release, chosen: AnyMechanism) -> None:
@@ -183,12 +225,16 @@ def _bounded(study: Study, release: Release, chosen: AnyMechanism) -> None:
 
 def _batch(study: Study, batch: DataSetRelease) -> PlannedRelease:
     """Each data set costs the release's rho, charged at the close of the period that it is due."""
-    labels = study.periods.labels
-    facts: dict[str, str | int | float]
+    due = [batch in study.due(number) for number in range(1, study.periods.count + 1)]
+    return PlannedRelease(study, batch, tuple(batch.rho if x else Fraction(0) for x in due))
+
+
+def _data_set_facts(study: Study, batch: Release | DataSetRelease) -> dict[str, str | int | float]:
+    assert not isinstance(batch, WindowRelease | CumulativeRelease | JointRelease)
     of_groups = study.groups.attributes if isinstance(batch, BatchRelease) and study.groups else ()
-    due = [batch in study.due(number) for number in range(1, len(labels) + 1)]
+    due = [batch in study.due(number) for number in range(1, study.periods.count + 1)]
     picked = isinstance(batch, PeopleRelease) and batch.picking is not None
-    facts = {
+    facts: dict[str, str | int | float] = {
         "mechanism": PICKED_TITLE if picked else kind_title(batch.kind),
         "data_sets": sum(due),
         "rho_of_each": str(batch.rho),
@@ -196,12 +242,22 @@ def _batch(study: Study, batch: DataSetRelease) -> PlannedRelease:
     }
     if isinstance(batch, SizesRelease):
         facts["attributes"] = batch.attribute or "none, from a table of counts"
-    return PlannedRelease(batch, tuple(batch.rho if x else Fraction(0) for x in due), facts)
+    return facts
 
 
-def _planned(study: Study, release: Release) -> PlannedRelease:
-    chosen = mechanism(study, release)
-    _bounded(study, release, chosen)
+def _planned(study: Study, release: Release, stored: StoredDesign) -> PlannedRelease:
+    chosen = mechanism(study, release, stored)
+    first, last = study.span(release)
+    none = Fraction(0)
+    charges = (*[none] * (first - 1), *chosen.charges, *[none] * (study.periods.count - last))
+    return PlannedRelease(study, release, charges, chosen)
+
+
+def _panel_facts(
+    study: Study, declared: Release | DataSetRelease, chosen: AnyMechanism
+) -> dict[str, str | int | float]:
+    assert isinstance(declared, WindowRelease | CumulativeRelease | JointRelease)
+    release: Release = declared
     facts: dict[str, str | int | float] = {
         "mechanism": chosen.title,
         "noise_standard_deviation": math.sqrt(chosen.worst_variance),
@@ -223,10 +279,7 @@ def _planned(study: Study, release: Release) -> PlannedRelease:
             f"a {study.unit} that first reports after the first release is counted, but adds no"
             f" row to the panel{once}; where many enter late, declare missing = 'absent' and rows"
         )
-    first, last = study.span(release)
-    none = Fraction(0)
-    charges = (*[none] * (first - 1), *chosen.charges, *[none] * (study.periods.count - last))
-    return PlannedRelease(release, charges, facts)
+    return facts
 
 
 def _window_facts(chosen: FixedWindow, release: Release) -> dict[str, str | int | float]:

@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> Output:
         with suppress(Missing):
             entries = journal.read_heads(log)
             if entries:
-                study = journal_checks.first_declared_plan(entries, deployment.plan).study
+                study = journal_checks.first_declared(entries[0], deployment.study)
                 place.check_place(entries, log, str(deployment.path))
         process = Aggregator(
             deployment.path,

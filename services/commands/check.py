@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from stream_dp.plan import plan_study
 from stream_dp.planning.summary import summary
 
 from ..deployment import Deployment
@@ -18,7 +19,6 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Output:
-    plan = Deployment.load(options.study).plan
-    short = summary(plan)
+    short = summary(plan_study(Deployment.load(options.study).study))
     text = short.text(exact=options.exact)
     return Output(short.as_dict(), text)

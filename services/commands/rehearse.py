@@ -22,6 +22,7 @@ from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
 from stream_dp.log.base import Record
 from stream_dp.log.memory import MemoryLog
+from stream_dp.plan import plan_study
 from stream_dp.population.tables import Judgement
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.study import Study
@@ -139,7 +140,7 @@ def _rehearse(deployment: Deployment, options: argparse.Namespace) -> _Rehearsal
         sending = False
         snapshots = Snapshots("snapshots", Path(name))
         releaser = Releaser(
-            deployment.plan,
+            plan_study(deployment.study),
             log,
             public,
             snapshots,

@@ -30,7 +30,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> Output:
     deployment = Deployment.load(options.study)
-    plan, study = deployment.plan, deployment.study
+    study = deployment.study
     labels = study.periods.labels
     entries: list[journal.Entry] = []
     ledger: Ledger | None = None
@@ -40,11 +40,9 @@ def run(options: argparse.Namespace) -> Output:
         with closing(deployment.log(readonly=True)) as log:
             with suppress(Missing):  # before the first run, when reports and closes may be there
                 entries = journal.read_heads(log)
-            ledger = (
-                journal_checks.check_journal(entries, plan, log.describe(REPORTS))
-                if entries
-                else None
-            )
+            if entries:
+                plan = journal_checks.begun_plan(entries, study)
+                ledger = journal_checks.check_journal(entries, plan, log.describe(REPORTS))
             if study.periods.close == "marker":
                 close_sent = has_close_markers(log, study, entries, _LOOK)
             refusal = _strange(deployment, entries, log)

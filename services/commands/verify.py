@@ -149,7 +149,8 @@ def _against_journal(deployment: Deployment, public: PublicLog) -> list[str]:
             raise Inconsistent("journal: it is empty, but the public log is not")
         for entry in entries:
             entry.read()
-        ledger = journal_checks.check_journal(entries, deployment.plan, log.describe(REPORTS))
+        plan = journal_checks.begun_plan(entries, deployment.study)
+        ledger = journal_checks.check_journal(entries, plan, log.describe(REPORTS))
     journal_checks.check_public(entries, [m.hash for m in public.messages])
     waiting = sum(len(entry.published) for entry in entries) - len(public.messages)
     return [

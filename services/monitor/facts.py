@@ -16,8 +16,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from stream_dp.errors import UserError
 from stream_dp.log.base import LogError, Missing
+from stream_dp.plan import Plan
 
-from .. import journal
+from .. import journal, journal_checks
 from ..deployment import Deployment
 from .commands import command
 
@@ -67,10 +68,9 @@ def gather(study: Path) -> Facts:
     lag: tuple[tuple[str, str], ...] = ()
     try:
         deployment = Deployment.load(study)
-        plan = _plan(deployment, status.data.get("last_closed"))
         lag = _lag(deployment.run.listen)
-        with suppress(Missing):
-            entries = _entries(deployment)
+        begun, entries = _journal(deployment)
+        plan = _plan(begun, status.data.get("last_closed"))
     except UserError as error:
         faults += error.lines
     except (LogError, OSError) as error:
@@ -85,30 +85,34 @@ def gather(study: Path) -> Facts:
     )
 
 
-def _plan(deployment: Deployment, last: str | None) -> tuple[tuple[str, str, str], ...]:
+def _plan(plan: Plan, last: str | None) -> tuple[tuple[str, str, str], ...]:
     """Each period with its planned charge and whether it is charged already."""
-    labels = deployment.study.periods.labels
-    closed = 0 if last is None else deployment.study.periods.numbers[last]
-    plan, rows = deployment.plan, []
-    for number, label in enumerate(labels, 1):
+    periods, rows = plan.study.periods, []
+    closed = 0 if last is None else periods.numbers[last]
+    for number, label in enumerate(periods.labels, 1):
         charges = "; ".join(f"{c.release} {float(c.rho):.6g}" for c in plan.charges(number))
         rows.append((label, charges or "none", "charged" if number <= closed else "planned"))
     return tuple(rows)
 
 
-def _entries(deployment: Deployment) -> tuple[tuple[int, str, str, str], ...]:
-    labels = deployment.study.periods.labels
-    with closing(deployment.log(readonly=True)) as log:
-        entries = journal.read(log)
-    return tuple(
+def _journal(deployment: Deployment) -> tuple[Plan, tuple[tuple[int, str, str, str], ...]]:
+    """The plan, as it began where it has, and the latest entries."""
+    study, entries = deployment.study, list[journal.Entry]()
+    plan = Plan(study)
+    with suppress(Missing), closing(deployment.log(readonly=True)) as log:
+        entries = journal.read_heads(log)
+        if entries:
+            plan = journal_checks.begun_plan(entries, study)
+    rows = (
         (
             entry.message.index,
             type(entry.head).__name__.removesuffix("Head").lower(),
-            labels[entry.number - 1] if entry.number else "-",
+            study.periods.labels[entry.number - 1] if entry.number else "-",
             entry.message.hash,
         )
         for entry in entries[-_LATEST:][::-1]
     )
+    return plan, tuple(rows)
 
 
 def _lag(listen: str | None) -> tuple[tuple[str, str], ...]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any, Protocol, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dp.continual import AnyMechanism, mechanism
+from stream_dp.continual import AnyMechanism
 from stream_dp.log.base import Positions, Record
 from stream_dp.log.message import Message, build_message, message_records
 from stream_dp.log.signing import SigningKey
@@ -100,22 +100,44 @@ class ChainEnd:
 
 
 def release_states(
-    study: Study, closes: Sequence[Entry], panels: Mapping[str, Columns]
+    plan: Plan, closes: Sequence[Entry], panels: Mapping[str, Columns]
 ) -> tuple[ReleaseState, ...]:
-    """Every continual release with its state in the last close.
+    """Every continual release with its state after the last close.
 
+    plan: as it began.
     closes: genesis and the entries that close a period.
     panels: by release, the panel that is decided so far.
     """
-    states = []
+    states, study = [], plan.study
     for release in study.releases:
-        synthesizer = mechanism(study, release)
-        state = synthesizer.init()
-        if len(closes) > 1:
-            dumped = closes[-1].state(release.name)
-            state = synthesizer.load(dumped, panels.get(release.name))
+        synthesizer = plan.mechanisms[release.name]
+        own = [e for e in closes if e.number and study.time(release, e.number) is not None]
+        state = synthesizer.load(Dumps(own, release.name), panels.get(release.name))
         states.append(ReleaseState(release, synthesizer, state))
     return tuple(states)
+
+
+@dataclass(frozen=True)
+class Dumps(Sequence[bytes]):
+    """What each period added to the state of a release; a dump is read when it is asked for.
+
+    closes: the entries that close the release's periods so far.
+    """
+
+    closes: Sequence[Entry]
+    release: str
+
+    def __len__(self) -> int:
+        return len(self.closes)
+
+    @overload
+    def __getitem__(self, place: int) -> bytes: ...
+    @overload
+    def __getitem__(self, place: slice) -> Dumps: ...
+    def __getitem__(self, place: int | slice) -> bytes | Dumps:
+        if isinstance(place, slice):
+            return Dumps(self.closes[place], self.release)
+        return self.closes[place].state(self.release)
 
 
 def draw_noise(
@@ -198,7 +220,11 @@ def decide(
         snapshot=closed_input.snapshot,
         accounting=closed_input.accounting,
         jobs=closed_input.jobs,
-        states={s.release.name: s.mechanism.dump(s.state) for s in after},
+        states={
+            s.release.name: s.mechanism.dump(s.state)
+            for s in after
+            if study.time(s.release, number) is not None
+        },
         public=public,
         hashes=hashes,
         read_as=closed_input.read_as,

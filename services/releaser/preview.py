@@ -33,6 +33,7 @@ from stream_dp.topics import REPORTS
 from .. import journal
 from ..dead_letters import cells_of
 from ..deployment import Deployment
+from ..genesis import genesis
 from ..groups.bound import bound_table
 from ..journal import Entry
 from ..rejections import Placing, Rejections, no_rejections, totals
@@ -127,8 +128,9 @@ def _unbegun(study: Study, log: Log) -> Entry:
     """The first entry of a journal that is not begun; the key counts people and protects nobody."""
     groups = bound_table(study=study, log=log, bound=None)
     return Entry(
-        journal.genesis(
+        genesis(
             study,
+            b"",
             log.describe(REPORTS),
             key=bytes(32),
             simulated=True,

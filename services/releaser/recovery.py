@@ -8,6 +8,7 @@ from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.base import Log, OutOfRange, Positions, Writer
 from stream_dp.log.message import Message
 from stream_dp.log.signing import SigningKey
+from stream_dp.plan import Plan
 from stream_dp.population import CellCounts, Population
 from stream_dp.population.reports import Decoder, DecoderMaker
 from stream_dp.privacy.noise import system_entropy
@@ -16,6 +17,7 @@ from stream_dp.topics import REPORTS, topics_of
 
 from .. import journal
 from ..binding import bind
+from ..genesis import genesis as genesis_entry
 from ..groups.bound import bound_table
 from ..groups.members import Members
 from ..groups.places import PlacesTable
@@ -45,7 +47,7 @@ def make_topics(study: Study, log: Log, public: Log, partitions: int, *, parts: 
 
 
 def begun_journal(
-    study: Study,
+    plan: Plan,
     log: Log,
     public: Log,
     writer: Writer,
@@ -56,23 +58,28 @@ def begun_journal(
 ) -> tuple[list[Entry], Roster | PlacesTable | None]:
     """The entries of the journal, which is begun where it is empty, and the operator's table.
 
+    plan: of the study; a journal that begins has its design.
     writer: the one writer of the journal.
     simulated: whether the noise is seeded.
     signer: signs what is published.
     at: called with `begun` after a new genesis.
 
     Raises Inconsistent where the log belongs to another study, where the journal is empty but
-    something is published, or where it was begun with the other kind of noise, and what
+    something is published, or where it was begun with the other kind of noise, UserError for a plan
+    that does not fit its budget, and what
     `bound_table` raises.
     """
+    study = plan.study
     entries = journal.read_heads(log)
     groups = bound_table(log, study, entries[0].genesis.groups if entries else None)
     if not entries:
         check_unpublished(public)
         check_mark([], log)
+        plan.check()
         bind(log, study)
-        genesis = journal.genesis(
+        genesis = genesis_entry(
             study,
+            plan.design,
             log.describe(REPORTS),
             key=system_entropy(32),
             simulated=simulated,

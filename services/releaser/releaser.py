@@ -195,12 +195,12 @@ class Releaser:
         public = stack.enter_context(self.public.own("publisher", RELEASES))
         self.at("owned")
         entries, groups = recovery.begun_journal(
-            *(self.plan.study, self.log, self.public, writer),
+            *(self.plan, self.log, self.public, writer),
             simulated=self.source.simulated,
             signer=self.signer,
             at=self.at,
         )
-        self._keep_description(entries)
+        self._keep_plan(entries)
         study = self.plan.study
         publisher = Publisher(
             study=study,
@@ -231,14 +231,13 @@ class Releaser:
         snapshots = self.snapshots.of(entries[0].message.hash[:12], self.tell)
         snapshots.prepare()
         intake, members = self._intake(closes, groups, snapshots, stack)
+        panels = released_panels(study, self.public, chain, waiting)
         run = Recovered(
             number=closes[-1].number + 1,
             journal=OwnedJournal(study, writer, ChainEnd.of(self.plan, entries)),
             publisher=publisher,
             ledger=ledger,
-            states=decision.release_states(
-                study, closes, released_panels(study, self.public, chain, waiting)
-            ),
+            states=decision.release_states(self.plan, closes, panels),
             intake=intake,
             snapshots=snapshots,
             population_files=[e.snapshot[0] for e in closes[-2:] if e.number],
@@ -252,12 +251,12 @@ class Releaser:
         publisher.meanwhile = run.keep_working
         return run
 
-    def _keep_description(self, entries: list[Entry]) -> None:
-        """Keeps the study's first description, which is published and part of the study's hash."""
-        plan = journal_checks.first_declared_plan(entries, self.plan)
+    def _keep_plan(self, entries: list[Entry]) -> None:
+        """Keeps to the design and the description that the study began with."""
+        plan = journal_checks.begun_plan(entries, self.plan.study)
         if plan.study.description != self.plan.study.description:
             self.tell(events.DESCRIPTION_CHANGED)
-            self.plan, self.facts.study = plan, plan.study
+        self.plan, self.facts.study = plan, plan.study
 
     def _begin_jobs(
         self,

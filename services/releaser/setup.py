@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 
+from stream_dp.plan import Plan
+
 from ..aggregator.spark.session import check_engine
 from ..deployment import Deployment
 from ..events import Tell, ignore
@@ -22,7 +24,7 @@ def releaser_of(
 ) -> Releaser:
     """The releaser of a study, on the logs that its file names."""
     return Releaser(
-        plan=deployment.plan,
+        plan=Plan(deployment.study),
         log=deployment.log(),
         public=deployment.public(),
         snapshots=deployment.snapshots,

@@ -86,7 +86,8 @@ class Mechanism(Protocol[S]):
     bias: of answers computed from the panel itself, in words
     charges: the cost in rho of every period
     demand: the noise of a period, (variance, size) of each vector
-    dump, load: a state as bytes and back; the rows come from the released panel
+    dump: what the state's period adds to that of the period before, as bytes
+    load: the state from the dumps of all periods so far; the rows come from the released panel
     """
 
     @property
@@ -109,7 +110,7 @@ class Mechanism(Protocol[S]):
     def init(self) -> S: ...
     def step(self, state: S, counts: Counts, draw: Draw) -> tuple[S, Step | None]: ...
     def dump(self, state: S) -> bytes: ...
-    def load(self, data: bytes, panel: Columns | None) -> S: ...
+    def load(self, dumps: Sequence[bytes], panel: Columns | None) -> S: ...
 
 
 def design_of(kind: type[D], mechanism: DataclassInstance) -> D:
@@ -136,7 +137,7 @@ def shuffled_groups(
 
 
 class PackedState(msgspec.Struct, forbid_unknown_fields=True):
-    """A mechanism's state as bytes: version, period, named int64 arrays with their shapes."""
+    """A dump of a mechanism: version, period, named int64 arrays with their shapes."""
 
     version: int
     period: int
@@ -144,7 +145,7 @@ class PackedState(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def pack_state(version: int, period: int, **arrays: NDArray[np.int64]) -> bytes:
-    """The bytes of a state that `unpack_state` reads."""
+    """The bytes of a dump that `unpack_state` reads."""
     packed = {k: (list(a.shape), a.astype("<i8").tobytes()) for k, a in arrays.items()}
     return msgspec.msgpack.encode(PackedState(version, period, packed))
 
@@ -152,7 +153,7 @@ def pack_state(version: int, period: int, **arrays: NDArray[np.int64]) -> bytes:
 def unpack_state(
     data: bytes, known: int, **shapes: tuple[int, ...]
 ) -> tuple[int, dict[str, Counts]]:
-    """The period and the arrays of a packed state.
+    """The period and the arrays of a dump.
 
     data: from `pack_state`
     known: the version that the caller reads

@@ -22,11 +22,24 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
+import numpy as np
+from numpy.typing import NDArray
+
 from stream_dp.study import CounterName, Neighbours
 
-from .counters import Counter, honaker, tree
-from .factorizations import gamma2, normalised, sqrt, unbounded, unbounded_column2
+from .counters import Counter, TriangularCounter, honaker, tree
+from .factorizations import (
+    MOST_GAMMA2,
+    gamma2,
+    lower_bound,
+    normalised,
+    sqrt,
+    trailing,
+    unbounded,
+    unbounded_column2,
+)
 from .paths import MOST_PREFIXES, equal_variance_weights, path_costs, weights_with_entry
+from .stored_design import StoredCounters, fractions, packed_integers, unpacked_integers
 
 COUNTERS: dict[CounterName, Callable[[int], Counter]] = {
     "tree": tree,
@@ -36,6 +49,9 @@ COUNTERS: dict[CounterName, Callable[[int], Counter]] = {
     "gamma2": gamma2,
     "unbounded": unbounded,
 }
+_WHOLE = ("tree", "honaker")  # their matrices are whole numbers by definition
+_APART = ("gamma2",)  # their shorter counters are no parts of the longest
+_RATIO_STEPS = 1.05  # the grid on which `_known_lower_bound` rounds lengths down
 SPREAD = 12  # the parts of rho are nearly equal for thresholds up to about this one
 _PARTS = 1 << 20  # the unit of the parts is 1 / _PARTS
 
@@ -50,6 +66,7 @@ class CounterBudget:
     present: whether a counter 0 of length T follows the people who have entered
     moves: as `CumulativeDesign` has it
     share: about the part of rho for counter 0; 0 gives it the worst variance of the others
+    stored: what was computed when the study began; None where it is computed here
     """
 
     horizon: int
@@ -58,14 +75,19 @@ class CounterBudget:
     present: bool
     moves: bool
     share: Fraction
+    stored: StoredCounters | None = None
 
     @cached_property
     def counters(self) -> tuple[Counter, ...]:
+        if self.stored is not None and self.stored.triangles:
+            return self._stored_counters(self.stored.triangles)
         return tuple(COUNTERS[self.name](self.horizon - b) for b in range(self.horizon))
 
     @cached_property
     def weights(self) -> tuple[int, ...]:
         """Inverse noise variances up to a unit, of counters 1..T, then of counter 0 if any."""
+        if self.stored is not None:
+            return self.stored.weights
         if self.name == "unbounded":
             return self._weights_without_horizon
         if not self.present:
@@ -102,6 +124,8 @@ class CounterBudget:
 
         Exact with a horizon; without one, an upper bound for every horizon.
         """
+        if self.stored is not None:
+            return Fraction(self.stored.total_cost)
         if self.name == "unbounded":
             return _PARTS * unbounded_column2() * (1 if self.neighbours == "add_remove" else 2)
         return Fraction(self._exact(self.horizon, prefixes=False)[-1])
@@ -127,6 +151,8 @@ class CounterBudget:
         Without a horizon the charges of early periods must not depend on how many follow: after
         MOST_PREFIXES the cost is an upper bound, every counter at its largest column.
         """
+        if self.stored is not None:
+            return fractions(self.stored.costs)
         if self.horizon <= MOST_PREFIXES:
             return tuple(Fraction(cost) for cost in self._exact(self.horizon, prefixes=True))
         if self.name != "unbounded":
@@ -139,6 +165,65 @@ class CounterBudget:
             persons = 1 if self.neighbours == "add_remove" else 2
             costs.append(max(costs[-1], Fraction(cost * persons)))
         return tuple(costs)
+
+    @cached_property
+    def least_variance(self) -> float:
+        """A lower bound of the worst variance that separate counters can reach, times 2 rho.
+
+        It holds for all counters with separate budgets rho_b that sum to rho, under add_remove and
+        so under replacement: counter b has a worst variance of at least gamma2^2 / (2 rho_b), and
+        the largest of these is at least the sum of gamma2^2 over 2 rho. It says nothing about
+        counters that are measured together. gamma2 never falls with n, so above MOST_GAMMA2 the
+        bound of a shorter length is used.
+        """
+        if self.stored is not None:
+            return self.stored.least_variance
+        return sum(_known_lower_bound(n) ** 2 for n in range(1, self.horizon + 1))
+
+    def as_stored(self) -> StoredCounters:
+        """What another machine may compute otherwise."""
+        return StoredCounters(
+            counter=self.name,
+            triangles=self._triangles,
+            weights=self.weights,
+            total_cost=str(self.total_cost),
+            costs=tuple(str(cost) for cost in self.costs),
+            least_variance=self.least_variance,
+        )
+
+    @property
+    def _triangles(self) -> bytes:
+        if self.name in _WHOLE:
+            return b""
+        kept = self.counters if self.name in _APART else self.counters[:1]
+        return packed_integers(np.concatenate([c.encode[_below(c.length)] for c in kept]))
+
+    def _stored_counters(self, triangles: bytes) -> tuple[Counter, ...]:
+        lengths = range(self.horizon, 0, -1)
+        kept = lengths if self.name in _APART else lengths[:1]
+        sizes = [n * (n + 1) // 2 for n in kept]
+        rows = unpacked_integers(triangles, sum(sizes))
+        whole: list[TriangularCounter] = []
+        for n, own in zip(kept, np.split(rows, np.cumsum(sizes)[:-1]), strict=True):
+            encode = np.zeros((n, n), np.int64)
+            encode[_below(n)] = own
+            whole.append(TriangularCounter(self.name, encode))
+        if self.name in _APART:
+            return tuple(whole)
+        return tuple(trailing(whole[0], n) for n in lengths)
+
+
+def _below(n: int) -> NDArray[np.bool_]:
+    """The entries on and below the diagonal, (n, n)."""
+    return np.tri(n, dtype=bool)
+
+
+def _known_lower_bound(n: int) -> float:
+    """`lower_bound` of n up to MOST_GAMMA2, above it of a shorter length on a coarse grid."""
+    if n <= MOST_GAMMA2:
+        return lower_bound(n)
+    step = math.floor(math.log(n / MOST_GAMMA2, _RATIO_STEPS))
+    return lower_bound(min(n, math.floor(MOST_GAMMA2 * _RATIO_STEPS**step)))
 
 
 counter_budget = lru_cache(maxsize=64)(CounterBudget)

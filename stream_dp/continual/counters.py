@@ -17,11 +17,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
+
+from .products import inverse_below
 
 IntMatrix = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -115,93 +115,43 @@ def prefix_sums(n: int) -> Floats:
 
 
 def _squared_rows(matrix: Floats) -> Floats:
-    squares: Floats = np.einsum("ij,ij->i", matrix, matrix)
+    squares: Floats = (matrix * matrix).sum(axis=1)
     return squares
 
 
 class TriangularCounter(Counter):
-    """A counter with a row for each step, of lower-triangular matrices that are computed when they
-    are first needed and kept by rows, without the zeros above the diagonal.
+    """A counter with a row for each step, whose B is computed when it is first needed.
 
-    A long study has hundreds of them: of 600 steps and fewer they have 10^8 entries together.
-
-    real: gives C (n, n), which is rounded to multiples of 2^-16
+    encode: lower-triangular 2^16 C, (n, n)
+    decode: gives B; without it, B is computed from `encode`
     """
 
-    def __init__(self, name: str, n: int, real: Callable[[], Floats]) -> None:
-        # The fields of a frozen value; the matrices are properties here.
-        vars(self).update(name=name, times=np.arange(1, n + 1), scale=1 << BITS, _real=real)
+    def __init__(
+        self, name: str, encode: IntMatrix, decode: Callable[[], Floats] | None = None
+    ) -> None:
+        # The fields of a frozen value; B is a property here.
+        times = np.arange(1, len(encode) + 1)
+        vars(self).update(name=name, encode=encode, times=times, scale=1 << BITS, _given=decode)
 
-    @cached_property
+    @property
     def length(self) -> int:
         return int(self.times.size)
 
     @cached_property
-    def _encode(self) -> NDArray[np.int32]:
-        real: Callable[[], Floats] = vars(self)["_real"]
-        return np.rint(real() * self.scale).astype(np.int32)[_below(self.length)]
-
-    @cached_property
-    def _decode(self) -> tuple[Floats, Floats]:
-        """B by rows, and its squared row norms."""
-        decode = decoding(self.encode, self.scale)
-        return decode[_below(self.length)], _squared_rows(decode)
-
-    @property
-    def encode(self) -> IntMatrix:
-        return self._square(self._encode).astype(np.int64)
-
-    @property
     def decode(self) -> Floats:
-        return self._square(self._decode[0])
-
-    def _square(self, rows: NDArray[Any]) -> NDArray[Any]:
-        square = np.zeros((self.length, self.length), rows.dtype)
-        square[_below(self.length)] = rows
-        return square
-
-    def rows(self, step: int) -> int:
-        return min(max(step, 0), self.length)
-
-    def row(self, step: int) -> IntMatrix:
-        return self._encode[_row(step)].astype(np.int64)[None]
-
-    def weights(self, step: int) -> Floats:
-        return self._decode[0][_row(step)]
-
-    @cached_property
-    def gains(self) -> Floats:
-        return self._decode[1] / self.scale**2
+        given: Callable[[], Floats] | None = vars(self)["_given"]
+        return decoding(self.encode, self.scale) if given is None else given()
 
 
-def _below(n: int) -> NDArray[np.bool_]:
-    """The entries on and below the diagonal, (n, n)."""
-    return np.tri(n, dtype=bool)
-
-
-def _row(step: int) -> slice:
-    """Where the row of a step is among those of a triangle."""
-    return slice(step * (step - 1) // 2, step * (step + 1) // 2)
-
-
-def rounded_counter(name: str, real: Floats) -> Counter:
-    """The counter of a lower-triangular C (n, n), rounded to multiples of 2^-16."""
-    scale = 1 << BITS
-    encode = np.rint(np.tril(real) * scale).astype(np.int64)
-    return Counter(
-        name=name,
-        encode=encode,
-        decode=decoding(encode, scale),
-        times=np.arange(1, encode.shape[0] + 1),
-        scale=scale,
-    )
+def rounded(real: Floats) -> IntMatrix:
+    """2^16 C of a lower-triangular C (n, n)."""
+    return np.rint(np.tril(real) * (1 << BITS)).astype(np.int64)
 
 
 def decoding(encode: IntMatrix, scale: int) -> Floats:
-    """B of a lower-triangular 2^m C (n, n)."""
-    sums = prefix_sums(encode.shape[0])
-    solved = solve_triangular(encode / scale, sums.T, trans="T", lower=True)
-    return np.tril(solved.T)
+    """B of a lower-triangular 2^m C (n, n): the sums of the rows of the inverse."""
+    decode: Floats = np.cumsum(inverse_below(encode / scale), axis=0)
+    return decode
 
 
 @lru_cache(maxsize=512)

@@ -23,7 +23,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dp.errors import Inconsistent, UserError
+from stream_dp.errors import UserError
 from stream_dp.panel import Columns
 from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import Draw, exact_variance
@@ -37,34 +37,15 @@ from .base import (
     check_panel_fits,
     design_of,
     event_totals,
-    pack_state,
-    unpack_state,
 )
 from .counters import Floats
 from .cumulative_design import COUNTER_TITLES, CumulativeDesign, PlacedCounter
 from .cumulative_panel import in_order, monotone, random_rises
+from .cumulative_state import CumulativeState, first_state, packed_totals, unpacked_totals
 from .factorizations import MOST_GAMMA2
+from .stored_design import NONE, StoredCounters, StoredDesign
 
-STATE_VERSION = 2
 ABSENT = 2  # the panel's code of a row that has not entered
-
-
-@dataclass(frozen=True)
-class CumulativeState:
-    """What the next period needs.
-
-    period: the last completed period
-    streams: (T + 1, T) true entries of counters 1..T and of counter 0 by period (confidential)
-    noisy: (all rows,) measured integers, counter after counter, 0 where not yet measured
-    sums: (T + 1,) monotone S_0..S_T
-    totals: (rows,) each row's running total, -1 before it has entered
-    """
-
-    period: int
-    streams: NDArray[np.int64]
-    noisy: NDArray[np.int64]
-    sums: NDArray[np.int64]
-    totals: NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +61,7 @@ class Cumulative:
     counter: the kind of all counters
     present: whether people enter
     moves: as `CumulativeDesign` has it
+    stored: as `CumulativeDesign` has it
     ordered: whether the panel's sums of a period are made to fall with b together before each is
         clamped; otherwise each is clamped by itself, as in the paper
 
@@ -103,6 +85,7 @@ class Cumulative:
     present: bool = False
     moves: bool = False
     ordered: bool = True
+    stored: StoredCounters | None = None
 
     padding: ClassVar[int] = 0
     bounded: ClassVar[str] = "of every sum, as estimated and in the panel"
@@ -130,6 +113,7 @@ class Cumulative:
         present: bool = False,
         moves: bool = False,
         ordered: bool = True,
+        stored: StoredCounters | None = None,
     ) -> Cumulative:
         """The mechanism whose worst sum has the smallest variance, or that of a declared counter.
 
@@ -138,7 +122,9 @@ class Cumulative:
         larger still. Comparing them would take as long as all the rest of a long study's plan.
         """
         names: list[CounterName] = ["gamma2", "normalised", "sqrt", "honaker", "tree"]
-        if counter is not None:
+        if stored is not None:
+            names = [stored.counter]
+        elif counter is not None:
             names = [counter]
         elif horizon > MOST_GAMMA2:
             names = ["normalised"]
@@ -154,6 +140,7 @@ class Cumulative:
                 present=present,
                 moves=moves,
                 ordered=ordered,
+                stored=stored,
             )
             for name in names
         ]
@@ -162,8 +149,13 @@ class Cumulative:
         return min(choices, key=lambda choice: choice.design.worst_sum_variance)
 
     @classmethod
-    def of(cls, study: Study, release: CumulativeRelease) -> Cumulative:
-        """The mechanism of a release, with the best counter if the release declares none."""
+    def of(
+        cls, study: Study, release: CumulativeRelease, stored: StoredDesign = NONE
+    ) -> Cumulative:
+        """The mechanism of a release, with the best counter if the release declares none.
+
+        stored: what was computed when the study began
+        """
         first, last = study.span(release)
         return cls.best(
             horizon=last - first + 1,
@@ -176,12 +168,17 @@ class Cumulative:
             present=release.rows is not None and release.size_share is not None,
             moves=release.where is not None,
             ordered=release.ordered is not False,
+            stored=stored.counters,
         )
 
     @cached_property
     def design(self) -> CumulativeDesign:
         """The measurements, their noise and their cost."""
         return design_of(CumulativeDesign, self)
+
+    def as_stored(self) -> StoredDesign:
+        """What another machine may compute otherwise."""
+        return StoredDesign(counters=self.design.budget.as_stored())
 
     @property
     def title(self) -> str:
@@ -233,13 +230,7 @@ class Cumulative:
         )
 
     def init(self) -> CumulativeState:
-        return CumulativeState(
-            period=0,
-            streams=np.zeros((self.horizon + 1, self.horizon), np.int64),
-            noisy=np.zeros(self.design.all_rows, np.int64),
-            sums=np.zeros(self.horizon + 1, np.int64),
-            totals=np.zeros(0, np.int64),
-        )
+        return first_state(self.design)
 
     def measure(
         self, streams: NDArray[np.int64], t: int, counts: Counts
@@ -361,40 +352,13 @@ class Cumulative:
         return replace(observed, sums=after, totals=totals + column), step
 
     def dump(self, state: CumulativeState) -> bytes:
-        arrays = {"streams": state.streams, "noisy": state.noisy, "sums": state.sums}
-        return pack_state(STATE_VERSION, state.period, counters=self.design.fingerprint, **arrays)
+        return packed_totals(state, self.design, (state.period,))
 
-    def load(self, data: bytes, panel: Columns | None) -> CumulativeState:
+    def load(self, dumps: Sequence[bytes], panel: Columns | None) -> CumulativeState:
         """Raises Inconsistent for bytes or a panel that are not this mechanism's."""
-        state = self.restored(data, event_totals(panel, (1,)))
-        rows = self.rows if self.rows is not None else int(state.sums[0])
-        check_panel_fits(panel, state.period, rows)
+        totals = event_totals(panel, (1,))
         if self.present and panel is not None:
-            state.totals[panel.column(state.period - 1) == ABSENT] = -1
+            totals[panel.column(len(panel.periods) - 1) == ABSENT] = -1
+        state, rows = unpacked_totals(dumps, self.design, totals, lambda t: (t,))
+        check_panel_fits(panel, state.period, rows)
         return state
-
-    def restored(self, data: bytes, totals: Counts) -> CumulativeState:
-        """The state from its bytes and each row's running total, (rows,).
-
-        Raises Inconsistent for bytes that are not this mechanism's.
-        """
-        period, arrays = unpack_state(
-            data,
-            STATE_VERSION,
-            counters=(1,),
-            streams=(self.horizon + 1, self.horizon),
-            noisy=(self.design.all_rows,),
-            sums=(self.horizon + 1,),
-        )
-        if arrays["counters"] != self.design.fingerprint:
-            raise Inconsistent(
-                "journal: the state was computed with other counters than this machine computes; go"
-                " on with the version of stream-dp and the machine that began the study"
-            )
-        return CumulativeState(
-            period=period,
-            streams=arrays["streams"],
-            noisy=arrays["noisy"],
-            sums=arrays["sums"],
-            totals=totals,
-        )

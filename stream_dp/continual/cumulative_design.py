@@ -9,7 +9,6 @@ composition, Bun and Steinke 2016): along any pair of histories the costs sum to
 
 from __future__ import annotations
 
-import hashlib
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -24,7 +23,8 @@ from stream_dp.study import CounterName, Neighbours
 from .base import Counts, Demand
 from .budgets import CounterBudget, counter_budget
 from .counters import ONCE, Counter, IntMatrix
-from .factorizations import MOST_GAMMA2, lower_bound
+from .products import product
+from .stored_design import StoredCounters
 
 COUNTER_TITLES: dict[CounterName, str] = {
     "tree": "binary tree counters (Bun et al. 2024, Algorithms 2 and 3)",
@@ -34,7 +34,6 @@ COUNTER_TITLES: dict[CounterName, str] = {
     "gamma2": "counters of the least worst error (gamma2-optimal factorization)",
     "unbounded": "counters without a horizon (after Jacobsen, Fawaz 2025)",
 }
-_RATIO_STEPS = 1.05  # the grid on which `_known_lower_bound` rounds lengths down
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +84,7 @@ class PlacedCounter:
         """The unbiased sum at t, in people. noisy: (all rows,) measured integers."""
         weights = self.counter.weights(t - self.start + 1)
         rows = noisy[self.first_row : self.first_row + weights.size]
-        return float(weights @ rows) / self.counter.scale
+        return float(product(weights, rows)) / self.counter.scale
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +101,7 @@ class CumulativeDesign:
     moves: the release is of one stratum among several, and a person may be replaced by one of
         another stratum: two strata change by one person each, so the cost is at least twice that
         of add_remove (no effect under add_remove, where one stratum changes)
+    stored: what was computed when the study began; None where it is computed here
     """
 
     horizon: int
@@ -111,8 +111,9 @@ class CumulativeDesign:
     counter: CounterName
     present: bool
     moves: bool
+    stored: StoredCounters | None = None
 
-    @property
+    @cached_property
     def budget(self) -> CounterBudget:
         """The split of rho among the counters."""
         share = self.size_share if self.present else Fraction(0)
@@ -123,6 +124,7 @@ class CumulativeDesign:
             present=self.present,
             moves=self.moves,
             share=share,
+            stored=self.stored,
         )
 
     @property
@@ -187,14 +189,6 @@ class CumulativeDesign:
             slices = [placed.rows(t) for placed in self.active(t)]
             by_period.append(np.concatenate([np.arange(s.start, s.stop) for s in slices]))
         return tuple(by_period)
-
-    @cached_property
-    def fingerprint(self) -> NDArray[np.int64]:
-        """A hash of all encoding matrices, which a state's measurements need for decoding."""
-        digest = hashlib.sha256()
-        for counter in self.counters:
-            digest.update(np.ascontiguousarray(counter.encode).astype("<i8").tobytes())
-        return np.frombuffer(digest.digest()[:8], "<i8").astype(np.int64)
 
     @property
     def all_rows(self) -> int:
@@ -271,29 +265,16 @@ class CumulativeDesign:
     def lower_bound_ratio(self) -> float:
         """The standard deviation of the worst S_b over a lower bound for separate counters.
 
-        The bound holds for all counters with separate budgets rho_b that sum to rho, under
-        add_remove and so under replacement: counter b has a worst variance of at least
-        gamma2^2 / (2 rho_b), and the largest of these is at least the sum of gamma2^2 over 2 rho.
-        gamma2 never falls with n, so above MOST_GAMMA2 the bound of a shorter length is used. The
-        counters here share one budget along paths (a late entry into one counter leaves fewer
-        periods for the next), so the ratio may be below 1.
+        The counters here share one budget along paths (a late entry into one counter leaves fewer
+        periods for the next), so the ratio may be below 1 (`CounterBudget.least_variance`).
         """
-        total = sum(_known_lower_bound(n) ** 2 for n in range(1, self.horizon + 1))
         worst = max(
             placed.variance * placed.counter.worst_gain
             for placed in self.placed_counters[: self.horizon]
         )
-        return math.sqrt(float(worst * 2 * self.counted_rho) / total)
+        return math.sqrt(float(worst * 2 * self.counted_rho) / self.budget.least_variance)
 
     def demand(self, t: int) -> Demand:
         """Counters 1..t, then people: as many integers of each as it has rows at t."""
         slices = [(placed.variance, placed.rows(t)) for placed in self.active(t)]
         return tuple((variance, rows.stop - rows.start) for variance, rows in slices)
-
-
-def _known_lower_bound(n: int) -> float:
-    """`lower_bound` of n up to MOST_GAMMA2, above it of a shorter length on a coarse grid."""
-    if n <= MOST_GAMMA2:
-        return lower_bound(n)
-    step = math.floor(math.log(n / MOST_GAMMA2, _RATIO_STEPS))
-    return lower_bound(min(n, math.floor(MOST_GAMMA2 * _RATIO_STEPS**step)))

@@ -12,17 +12,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .counters import BITS, Counter, Floats, TriangularCounter, prefix_sums, rounded_counter
+from .counters import BITS, Counter, Floats, IntMatrix, TriangularCounter, prefix_sums, rounded
 
 MOST_GAMMA2 = 128  # steps: all shorter ones together take about half a second
 GAP = 2e-4  # between a factorization and its lower bound
 _MOST_ROUNDS = 500
 _TOEPLITZ = 512  # Toeplitz counters are the leading blocks of one of this length, or a double
+_BLOCK = 128  # counters of about one length are the last rows and columns of one
 _ANCHORS = 8  # every eighth length starts from uniform weights
 _KAPPA = 0.1  # the factor of the logarithm in `_perturbed`
 _TAIL_FROM = 1 << 14  # from here on `unbounded_column2` bounds the tail by an integral
@@ -43,14 +44,35 @@ def _toeplitz(first: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.floa
     return matrix
 
 
+def _toeplitz_counter(name: str, column: IntMatrix) -> TriangularCounter:
+    """The counter whose C is Toeplitz, from the first column of 2^16 C (n,).
+
+    C's inverse and B are Toeplitz, too: the inverse has the coefficients of 1 / C(z).
+    """
+
+    def decode() -> Floats:
+        inverse = np.zeros(column.size)
+        inverse[0] = 1 / (column[0] / (1 << BITS))
+        for j in range(1, column.size):
+            inverse[j] = -(column[1 : j + 1] * inverse[:j][::-1]).sum() / column[0]
+        return _toeplitz(inverse.cumsum())
+
+    return TriangularCounter(name, _toeplitz(column).astype(np.int64), decode)
+
+
 def _leading(longer: Counter, n: int) -> Counter:
     """The first n steps of a counter with one row for each step."""
-    return Counter(
-        name=longer.name,
-        encode=longer.encode[:n, :n],
-        decode=longer.decode[:n, :n],
-        times=longer.times[:n],
-        scale=longer.scale,
+    return TriangularCounter(longer.name, longer.encode[:n, :n], lambda: longer.decode[:n, :n])
+
+
+def trailing(longer: Counter, n: int) -> Counter:
+    """The counter of the last n rows and columns of a counter with one row for each step.
+
+    The inverse of such a block is the block of the inverse.
+    """
+    encode = longer.encode[longer.length - n :, longer.length - n :]
+    return TriangularCounter(
+        longer.name, encode, lambda: longer.decode[longer.length - n :, longer.length - n :]
     )
 
 
@@ -61,7 +83,7 @@ def _toeplitz_size(n: int) -> int:
 
 @lru_cache(maxsize=4)
 def _long_sqrt(size: int) -> Counter:
-    return rounded_counter("sqrt", _toeplitz(_root(size)))
+    return _toeplitz_counter("sqrt", np.rint(_root(size) * (1 << BITS)).astype(np.int64))
 
 
 @lru_cache(maxsize=512)
@@ -79,15 +101,17 @@ def normalised(n: int) -> Counter:
     """The square root with its columns scaled to norm 1, and B = A C^-1.
 
     Late columns of the square root have smaller norms, so their entries would cost less than the
-    budget allows.
+    budget allows. A column's norm depends on how many steps are left: a shorter counter is the last
+    rows and columns of a longer one.
     """
-    return TriangularCounter("normalised", n, partial(_normalised, n))
+    return trailing(_long_normalised(-(-n // _BLOCK) * _BLOCK), n)
 
 
-def _normalised(n: int) -> Floats:
-    f = _root(n)
+@lru_cache(maxsize=16)
+def _long_normalised(size: int) -> Counter:
+    f = _root(size)
     real: Floats = _toeplitz(f) / np.sqrt(np.cumsum(f**2))[::-1]
-    return real
+    return TriangularCounter("normalised", rounded(real))
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +196,7 @@ def gamma2(n: int) -> Counter:
     gram = _certified(n).gram
     flipped = np.linalg.cholesky(gram[::-1, ::-1]).T
     real: Floats = flipped[::-1, ::-1] / np.float64(gram.diagonal().max()) ** 0.5
-    return rounded_counter("gamma2", real)
+    return TriangularCounter("gamma2", rounded(real))
 
 
 @lru_cache(maxsize=512)
@@ -207,9 +231,7 @@ def _perturbed(n: int) -> Floats:
 @lru_cache(maxsize=4)
 def _long_unbounded(size: int) -> Counter:
     # Rounded down, so that the bound of the real column's norm holds for the rounded one.
-    return rounded_counter(
-        "unbounded", np.floor(_toeplitz(_perturbed(size)) * (1 << BITS)) / (1 << BITS)
-    )
+    return _toeplitz_counter("unbounded", np.floor(_perturbed(size) * (1 << BITS)).astype(np.int64))
 
 
 @lru_cache(maxsize=512)

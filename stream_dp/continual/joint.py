@@ -14,6 +14,7 @@ The panel begins at t = k with k columns; the sums of earlier periods are measur
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -27,11 +28,13 @@ from stream_dp.privacy.noise import Draw
 from stream_dp.study import JointRelease, Study
 
 from .base import Counts, Demand, Estimates, Step, event_totals, shuffled_groups
-from .cumulative import Cumulative, CumulativeState
+from .cumulative import Cumulative
+from .cumulative_state import CumulativeState, packed_totals, panel_sums, unpacked_totals
 from .fitted_targets import LEAST
 from .joint_fit import Sums, nearest_first, nearest_later, rounded_moves, rounded_to_total
 from .panel_fit import nearest_on_simplex
 from .splits import round_to_sums
+from .stored_design import NONE, StoredDesign
 from .window import FixedWindow, WindowObservation
 from .window_state import WindowState
 
@@ -75,8 +78,10 @@ class Joint:
     events: tuple[int, ...]
 
     @classmethod
-    def of(cls, study: Study, release: JointRelease) -> Joint:
+    def of(cls, study: Study, release: JointRelease, stored: StoredDesign = NONE) -> Joint:
         """The two mechanisms of a release, with their parts of rho.
+
+        stored: what was computed when the study began
 
         Where no part is declared each gets half: on a simulated poverty panel both are then better
         than the paper's two panels of twice the budget (`tests/benchmarks/panels.py`).
@@ -98,6 +103,7 @@ class Joint:
             padded=False,
             blank=study.blank(release) if study.admits_late_entry(release) else None,
             moves=release.where is not None,
+            stored=stored.presence,
         )
         totals = Cumulative.best(
             horizon=last - first + 1,
@@ -107,8 +113,14 @@ class Joint:
             failure=release.failure,
             counter=release.counter,
             moves=release.where is not None,
+            stored=stored.counters,
         )
         return cls(window, totals, study.event_codes(release))
+
+    def as_stored(self) -> StoredDesign:
+        """What another machine may compute otherwise."""
+        window, totals = self.window.as_stored(), self.totals.as_stored()
+        return StoredDesign(counters=totals.counters, presence=window.presence)
 
     @property
     def title(self) -> str:
@@ -203,7 +215,7 @@ class Joint:
         moved = self._moved(observation, panel, off)
         after = JointState(
             self.window.extended(windows, observation, codes, panel),
-            replace(observed, totals=totals, sums=self._sums(totals)),
+            replace(observed, totals=totals, sums=panel_sums(totals, self.horizon)),
         )
         raw = [
             observation.measured,
@@ -211,12 +223,6 @@ class Joint:
         ]
         estimates = [observation.estimates, self.totals.estimates(observed)]
         return after, Step(column, Measurements.joined(raw), Estimates.joined(estimates), moved)
-
-    def _sums(self, totals: NDArray[np.int64]) -> Counts:
-        """The panel's own S_0..S_T."""
-        by_total = np.bincount(totals, minlength=self.horizon + 1)
-        sums: Counts = by_total[::-1].cumsum()[::-1].astype(np.int64)
-        return sums
 
     def _first(
         self, observation: WindowObservation, sums: Floats, coins: np.random.Generator
@@ -241,7 +247,7 @@ class Joint:
         counts = np.empty(window.bins, np.int64)
         counts[order] = rounded_to_total(fitted[order], np.full(window.bins, rows), rows, coins)
         codes = coins.permutation(np.repeat(np.arange(window.bins), counts))
-        reached = self._sums(inside[codes])[1 : t + 1]
+        reached = panel_sums(inside[codes], self.horizon)[1 : t + 1]
         return window_symbols(codes, window.q, window.width), codes, counts, reached - sums
 
     def _targets(self, t: int, sums: Floats) -> Sums:
@@ -332,12 +338,17 @@ class Joint:
 
     def dump(self, state: JointState) -> bytes:
         windows = self.window.dump(state.windows)
-        head = len(windows).to_bytes(8, "big")
-        return head + windows + self.totals.dump(state.totals)
+        totals = packed_totals(state.totals, self.totals.design, self._measured_at(state.period))
+        return len(windows).to_bytes(8, "big") + windows + totals
 
-    def load(self, data: bytes, panel: Columns | None) -> JointState:
+    def load(self, dumps: Sequence[bytes], panel: Columns | None) -> JointState:
         """Raises Inconsistent for bytes or a panel that are not this mechanism's."""
-        end = 8 + int.from_bytes(data[:8], "big")
-        windows = self.window.load(data[8:end], panel)
-        totals = event_totals(panel, self.events)
-        return JointState(windows, self.totals.restored(data[end:], totals))
+        ends = [8 + int.from_bytes(data[:8], "big") for data in dumps]
+        windows = self.window.load([d[8:end] for d, end in zip(dumps, ends, strict=True)], panel)
+        totals, _ = unpacked_totals(
+            [data[end:] for data, end in zip(dumps, ends, strict=True)],
+            self.totals.design,
+            event_totals(panel, self.events),
+            self._measured_at,
+        )
+        return JointState(windows, totals)

@@ -33,6 +33,7 @@ from .panel_fit import (
     projection_of,
     with_present,
 )
+from .products import largest_eigenvalue, product
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -74,12 +75,13 @@ def nearest_first(
     projected = projection_of(total, target.size, absences)
     counted = (events >= np.arange(1, sums.values.size + 1)[:, None]).astype(np.float64)
     scaled = counted / np.sqrt(sums.variances)[:, None]
-    most = metric.most + float(np.linalg.norm(scaled @ scaled.T, 2))
+    most = metric.most + largest_eigenvalue(product(scaled, scaled.T))
     others = np.arange(target.size) != (-1 if absences is None else absences.pattern)
 
     def after(point: Floats) -> Floats:
         off = np.where(others, point - target, 0.0)
-        slope = metric.slope(off) + ((counted @ point - sums.values) / sums.variances) @ counted
+        missed = (product(counted, point) - sums.values) / sums.variances
+        slope = metric.slope(off) + product(counted.T, missed)
         return projected(point - slope / most)
 
     fitted = descended(projected(target), after, _MOST_STEPS, still=_still(metric, sums))
@@ -124,7 +126,7 @@ def nearest_later(
 
     def after(point: Floats) -> Floats:
         slope = metric.slope(point.sum(axis=1).ravel() - target).reshape(overlaps, 1, q)
-        missed = (point.sum(axis=0) @ happens - sums.values) / sums.variances
+        missed = (product(point.sum(axis=0), happens) - sums.values) / sums.variances
         moved = point - pace[:, :, None] * (slope + missed[:, None] * happens)
         return projected(moved).reshape(point.shape)
 

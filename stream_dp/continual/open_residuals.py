@@ -23,6 +23,7 @@ from stream_dp.privacy.noise import exact_variance
 
 from .base import Counts, Demand
 from .presence import BITS, Presence
+from .products import product
 from .residuals import Residuals
 
 Floats = NDArray[np.float64]
@@ -128,7 +129,7 @@ class OpenResiduals:
         """Of the estimate weights @ histogram at t >= k."""
         own = self._on_presence(weights)
         variance = self.inside.variance(t, weights) + self._set_noise * float(
-            own @ self.presence.covariance(t) @ own
+            product(own, product(self.presence.covariance(t), own))
         )
         direct = self._direct_noise * weights[self.unseen] ** 2
         return variance + float(direct)

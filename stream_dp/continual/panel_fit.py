@@ -25,6 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
+from .products import power, product
+
 Floats = NDArray[np.float64]
 
 ITERATIONS = 20
@@ -52,7 +54,7 @@ class PatternMetric:
     @property
     def most(self) -> float:
         """The largest eigenvalue."""
-        return float((self.ahead + 1) ** float(self.exponent) / self.variance)
+        return float(power(self.ahead + 1, self.exponent)) / self.variance
 
     def slope(self, off: Floats) -> Floats:
         """The metric times (q^k,) distances: half the gradient of the squared distance."""
@@ -60,7 +62,7 @@ class PatternMetric:
 
     @cached_property
     def _times(self) -> Callable[[Floats], Floats]:
-        shares = np.diff(np.arange(self.ahead + 2) ** float(self.exponent))
+        shares = np.diff(power(np.arange(self.ahead + 2), self.exponent))
         return _metric(self.q, self.bins, tuple(shares.tolist()))
 
 
@@ -210,7 +212,7 @@ def _metric(q: int, bins: int, shares: tuple[float, ...]) -> Callable[[Floats], 
     if bins > _MOST_DENSE:
         return lambda cells: _in_metric(cells, q, weights)
     matrix = np.array([_in_metric(row, q, weights) for row in np.eye(bins)])
-    return lambda cells: cells @ matrix
+    return lambda cells: product(matrix.T, cells)
 
 
 def _in_metric(cells: Floats, q: int, shares: Floats) -> Floats:

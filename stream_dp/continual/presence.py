@@ -27,9 +27,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cholesky_banded, solve_banded, solve_triangular
+from scipy.linalg import cholesky_banded
 
 from .base import Counts
+from .products import product, solved_below
+from .stored_design import unpacked_integers
 
 Floats = NDArray[np.float64]
 
@@ -60,11 +62,13 @@ class Presence:
 
     Sets are in the order of their greatest period i, those of one period by the number whose bit g
     says that i - 1 - g belongs to the set: min(2^(k-1), 2^(i-1)) sets.
+    stored: the factor that was computed when the study began; None where it is computed here
     """
 
     q: int
     width: int
     horizon: int
+    stored: bytes | None = None
 
     @property
     def reach(self) -> int:
@@ -142,6 +146,8 @@ class Presence:
     @cached_property
     def factor(self) -> Counts:
         """C~ by diagonals: int64 (band + 1, n), entry [d, r] is that of row r and column r - d."""
+        if self.stored is not None:
+            return unpacked_integers(self.stored, self.band + 1, int(self.starts[-1]))
         row, column, entries = self.precision
         n, band = int(self.starts[-1]), self.band
         flipped = np.zeros((band + 1, n))
@@ -207,15 +213,15 @@ class Presence:
             matrix = self.matrix(i)
             size = self.size(i)
             known = known[len(known) - (matrix.shape[1] - size) :]
-            own = answers[at : at + size] - matrix[:, : matrix.shape[1] - size] @ known
-            new = solve_triangular(matrix[:, matrix.shape[1] - size :], own, lower=True)
+            own = answers[at : at + size] - product(matrix[:, : matrix.shape[1] - size], known)
+            new = solved_below(matrix[:, matrix.shape[1] - size :], own)
             known, at = np.concatenate([known, new]), at + size
         return known
 
     def patterns(self, t: int, solved: Floats) -> Floats:
         """N_c(t) for every c: (2^k,), bit g of c stands for t - g; 0 for nobody present, which is
         not known."""
-        numbers: Floats = self._by_pattern(t) @ solved
+        numbers: Floats = product(self._by_pattern(t), solved)
         return numbers
 
     def _by_pattern(self, t: int) -> Floats:
@@ -232,13 +238,16 @@ class Presence:
     def adjoint(self, t: int, weights: Floats) -> Floats:
         """weights @ N(t) as coefficients on all answers up to t: (n_t, ..) for (2^k, ..)."""
         seen, count = self.seen(t), int(self.starts[t])
-        question = np.zeros((count, *weights.shape[1:]))
-        question[seen.start :] = self._by_pattern(t).T @ weights
-        band = min(self.band, count - 1)
-        upper = np.zeros((band + 1, count))
-        for d in range(band + 1):
-            upper[band - d, d:] = self.factor[d, d:count]
-        return np.asarray(solve_banded((0, band), upper, question))
+        left = np.zeros((count, *weights.shape[1:]))
+        left[seen.start :] = product(self._by_pattern(t).T, weights)
+        # Back substitution, column by column of the factor.
+        for row in range(count - 1, -1, -1):
+            left[row] /= self.factor[0, row]
+            reach = min(self.band, row)
+            own = self.factor[1 : reach + 1, row][::-1]
+            above = left[row - reach : row]
+            above -= own.reshape(-1, *[1] * (weights.ndim - 1)) * left[row]
+        return left
 
     def covariance(self, t: int) -> Floats:
         """Of the estimates of N(t), in units of s: (2^k, 2^k)."""
@@ -248,4 +257,4 @@ class Presence:
 @lru_cache(maxsize=256)
 def _covariance(presence: Presence, t: int) -> Floats:
     coefficients = presence.adjoint(t, np.eye(int(2**presence.width)))
-    return np.asarray(coefficients.T @ coefficients) * 4.0**BITS
+    return np.asarray(product(coefficients.T, coefficients)) * 4.0**BITS

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from stream_dp.privacy.noise import exact_variance
 
 from .base import Counts, Demand
+from .products import product
 from .residual_costs import ResidualCosts
 
 Floats = NDArray[np.float64]
@@ -54,7 +55,7 @@ def along_axes(matrix: NDArray[Any], tensor: NDArray[Any], q: int, width: int) -
     """A flat tensor (q^width,) with a matrix (q, q) applied along every axis: (q^width,)."""
     for _ in range(width):
         # The first axis is transformed and becomes the last: after `width` turns all are in place.
-        tensor = (matrix @ tensor.reshape(q, -1)).T.ravel()
+        tensor = product(matrix, tensor.reshape(q, -1)).T.ravel()
     return tensor
 
 
@@ -157,7 +158,7 @@ class Residuals:
 
     def variance(self, t: int, weights: Floats) -> float:
         """Of the estimate weights @ histogram at t >= k."""
-        return float(self.adjoint(weights) ** 2 @ self.entry_variances(t))
+        return float(product(self.adjoint(weights) ** 2, self.entry_variances(t)))
 
     def bin_variances(self, t: int) -> Floats:
         """Of every pattern's estimate at t >= k: (q^k,)."""

@@ -34,6 +34,7 @@ from .base import (
 )
 from .fitted_targets import FittedTargets
 from .presence import presence_counts
+from .stored_design import NONE, StoredDesign, StoredPresence
 from .window_design import WindowDesign
 from .window_errors import WindowErrors
 from .window_state import WindowState, packed_window, unpacked_window
@@ -76,7 +77,7 @@ class FixedWindow:
         measured, and this pattern gets the rows that the others leave
     blank: the code of the symbol that earlier periods are filled in with for people who enter
         late; None where nobody can
-    moves: as `WindowDesign` has it
+    moves, stored: as `WindowDesign` has them
 
     The true counts of a period are the histogram (q^k,); with residuals where people come and go
     or enter late, then the people by when they were present (`Presence.measure`).
@@ -100,6 +101,7 @@ class FixedWindow:
     absent: int | None = None
     blank: int | None = None
     moves: bool = False
+    stored: StoredPresence | None = None
 
     def __post_init__(self) -> None:
         if self.absent is not None and self.rows is None:
@@ -121,6 +123,7 @@ class FixedWindow:
         padded: bool | None = None,
         blank: int | None = None,
         moves: bool = False,
+        stored: StoredPresence | None = None,
     ) -> FixedWindow:
         """The mechanism with the smallest error in theory among those that the arguments allow.
 
@@ -148,11 +151,15 @@ class FixedWindow:
             absent=absent,
             blank=blank,
             moves=moves,
+            stored=stored,
         )
 
     @classmethod
-    def of(cls, study: Study, release: WindowRelease) -> FixedWindow:
-        """The mechanism of a release, with the best choices in theory for what it leaves out."""
+    def of(cls, study: Study, release: WindowRelease, stored: StoredDesign = NONE) -> FixedWindow:
+        """The mechanism of a release, with the best choices in theory for what it leaves out.
+
+        stored: what was computed when the study began
+        """
         alphabet = study.alphabet(release)
         first, last = study.span(release)
         return cls.best(
@@ -168,12 +175,17 @@ class FixedWindow:
             padded=release.padded,
             blank=study.blank(release) if study.admits_late_entry(release) else None,
             moves=release.where is not None,
+            stored=stored.presence,
         )
 
     @cached_property
     def design(self) -> WindowDesign:
         """The measurements, their noise and their cost."""
         return design_of(WindowDesign, self)
+
+    def as_stored(self) -> StoredDesign:
+        """What another machine may compute otherwise."""
+        return StoredDesign(presence=self.design.as_stored())
 
     @cached_property
     def fit(self) -> FittedTargets:
@@ -366,12 +378,15 @@ class FixedWindow:
         return self.extended(after, observation, codes, targets), step
 
     def dump(self, state: WindowState) -> bytes:
-        """The state as bytes, without its rows, which are in the released panel."""
+        """The state as bytes, without its rows, which are in the released panel.
+
+        It has as many numbers at every period, so it is complete.
+        """
         return packed_window(state, self.design)
 
-    def load(self, data: bytes, panel: Columns | None) -> WindowState:
-        """The state from its bytes and the released panel.
+    def load(self, dumps: Sequence[bytes], panel: Columns | None) -> WindowState:
+        """The state from its last dump and the released panel.
 
         Raises Inconsistent for bytes or a panel that are not this mechanism's.
         """
-        return unpacked_window(data, self.design, panel)
+        return unpacked_window(dumps[-1], self.design, panel) if dumps else self.init()

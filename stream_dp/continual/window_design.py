@@ -33,6 +33,7 @@ from .presence import Presence
 from .presence_costs import PresenceCosts
 from .residual_costs import ResidualCosts
 from .residuals import Residuals
+from .stored_design import StoredPresence, fractions, packed_integers
 from .window_costs import prefix_costs
 from .window_form import (
     ClosedForm,
@@ -50,9 +51,11 @@ _MOST_PERIODS = 64  # whose variances are computed for their mean and maximum
 
 
 @lru_cache(maxsize=64)
-def _presence_costs(q: int, width: int, horizon: int, *, direct: bool) -> PresenceCosts:
+def _presence_costs(
+    q: int, width: int, horizon: int, *, direct: bool, stored: bytes | None
+) -> PresenceCosts:
     """One for each shape, as its factor and its costs are computed once."""
-    return PresenceCosts(Presence(q, width, horizon), direct)
+    return PresenceCosts(Presence(q, width, horizon, stored), direct)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +75,7 @@ class WindowDesign:
         late, None where nobody can
     moves: the release is of one stratum, and a person may be replaced by one of another stratum:
         it costs at least twice a person's coming or going (`privacy/ledger.py` says why)
+    stored: what was computed when the study began; None where it is computed here
 
     Raises ValueError for residuals of an open population whose windows are too wide.
     """
@@ -86,6 +90,7 @@ class WindowDesign:
     absent: int | None
     blank: int | None
     moves: bool
+    stored: StoredPresence | None = None
 
     @property
     def q(self) -> int:
@@ -183,7 +188,20 @@ class WindowDesign:
     def _open_costs(self) -> PresenceCosts:
         if self.width > MOST_PRESENCE_WIDTH:
             raise ValueError(f"residuals of an open population: at most {MOST_PRESENCE_WIDTH} wide")
-        return _presence_costs(self.q, self.width, self.horizon, direct=self.absent is None)
+        stored = None if self.stored is None else self.stored.factor
+        direct = self.absent is None
+        return _presence_costs(self.q, self.width, self.horizon, direct=direct, stored=stored)
+
+    @property
+    def _measures_presence(self) -> bool:
+        return self.strategy == "residuals" and self.left_out is not None
+
+    def as_stored(self) -> StoredPresence | None:
+        """What another machine may compute otherwise; None where all of it is exact."""
+        if not self._measures_presence:
+            return None
+        factor = self._open_costs.presence.factor
+        return StoredPresence(packed_integers(factor), tuple(str(cost) for cost in self.costs))
 
     @cached_property
     def costs(self) -> tuple[Fraction, ...]:
@@ -191,6 +209,8 @@ class WindowDesign:
 
         s: the scale of the noise; of histograms its variance.
         """
+        if self.stored is not None and self._measures_presence:
+            return fractions(self.stored.costs)
         moves = self.moves and self.neighbours != "add_remove"
         if self.strategy == "residuals" and self.left_out is None:
             return self._closed_costs.prefix(self.neighbours, moves=moves)

@@ -18,6 +18,7 @@ from .message import (
     START,
     Message,
     check_topic,
+    is_part,
     listed_parts,
     manifest_message,
     part_name,
@@ -58,10 +59,27 @@ def read_parts(log: Log, topic: str, message: Message, what: str) -> Message:
         or records[-1].value != message.manifest
         or listed_parts(parts) != message.listed
     ):
-        raise Inconsistent(
-            f"{what}: message {message.index} does not have the bytes of its manifest"
-        )
+        raise _other_bytes(message, what)
     return replace(message, parts=parts)
+
+
+def read_part(log: Log, topic: str, message: Message, name: str, what: str) -> bytes:
+    """A part of a message of `read_chain`, without its other parts; see `Message.part`.
+
+    Raises Inconsistent unless it is as the manifest says.
+    """
+    places = [i for i, (listed, _, _) in enumerate(message.listed) if is_part(listed, name)]
+    if not places:
+        return b""
+    first, last = message.start + places[0], message.start + places[-1]
+    parts = [(part_name(r), r.value or b"") for r in _records(log, topic, first, last + 1)]
+    if listed_parts(parts) != [message.listed[i] for i in places]:
+        raise _other_bytes(message, what)
+    return b"".join(data for _, data in parts)
+
+
+def _other_bytes(message: Message, what: str) -> Inconsistent:
+    return Inconsistent(f"{what}: message {message.index} does not have the bytes of its manifest")
 
 
 def _from_the_end(log: Log, topic: str) -> list[Message] | None:

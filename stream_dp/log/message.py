@@ -58,8 +58,12 @@ class Message:
 
     def part(self, name: str) -> bytes:
         """A part's bytes, or those of the parts NAME/0, NAME/1, ... joined."""
-        pieces = [data for n, data in self.parts if n == name or n.rsplit("/", 1)[0] == name]
-        return b"".join(pieces)
+        return b"".join(data for listed, data in self.parts if is_part(listed, name))
+
+
+def is_part(listed: str, name: str) -> bool:
+    """Whether a listed part is the named one, or one of those that it was split into."""
+    return listed == name or listed.rsplit("/", 1)[0] == name
 
 
 def canonical(value: object) -> bytes:

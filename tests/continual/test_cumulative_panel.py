@@ -54,7 +54,7 @@ def runs(draw):
 def test_sums_are_monotone_and_the_rows_have_these_totals(run):
     mechanism, events, draws = run
     horizon, before = mechanism.horizon, None
-    sums_before = np.zeros(horizon + 1, np.int64)
+    sums_before, dumps = np.zeros(horizon + 1, np.int64), []
     for t, state, step, panel in released(mechanism, events, draws):
         sums = state.sums
         assert step.columns.shape == (panel.rows, 1)
@@ -70,7 +70,9 @@ def test_sums_are_monotone_and_the_rows_have_these_totals(run):
         else:
             assert np.array_equal(panel.symbols[:, :-1], before.symbols)
         before, sums_before = panel, sums
-    assert mechanism.dump(state) == mechanism.dump(mechanism.load(mechanism.dump(state), panel))
+        dumps.append(mechanism.dump(state))
+    again = mechanism.load(dumps, panel)
+    assert all(np.array_equal(value, vars(again)[name]) for name, value in vars(state).items())
 
 
 @given(runs())

@@ -316,7 +316,7 @@ def test_a_state_of_the_other_strategy_or_of_the_version_before_is_refused():
     by = replace(base, strategy="histogram")
     for here, there in ((base, by), (by, base)):
         with pytest.raises(Inconsistent, match="another mechanism's"):
-            here.load(there.dump(there.init()), None)
-    assert by.load(pack_state(2, 2, rows=np.array(0)), None).period == 2
+            here.load([there.dump(there.init())], None)
+    assert by.load([pack_state(2, 2, rows=np.array(0))], None).period == 2
     with pytest.raises(Inconsistent, match="run the version of stream-dp that wrote it"):
-        base.load(pack_state(1, 2, rows=np.array(0)), None)
+        base.load([pack_state(1, 2, rows=np.array(0))], None)

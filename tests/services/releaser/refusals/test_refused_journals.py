@@ -12,7 +12,7 @@ from kit.journals import CLOSED_PERIODS, position_of, rewrite
 from kit.panels import Noiseless, StudyFolder, markers
 
 from stream_dp.continual.base import PackedState
-from stream_dp.continual.cumulative import STATE_VERSION as totals
+from stream_dp.continual.cumulative_state import STATE_VERSION as totals
 from stream_dp.continual.window_state import STATE_VERSION as windows
 from stream_dp.errors import Inconsistent
 from stream_dp.log.message import Message
