@@ -13,6 +13,7 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
 from typing import Protocol
@@ -180,9 +181,19 @@ def exact_variance(variance: Fraction) -> float:
     """The variance of the discrete Gaussian: below its parameter, noticeably so below 1."""
     if variance > _SMOOTH:
         return float(variance)
-    support, _ = _table(variance)
-    weight = np.exp(-(support.astype(float) ** 2) / (2 * float(variance)))
-    return float((weight * support.astype(float) ** 2).sum() / weight.sum())
+    return _small_variance(variance)
+
+
+@lru_cache(maxsize=4096)
+def _small_variance(variance: Fraction) -> float:
+    """The variance of a narrow discrete Gaussian, with the same bits on every machine."""
+    squares = [k * k for k in range(1, math.ceil(9 * math.sqrt(variance)) + 9)]
+    digits = Context(prec=28)
+    unit = digits.divide(Decimal(-variance.denominator), Decimal(2 * variance.numerator))
+    weights = [float(digits.exp(digits.multiply(Decimal(s), unit))) for s in squares]
+    total = math.fsum(weights)
+    spread = math.fsum(w * s for w, s in zip(weights, squares, strict=True))
+    return 2 * spread / (1 + 2 * total)
 
 
 def _from_table(law: Law, size: int) -> NDArray[np.int64]:

@@ -17,7 +17,7 @@ import numpy as np
 from kit.studies import BINARY, MARKER, MONTHS, attribute, cumulative, study_toml, window
 from stream_dp.log.base import Record
 from stream_dp.log.sqlite import SqliteLog
-from stream_dp.plan import plan_study
+from stream_dp.plan import Plan
 from stream_dp.privacy.noise import Draw
 from stream_dp.release.panels import read_estimates
 from stream_dp.services import journal
@@ -194,7 +194,7 @@ class StudyFolder:
             snapshots = Snapshots("small-snapshots", self.folder)
             how = {"source": Noiseless(), "clock": self.clock, "steady": self.clock, **how}
             yield Releaser(
-                plan=plan_study(study),
+                plan=Plan(study),
                 log=log,
                 public=public,
                 snapshots=snapshots,

@@ -1,0 +1,83 @@
+"""A study goes on elsewhere: nothing is computed again that another machine computes otherwise."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kit import portable
+from kit.panels import StudyFolder, rows, script
+
+from stream_dp.continual import budgets, presence
+from stream_dp.services.cli import main
+from stream_dp.topics import RELEASES
+
+# Kernels of the linear algebra library and of NumPy, as the processors of two machines have them.
+ONE = {"OPENBLAS_CORETYPE": "Haswell"}
+OTHER = {"OPENBLAS_CORETYPE": "Prescott", "NPY_DISABLE_CPU_FEATURES": "X86_V3 X86_V4 AVX512_ICL"}
+
+
+def run(folder: Path, last: int, machine: dict[str, str]) -> None:
+    folder.mkdir(exist_ok=True)
+    command = [sys.executable, "-m", "kit.portable", str(folder), str(last)]
+    tests = str(Path(portable.__file__).parents[1])
+    environment = {**os.environ, "PYTHONPATH": tests, "OPENBLAS_NUM_THREADS": "1", **machine}
+    subprocess.run(command, env=environment, check=True, timeout=600)
+
+
+def test_a_study_goes_on_with_other_kernels_to_the_same_bytes(tmp_path: Path) -> None:
+    """Every continual kind, with every counter, in closed and in open populations."""
+    run(tmp_path / "stays", portable.PERIODS, ONE)
+    run(tmp_path / "moves", 4, ONE)
+    run(tmp_path / "moves", portable.PERIODS, OTHER)
+    stays, moves = (rows(tmp_path / name / "public.db", RELEASES) for name in ("stays", "moves"))
+    assert len(stays) > 300
+    assert stays == moves
+
+
+@pytest.fixture
+def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StudyFolder]:
+    """A study that has begun, on a machine on which nothing can be factorized."""
+
+    def elsewhere(*arguments: Any, **others: Any) -> Any:
+        raise AssertionError("computed again")
+
+    study = StudyFolder(tmp_path / "study")
+    study.send(script()[0])
+    assert not study.run()
+    budgets.counter_budget.cache_clear()
+    whole = {name: budgets.COUNTERS[name] for name in ("tree", "honaker")}
+    counters = {**dict.fromkeys(budgets.COUNTERS, elsewhere), **whole}
+    monkeypatch.setattr(budgets, "COUNTERS", counters)
+    for module, name in (
+        (budgets, "lower_bound"),
+        (budgets, "path_costs"),
+        (budgets, "equal_variance_weights"),
+        (presence, "cholesky_banded"),
+    ):
+        monkeypatch.setattr(module, name, elsewhere)
+    yield study
+    budgets.counter_budget.cache_clear()
+
+
+def test_a_study_that_has_begun_needs_no_factorization(begun: StudyFolder, handlers: None) -> None:
+    """Neither to say how it stands, nor to close its periods, nor to be verified."""
+    assert main(["status", str(begun.file)]) == 0
+    for records in script()[1:]:
+        begun.send(records)
+    assert begun.run()
+    assert main(["verify", str(begun.file)]) == 0
+
+
+def test_a_design_that_was_changed_is_refused(begun: StudyFolder, handlers: None) -> None:
+    """The hash of the first entry covers it."""
+    begun.edit(
+        "UPDATE records SET value = substr(value, 1, length(value) - 1) || x'00'"
+        " WHERE topic = 'journal' AND place = 0"
+    )
+    assert main(["status", str(begun.file)]) == 4
