@@ -14,8 +14,9 @@ from stream_dp.release.panels import STUDY_TYPE
 from stream_dp.study import Study
 from stream_dp.topics import RELEASES
 
-from .journal import DESIGN, entry_parts
+from .journal import DESIGN
 from .journal_heads import GenesisHead, ReportsTopic
+from .journal_parts import entry_parts
 
 
 def genesis(

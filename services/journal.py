@@ -27,7 +27,6 @@ from stream_dp.log.message import (
     build_message,
     message_records,
     read_messages,
-    split_part,
 )
 from stream_dp.population import CellCounts
 from stream_dp.population.reports import ReadAs
@@ -47,6 +46,7 @@ from .journal_heads import (
     ResultHead,
     head_of,
 )
+from .journal_parts import PUBLIC, entry_parts, record_of, state_name, state_of
 
 DESIGN = "design"  # the part of genesis with the study's design
 
@@ -183,15 +183,11 @@ class Entry:
 
     def state(self, release: str) -> bytes:
         """What the period adds to the state of a release's mechanism."""
-        return self.part(f"state {release}")
+        return state_of(self.part(state_name(release)))
 
     def public_records(self) -> list[Record]:
         """The records to be published, as they were decided."""
-        return [
-            msgspec.msgpack.decode(data, type=Record)
-            for name, data in self.read().parts
-            if name.startswith("public/")
-        ]
+        return [record_of(data) for name, data in self.read().parts if name.startswith(PUBLIC)]
 
 
 def close(
@@ -279,13 +275,6 @@ def placed(before: Message, places: Mapping[str, str]) -> Message:
 def next_message(before: Message, head: Head, parts: list[tuple[str, bytes]]) -> Message:
     """The entry with this head and these parts, after the entry `before`."""
     return build_message(before.index + 1, before.hash, head.as_dict(), parts)
-
-
-def entry_parts(public: Sequence[Record], states: Mapping[str, bytes]) -> list[tuple[str, bytes]]:
-    """The parts of an entry: the states, split to fit a record, and the public records."""
-    dumped = [part for name, data in states.items() for part in split_part(f"state {name}", data)]
-    packed = [msgspec.msgpack.encode(record) for record in public]
-    return dumped + [(f"public/{i}", data) for i, data in enumerate(packed)]
 
 
 def journal_records(entry: Message, study: Study) -> list[Record]:

@@ -15,6 +15,7 @@ from stream_dp.topics import RELEASES
 from .. import journal
 from ..journal import Entry
 from ..journal_heads import KeyHead, head_of
+from ..journal_parts import entry_parts
 
 
 def key_entry(
@@ -95,4 +96,4 @@ def _key_change(
         public=[public.hash],
         code_version=__version__,
     )
-    return journal.next_message(before, head, journal.entry_parts(records, {}))
+    return journal.next_message(before, head, entry_parts(records, {}))

@@ -137,6 +137,9 @@ class TriangularCounter(Counter):
     def length(self) -> int:
         return int(self.times.size)
 
+    def rows(self, step: int) -> int:
+        return min(max(step, 0), self.length)
+
     @cached_property
     def decode(self) -> Floats:
         given: Callable[[], Floats] | None = vars(self)["_given"]

@@ -15,6 +15,7 @@ from kit.studies import on_kafka
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
 from stream_dp.log.base import Fenced
+from stream_dp.plan import Plan
 from stream_dp.services import journal
 from stream_dp.services.deployment import Deployment
 from stream_dp.services.following import following
@@ -41,7 +42,7 @@ def send(setting: Deployment) -> None:
 
 def released(setting: Deployment) -> bool:
     with closing(setting.log()) as log, closing(setting.public()) as public:
-        process = Releaser(setting.plan, log, public, setting.snapshots)
+        process = Releaser(Plan(setting.study), log, public, setting.snapshots)
         return process.run(until_idle=True)
 
 

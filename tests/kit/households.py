@@ -30,7 +30,7 @@ from stream_dp.batch.independent import Independent
 from stream_dp.batch.workload.candidates import one_way_marginals
 from stream_dp.client import PublicLog
 from stream_dp.log.base import Log, Record
-from stream_dp.plan import plan_study
+from stream_dp.plan import Plan, plan_study
 from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import Draw, SystemNoise, system_entropy
 from stream_dp.services import journal, journal_checks
@@ -195,7 +195,7 @@ class HouseholdFolder:
     def releaser(self, **how: Any) -> Iterator[Releaser]:
         setting = self.setting
         with closing(setting.log()) as log, closing(setting.public()) as public:
-            yield Releaser(setting.plan, log, public, setting.snapshots, file="F", **how)
+            yield Releaser(Plan(setting.study), log, public, setting.snapshots, file="F", **how)
 
     def run(self, **how: Any) -> bool:
         with self.releaser(**how) as releaser:
