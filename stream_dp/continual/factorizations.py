@@ -1,8 +1,9 @@
 """Counters from real factorizations A = B C of the prefix sums, and lower bounds of their error.
 
-The worst error of a factorization, in units of 1/sqrt(2 rho), is the largest row norm of B times
-the largest column norm of C; the least possible is the norm gamma2(A). For any probability vectors
-p, q the sum of singular values of diag(sqrt p) A diag(sqrt q) is at most gamma2(A): with
+The bounds are of a counter that is measured by itself; several that are measured together may do
+better. The worst error of a factorization, in units of 1/sqrt(2 rho), is the largest row norm of B
+times the largest column norm of C; the least possible is the norm gamma2(A). For any probability
+vectors p, q the sum of singular values of diag(sqrt p) A diag(sqrt q) is at most gamma2(A): with
 A = B C it is at most the product of the Frobenius norms of diag(sqrt p) B and C diag(sqrt q),
 whose squares are averages of squared row and column norms. So every p and q give a lower bound.
 """
@@ -203,15 +204,15 @@ def gamma2(n: int) -> Counter:
 def lower_bound(n: int) -> float:
     """A lower bound of the worst error of every factorization, in units of 1/sqrt(2 rho).
 
-    Up to MOST_GAMMA2 the certificate of `gamma2`, above it six rounds from the uniform start.
-    Computed in floats, right to about 1e-12.
+    Of a separate counter, with a rho of its own. Up to MOST_GAMMA2 the certificate of `gamma2`,
+    above it six rounds from the uniform start. Computed in floats, right to about 1e-12.
     """
     return _certified(n).lower if n <= MOST_GAMMA2 else _certified(n, 6).lower
 
 
 @lru_cache(maxsize=512)
 def lower_mean(n: int) -> float:
-    """A lower bound of the root mean square error of every factorization: p uniform, best q."""
+    """A lower bound of the root mean square error of a separate counter: p uniform, best q."""
     a, q = prefix_sums(n) / math.sqrt(n), np.full(n, 1 / n)
     best = 0.0
     for _ in range(6):
