@@ -4,7 +4,7 @@ import pytest
 from messages import as_records, chain, write
 
 from stream_dp.errors import Inconsistent
-from stream_dp.log.chain import read_chain, read_parts
+from stream_dp.log.chain import read_chain, read_part, read_parts
 from stream_dp.log.message import MAX_PART
 
 
@@ -44,3 +44,20 @@ def test_a_chain_with_large_parts_is_refused_all_the_same(log):
         write(log, flat[:lost] + flat[lost + 1 :])
         with pytest.raises(Inconsistent):
             read_chain(log, "t", "journal")
+
+
+def test_one_part_is_read_without_the_others(log):
+    state = [("state a/0", b"a" * MAX_PART), ("state a/1", b"b"), ("state ab/0", b"c")]
+    sent = chain(*(({"n": n}, [*state, ("public/0", b"x" * MAX_PART)]) for n in range(3)))
+    write(log, *map(as_records, sent))
+    counting = Counting(log)
+    links = read_chain(counting, "t", "journal")
+    counting.bytes = 0
+    assert read_part(counting, "t", links[1], "state a", "journal") == b"a" * MAX_PART + b"b"
+    assert read_part(counting, "t", links[1], "state ab", "journal") == b"c"
+    assert read_part(counting, "t", links[1], "state", "journal") == b""
+    assert counting.bytes == MAX_PART + 2
+    log._db.execute("UPDATE records SET value = x'00' WHERE place = 6")
+    with pytest.raises(Inconsistent, match="message 1 does not have the bytes of its manifest"):
+        read_part(counting, "t", links[1], "state a", "journal")
+    assert read_part(counting, "t", links[1], "state ab", "journal") == b"c"
