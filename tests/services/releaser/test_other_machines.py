@@ -66,12 +66,11 @@ def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StudyFold
 
 
 def test_a_study_that_has_begun_needs_no_factorization(begun: StudyFolder, handlers: None) -> None:
-    """Neither to say how it stands, nor to close its periods, nor to be verified."""
+    """Neither to say how it stands, nor to close its periods."""
     assert main(["status", str(begun.file)]) == 0
     for records in script()[1:]:
         begun.send(records)
     assert begun.run()
-    assert main(["verify", str(begun.file)]) == 0
 
 
 def test_a_design_that_was_changed_is_refused(begun: StudyFolder, handlers: None) -> None:
