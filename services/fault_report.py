@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Self, TextIO
 
 from stream_dp.population.rejected import Reason
+from stream_dp.study.formulas import is_formula
 
 from .output import visible
 
@@ -17,6 +18,8 @@ SUFFIX = ".faults.txt"  # no table's, so that who sends all tables of a folder d
 
 class FaultReport:
     """A line for each faulty cell, with tabs: row from 1 below the header, column, reason and text.
+
+    A text that a spreadsheet would take for a formula has a ' in front.
 
     It stands beside the table, readable for its owner alone, in the place of an earlier one. A
     folder where nothing can be written holds no table back: `problem` says why there is none.
@@ -54,7 +57,8 @@ class FaultReport:
                 number = os.open(self._draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
                 self._file = os.fdopen(number, "w", encoding="utf-8")
                 self._file.write("row\tcolumn\treason\ttext\n")
-            self._file.write("\t".join(map(visible, (str(row), column, reason, text))) + "\n")
+            cells = ("'" * is_formula(cell) + visible(cell) for cell in (column, reason, text))
+            self._file.write("\t".join([str(row), *cells]) + "\n")
         except OSError as error:
             self._give_up(error)
 

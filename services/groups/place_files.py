@@ -13,6 +13,7 @@ from stream_dp.batch.data.tables import id_column, missing_columns, text_column
 from stream_dp.errors import UserError
 from stream_dp.study import Study
 from stream_dp.study.alphabet import ABSENT
+from stream_dp.study.formulas import FAULT, is_formula
 
 from .places import PlacesTable
 
@@ -66,6 +67,8 @@ def _keyed(
         lines.append(f"{path}: a value of '{name}' stands there twice")
     if any(len(text) > _LONGEST for text in known):
         lines.append(f"{path}: a value of '{name}' has over {_LONGEST} characters")
+    if any(map(is_formula, known)):
+        lines.append(f"{path}: a value of '{name}' {FAULT}")
     if ABSENT in {*known}:
         lines.append(f"{path}: '{ABSENT}' is reserved for people in no place")
     if lines:
@@ -143,6 +146,8 @@ def _regions(
             lines.append(
                 f"{path}: a value of '{name}' has a '/', or over {_LONGEST} characters, or none"
             )
+        if any(map(is_formula, names)):
+            lines.append(f"{path}: a value of '{name}' {FAULT}")
     if not len(rows):
         lines.append(f"{path}: no rows")
     if lines:

@@ -66,7 +66,7 @@ def settings_from_environment(base: Path) -> tuple[dict[str, Any], bool]:
         return _absolute(tomllib.loads(file.read_text("utf-8")), file.parent), insecure
     except (OSError, UnicodeDecodeError):
         raise UserError(f"{FILE_VARIABLE}: {path} cannot be read") from None
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         raise UserError(f"{FILE_VARIABLE}: {path} is not a TOML file") from None
 
 

@@ -30,8 +30,9 @@ class Attribute(Declaration):
     """One question: its possible values, and what stands for a missing answer."""
 
     values: Annotated[tuple[Symbol, ...], Field(max_length=MOST_SYMBOLS)] = ()
-    """The possible answers, integers or text. Any other answer is rejected. Required, but for a
-    number, and for a place, whose values are the keys of the table of places."""
+    """The possible answers, integers or text. Any other answer is rejected. A text other than a
+    number does not begin with `=`, `+`, `-` or `@`, as formulas do. Required, but for a number,
+    and for a place, whose values are the keys of the table of places."""
     missing: Symbol | Carry
     """What a person counts as who gives no answer in a period: one of the values; `"absent"`, one
     symbol more; or `{ carry = true, first = VALUE }`, the last answer again. Of a place `"absent"`,

@@ -7,7 +7,9 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+
+from .formulas import FAULT, is_formula
 
 # Powers of ten are kept small: 1e99999999 would be a fraction of a hundred million digits.
 _NUMBER = r"-?\d{1,60}(/\d{1,60})?|-?\d*\.?\d{1,60}([eE][+-]?\d{1,3})?"
@@ -64,6 +66,13 @@ def _flag(value: object) -> object:
     return True
 
 
+def _no_formula(text: str) -> str:
+    """A text that can stand in a table which a spreadsheet opens."""
+    if is_formula(text):
+        raise ValueError(FAULT)
+    return text
+
+
 _exact = PlainSerializer(str, return_type=str)
 Rho = Annotated[Fraction, BeforeValidator(_positive), _exact]
 Probability = Annotated[Fraction, BeforeValidator(_probability), _exact]
@@ -74,7 +83,11 @@ NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 Name = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$")]
 Symbol = (
     Annotated[int, Field(strict=True)]
-    | Annotated[str, Field(strict=True, max_length=64, pattern=r"^[^|?=&\x00-\x1f]+$")]
+    | Annotated[
+        str,
+        Field(strict=True, max_length=64, pattern=r"^[^|?=&\x00-\x1f]+$"),
+        AfterValidator(_no_formula),
+    ]
 )
 
 

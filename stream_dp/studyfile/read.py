@@ -90,6 +90,8 @@ def load_study(path: Path) -> tuple[Study, Run]:
         raise UserError(f"{path}: cannot be read: {type(error).__name__}") from None
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"{path}: not a TOML file: {error}") from None
+    except RecursionError:
+        raise UserError(f"{path}: has tables or lists inside of each other too deeply") from None
     run_raw = raw.pop("run", {})
     if isinstance(run_raw, dict):
         run_raw = {**_default_logs(raw), **run_raw}

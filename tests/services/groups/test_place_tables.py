@@ -65,6 +65,8 @@ FAULTS = {
     "state,county,place\nn,1,a\nn,2,a\n": "'place' stands there twice",
     "state,county,place\nn,1,a\n,2,b\n": "1 rows without 'state'",
     "state,county,place\nn/m,1,a\n": "a value of 'state' has a '/'",
+    "state,county,place\n@n,1,a\n": "a value of 'state' must not begin with",
+    "state,county,place\nn,1,+a\n": "a value of 'place' must not begin with",
     "state,county,place\nn,1,absent\n": "'absent' is reserved",
     "state,county,place\n": "no rows",
     "state,county\nn,1\n": "needs the columns state, county, and 'place' of keys or 'places'",

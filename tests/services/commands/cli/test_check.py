@@ -147,6 +147,13 @@ def test_a_file_that_is_no_study(tmp_path, stream_dp, words, content):
     assert [p.name for p in tmp_path.iterdir()] == ["bad.toml"]
 
 
+@pytest.mark.parametrize("deep", ["[" * 5000 + "]" * 5000, "{a=" * 5000 + "1" + "}" * 5000])
+def test_a_file_that_is_nested_too_deeply(tmp_path, stream_dp, deep):
+    path = tmp_path / "deep.toml"
+    path.write_text(f"x = {deep}\n")
+    assert "inside of each other too deeply" in stream_dp("check", path, code=2)
+
+
 @pytest.mark.parametrize("words", [["--help"], ["--version"], ["send", "--help"]])
 def test_help_and_version(capsys, words):
     with pytest.raises(SystemExit) as leaving:
