@@ -55,7 +55,9 @@ def families() -> dict[str, list[Metric]]:
     """By listener, every metric that a releaser can export."""
     facts = Facts(study(), published=PublicFacts(0, Fraction(0), 0.0))
     facts.released, facts.answered, facts.closed_accepted = 0, 0.0, 0
-    facts.intake = IntakeFacts()
+    facts.intake, facts.open_period = IntakeFacts(), 1
+    facts.missing = {"aggregator": True}
+    facts.job("households-2", "waiting")
     facts.job("households-1", "running")
     return {
         "public": list(PublicMetrics(facts).collect()),

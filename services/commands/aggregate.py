@@ -19,6 +19,7 @@ from ..aggregator.spark.session import check_engine, open_session
 from ..attached import end_with_parent
 from ..deployment import Deployment
 from ..events import Event, tell_json
+from ..heartbeats import Pulse, new_heartbeat
 from ..options import study_file
 from ..output import Output, say
 
@@ -58,7 +59,9 @@ def run(options: argparse.Namespace) -> Output:
             tell=tell_json(study.name) if options.json else _say,
             stop=stop,
         )
-        process.run(until_idle=options.until_idle)
+        beat = new_heartbeat("aggregator", service=not options.until_idle)
+        with Pulse(log.append, beat):
+            process.run(until_idle=options.until_idle)
     return Output({"stopped": stop.is_set()}, "")
 
 

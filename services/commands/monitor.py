@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import suppress
 from pathlib import Path
 
 from stream_dp.errors import UserError
+from stream_dp.log.base import Missing
 from stream_dp.log.public import public_log
 
 from ..addresses import listen_address
@@ -84,7 +86,8 @@ def _run_public(options: argparse.Namespace) -> None:
             f"{source}: name a public log, sqlite:FILE or kafka://host:port/prefix; a study file"
             " has the confidential log too, which this process must not open"
         )
-    public_log(source).close()
+    with suppress(Missing):  # nothing is published yet: the page says so, until something is
+        public_log(source).close()
     host, _ = listen_address(options.listen)
     follower = Follower(lambda: public_log(source), lambda: PublicProcess(source))
     follower.start()

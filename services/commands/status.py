@@ -15,11 +15,13 @@ from stream_dp.topics import RELEASES, REPORTS
 from .. import journal, journal_checks, place
 from ..deployment import Deployment
 from ..groups.topic import has_table
+from ..heartbeats import Heard, Heartbeats, Process
 from ..jobs.states import job_states
 from ..journal import Entry
 from ..markers import has_close_markers
 from ..options import study_file
 from ..output import Output
+from ..processes import close_waits, process_states
 
 _LOOK = 5.0  # seconds that `status` looks for a close among what is not read yet
 
@@ -36,6 +38,7 @@ def run(options: argparse.Namespace) -> Output:
     ledger: Ledger | None = None
     close_sent: bool | None = False
     refusal: str | None = None
+    beats: dict[Process, Heard] = {}
     try:
         with closing(deployment.log(readonly=True)) as log:
             with suppress(Missing):  # before the first run, when reports and closes may be there
@@ -46,6 +49,9 @@ def run(options: argparse.Namespace) -> Output:
             if study.periods.close == "marker":
                 close_sent = has_close_markers(log, study, entries, _LOOK)
             refusal = _strange(deployment, entries, log)
+            heartbeats = Heartbeats(log)
+            heartbeats.refresh()
+            beats = heartbeats.last
     except Missing:
         pass
     if not entries:
@@ -61,6 +67,10 @@ def run(options: argparse.Namespace) -> Output:
             waits += ", unless that was given among what is not read yet"
         elif close_sent:
             waits = f"stream-dp run {options.study}: the close was given, and is not read yet"
+    states = job_states(deployment, entries)
+    processes = process_states(deployment, beats, states, close_sent=bool(close_sent))
+    if number < len(labels) and (awaited := close_waits(beats, processes)):
+        waits = awaited
     spent = ledger.spent if ledger else 0
     cells = last.accounting if last else None
     data: dict[str, Any] = {
@@ -70,6 +80,7 @@ def run(options: argparse.Namespace) -> Output:
         "moved": refusal is not None,
         "open_period": labels[number] if number < len(labels) else None,
         "waits_for": waits,
+        "processes": [process.as_dict() for process in processes],
         "last_closed": labels[number - 1] if number else None,
         "rho_spent": str(spent),
         "rho_total": str(study.rho),
@@ -82,6 +93,7 @@ def run(options: argparse.Namespace) -> Output:
         f"last closed: {data['last_closed'] or 'none'}",
         f"budget: rho {float(spent):.6g} of {float(study.rho):.6g} spent",
     ]
+    text += [f"{process.name}: {process.words}" for process in processes]
     if refusal is not None:
         text.append(refusal)
     if study.groups is not None or study.places is not None:
@@ -97,7 +109,6 @@ def run(options: argparse.Namespace) -> Output:
             "set aside, as it is damaged; look after the disk, and remove it when it is not needed"
         )
         text += [f"snapshot {name}: {words}" for name in damaged]
-    states = job_states(deployment, entries)
     if states:
         data["jobs"] = [job.as_dict() for job in states]
         text += [f"job {job.id}: {job.words}" for job in states]

@@ -18,6 +18,7 @@ from .. import journal, place
 from ..attached import end_with_parent
 from ..deployment import Deployment
 from ..events import Event, tell_json
+from ..heartbeats import Pulse, new_heartbeat
 from ..jobs.progress import Progress
 from ..options import study_file
 from ..output import JOB_FAILED, Output
@@ -49,7 +50,9 @@ def run(options: argparse.Namespace) -> Output:
         if not options.attached:
             process.tell = tell_json(deployment.study.name) if options.json else bar.tell
         process.on_progress = bar.show
-        process.run(until_idle=options.until_idle)
+        beat = new_heartbeat("worker", service=not options.until_idle)
+        with Pulse(log.append, beat):
+            process.run(until_idle=options.until_idle)
     # A releaser beside it reads of failures in the topics.
     failed = process.failed and options.until_idle and not options.attached
     return Output({"stopped": stop.is_set()}, "", JOB_FAILED if failed else 0)

@@ -29,7 +29,10 @@ def fault_of(error: Exception) -> Fault:
     """What a failure to read a log means."""
     if isinstance(error, Fault):
         return error
-    if isinstance(error, Inconsistent | Damaged | Missing):
+    if isinstance(error, Missing):
+        words = "nothing is published yet; this page shows the first release once it is public"
+        return Fault([words, str(error)], refused=True)
+    if isinstance(error, Inconsistent | Damaged):
         return Fault(error.lines if isinstance(error, UserError) else [str(error)], refused=True)
     if isinstance(error, UserError):
         return Fault(error.lines, refused=False)

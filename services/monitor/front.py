@@ -145,6 +145,9 @@ class _Front:
         ready = self._follower.served is not None
         if path == "/healthz":
             return Response("ok\n" if ready else "not ready\n", 200 if ready else 503)
+        if path == "/metrics":
+            words = "# TYPE stream_dp_monitor_ready gauge\nstream_dp_monitor_ready "
+            return Response(f"{words}{int(ready)}\n", media_type="text/plain")
         if path in self._assets:
             body, media = self._assets[path]
             return Response(body, media_type=media, headers={"Cache-Control": "max-age=300"})

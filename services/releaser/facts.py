@@ -13,7 +13,7 @@ from stream_dp.study import Study
 from stream_dp.study.periods import Periods, duration_seconds
 
 from ..events import Event
-from ..heartbeats import Waiting
+from ..heartbeats import Process, Waiting
 from ..jobs.progress import Progress
 
 SILENCE = 15.0  # seconds without an answer of the log after which a releaser is not ready
@@ -36,6 +36,7 @@ class JobFacts:
     """The state of a batch job and its progress."""
 
     state: str = "waiting"  # or running, done, failed, abandoned
+    since: float = field(default_factory=time.time)  # when this process saw that it is open
     done: int = 0  # rounds
     rounds: int = 0  # of which there will be so many
     error: float = math.nan  # of the model on the noisy answers; nan: unknown
@@ -89,6 +90,7 @@ class Facts:
     instance: str = ""  # of this process's heartbeats since it took the releaser's role
     owned: bool = False  # whether it has the role, as its last heartbeat found
     waiting: Waiting | None = None  # what it waits for
+    missing: Mapping[Process, bool] = field(default_factory=dict)  # of the processes that have work
     recovered: bool = False
     open_period: int = 0
     records_read: int = 0
@@ -144,13 +146,31 @@ class Facts:
         """Notes that this process has not, or no more, the role."""
         self.owned = False
 
-    def wait(self, event: Event | None, since: float | None = None) -> None:
-        """Sets what the releaser waits for. since: Unix seconds; by default from now on."""
+    def wait(self, event: Event | None, marked: Mapping[int, int] | None = None) -> None:
+        """Sets what the releaser waits for.
+
+        marked: by partition, when the close was given, in milliseconds; a close in parts waits
+            from then on, and everything else from now on.
+        """
         before = self.waiting
         if event is None:
             self.waiting = None
         elif before is None or (before.event, before.message) != (event.name, event.message):
-            self.waiting = Waiting(event.name, event.message, since or time.time())
+            ordered = event.name == "aggregator-awaited" and marked
+            since = max(marked.values()) / 1000 if ordered and marked else time.time()
+            self.waiting = Waiting(event.name, event.message, since)
+
+    @property
+    def close_due(self) -> float | None:
+        """Since when, or from when on, the open period can be closed, in Unix seconds.
+
+        None where it waits for the operator.
+        """
+        if not 0 < self.open_period <= self.study.periods.count or self.paused:
+            return None
+        time = self.study.periods.close_time(self.open_period)
+        ordered = self.waiting is not None and self.waiting.event == "aggregator-awaited"
+        return self.waiting.since if time is None and self.waiting and ordered else time
 
     def answer(self) -> None:
         """Notes that the log has answered."""
@@ -179,6 +199,7 @@ class Facts:
         if progress is not None:
             facts = JobFacts(
                 state=state,
+                since=facts.since,
                 done=progress.done,
                 rounds=progress.rounds,
                 error=progress.error,

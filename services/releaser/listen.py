@@ -59,6 +59,10 @@ class ConfidentialMetrics(Collector):
             "start_time_seconds": ("When this process started, Unix seconds.", facts.started),
             "log_answered_timestamp_seconds": ("When the log last answered.", facts.answered),
             "release_due_timestamp_seconds": ("When the next releases are due.", facts.due),
+            "close_due_timestamp_seconds": (
+                "Since when, or from when on, the open period can be closed.",
+                facts.close_due,
+            ),
             "open_period": ("The period that is open.", facts.open_period),
             "cells_pending": ("Cells that wait for their period's close.", cells.pending),
             "closed_period_accepted_cells": (
@@ -95,6 +99,11 @@ class ConfidentialMetrics(Collector):
         for reason, count in cells.rejected.items():
             rejected.add_metric([name, reason], count)
         yield rejected
+        words = "1 where work waits for such a process, and none has given a sign of life."
+        missing = GaugeMetricFamily("stream_dp_process_missing", words, labels=["study", "process"])
+        for process, gone in facts.missing.items():
+            missing.add_metric([name, process], gone)
+        yield missing
         if facts.study.batches:
             yield from _jobs(facts)
 
@@ -104,6 +113,10 @@ def _jobs(facts: Facts) -> Iterator[Metric]:
     study = facts.study.name
     labels = ["study", "job", "state"]
     states = GaugeMetricFamily("stream_dp_job", "Batch jobs by state.", labels=labels)
+    words = "Since when a batch job waits for its first round, as this process saw it."
+    since = GaugeMetricFamily(
+        "stream_dp_job_waiting_since_timestamp_seconds", words, labels=["study", "job"]
+    )
     progress = {
         name: GaugeMetricFamily(f"stream_dp_job_{name}", words, labels=["study", "job"])
         for name, words in (
@@ -115,10 +128,13 @@ def _jobs(facts: Facts) -> Iterator[Metric]:
     }
     for name, job in list(facts.jobs.items()):
         states.add_metric([study, name, job.state], 1)
+        if job.state == "waiting":
+            since.add_metric([study, name], job.since)
         values = (job.done, job.rounds, job.error, job.left)
         for family, value in zip(progress.values(), values, strict=True):
             family.add_metric([study, name], value)
     yield states
+    yield since
     yield from progress.values()
 
 

@@ -12,6 +12,7 @@ from ..snapshots import Snapshots
 from .decision import ReleaseState
 from .intake import Intake
 from .jobs import Jobs
+from .lookout import Lookout
 from .ownership import OwnedJournal
 from .publishing import Publisher
 
@@ -26,6 +27,7 @@ class Recovered:
     population_files: names of the population's snapshots on disk, the newest last.
     jobs: the batch jobs; None without batch releases.
     pulse: the heartbeats of this process, which notice that another one has its role.
+    lookout: for processes that are missing.
     """
 
     number: int
@@ -38,10 +40,16 @@ class Recovered:
     population_files: list[str]
     jobs: Jobs | None
     pulse: Pulse
+    lookout: Lookout
+
+    def watch(self) -> None:
+        """Checks the role, and who is missing."""
+        self.pulse.require()
+        self.lookout.look()
 
     def keep_working(self) -> None:
         """Checks the role, the log and the batch jobs while a release waits for its time."""
-        self.pulse.require()
+        self.watch()
         self.intake.check_log()
         if self.jobs is not None:
             self.jobs.look()

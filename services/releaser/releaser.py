@@ -48,6 +48,7 @@ from .decision import ChainEnd
 from .facts import Facts
 from .intake import Ending, Here, Intake
 from .jobs import Jobs
+from .lookout import Lookout
 from .ownership import OwnedJournal, StaleRole
 from .parts import Aggregation, InParts
 from .publishing import Publisher
@@ -243,6 +244,7 @@ class Releaser:
             population_files=[e.snapshot[0] for e in closes[-2:] if e.number],
             jobs=None,
             pulse=pulse,
+            lookout=Lookout(self.log, self.facts),
         )
         if newest_files(closes, snapshots) is closes[-1]:
             run.keep_snapshots(closes[-1].number)
@@ -376,7 +378,7 @@ class Releaser:
         """Reads until period `number` can close; False if asked to stop before that."""
         reported: Event | None = None
         while not self.stop.is_set():
-            run.pulse.require()
+            run.watch()
             self._publish_results(run)
             wait = 0 if until_idle or reported is None else _POLL
             waits = run.intake.advance(number, wait)
@@ -384,7 +386,7 @@ class Releaser:
                 self.facts.wait(None)
                 return True
             if isinstance(waits, Event):
-                self.facts.wait(waits)
+                self.facts.wait(waits, run.intake.marked)
                 if reported != waits:
                     self.tell(waits)
                     reported = waits

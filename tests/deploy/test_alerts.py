@@ -27,7 +27,12 @@ LAST = {f"stream_dp_closed_period_accepted_cells{{{STUDY}}}": "10x99"}
 FAILED = f'stream_dp_job{{{STUDY},job="j",state="failed"}}'
 RUNNING = f'stream_dp_job{{{STUDY},job="j",state="running"}}'
 LEFT, SPENT = (f"stream_dp_rho_{which}{{{STUDY}}}" for which in ("left", "spent"))
+CLOSE = f"stream_dp_close_due_timestamp_seconds{{{STUDY}}}"
+WAITS = f'stream_dp_job_waiting_since_timestamp_seconds{{{STUDY},job="j"}}'
+MONITOR, SHOWS = 'up{job="monitor",instance="m"}', "stream_dp_monitor_ready"
 UP = 'up{job="releaser",instance="a"}'
+
+WITHOUT_STUDY = {"ReleaserDown", "MonitorDown"}
 
 promtool = needs("promtool")
 
@@ -40,6 +45,7 @@ class Case(NamedTuple):
     series: dict[str, str]
     minute: int
     fires: bool
+    within_ten: bool = False  # of the fault, which is there from the first minute on
 
 
 CASES = [
@@ -49,7 +55,38 @@ CASES = [
     Case("ReleaserDown", "down, not yet for long", {UP: "1x5 0x20"}, 9, fires=False),
     Case("ReleaserDown", "not even a target", {READY: "1x30"}, 6, fires=True),
     Case("ReleaserNotReady", "ready", {READY: "0x3 1x30"}, 25, fires=False),
-    Case("ReleaserNotReady", "never ready", {READY: "0x30"}, 11, fires=True),
+    Case("ReleaserNotReady", "never ready", {READY: "0x30"}, 10, fires=True, within_ten=True),
+    Case("ReleaserDown", "down from the start", {UP: "0x20"}, 6, fires=True, within_ten=True),
+    Case("ReaderStale", "silent", {ANSWERED: "0x20"}, 6, fires=True, within_ten=True),
+    Case(
+        "ReleaserRestarts",
+        "restarts each minute",
+        {STARTED: "1+1x20"},
+        5,
+        fires=True,
+        within_ten=True,
+    ),
+    *(
+        Case(alert, about, {series: values}, minute, fires=fires, within_ten=fires)
+        for alert, series in (
+            ("AggregatorMissing", f'stream_dp_process_missing{{{STUDY},process="aggregator"}}'),
+            ("WorkerMissing", f'stream_dp_process_missing{{{STUDY},process="worker"}}'),
+        )
+        for about, values, minute, fires in (
+            ("it lives", "0x20", 10, False),
+            ("missed for a moment", "0x3 1x3 0x20", 9, False),
+            ("missing", "1x20", 6, True),
+        )
+    ),
+    Case("MonitorDown", "it answers", {MONITOR: "1x20", SHOWS: "1x20"}, 10, fires=False),
+    Case("MonitorDown", "dead", {MONITOR: "0x20"}, 6, fires=True, within_ten=True),
+    Case("MonitorDown", "nothing to show", {SHOWS: "0x20"}, 6, fires=True),
+    Case("CloseWaits", "not yet due", {CLOSE: "3600x90"}, 60, fires=False),
+    Case("CloseWaits", "just due", {CLOSE: "0x20"}, 5, fires=False),
+    Case("CloseWaits", "due", {CLOSE: "0x20"}, 8, fires=True, within_ten=True),
+    Case("CloseWaits", "closed", {CLOSE: "0x3 stale"}, 20, fires=False),
+    Case("JobWaits", "for a while", {WAITS: "0x400"}, 350, fires=False),
+    Case("JobWaits", "for hours", {WAITS: "0x400"}, 361, fires=True),
     Case("ReleaserNotReady", "a broker away for a while", {READY: "1x9 0x5 1x30"}, 25, fires=False),
     Case("ReleaserNotReady", "no more ready", {READY: "1x9 0x40"}, 27, fires=True),
     Case(
@@ -138,8 +175,9 @@ REJECTED = [
     ("a few are rejected", "0+1x90", "0+1x90", "0+100x90", 80, False),
     ("few for each reason, but many", "0+3x90", "0+3x90", "0+100x90", 80, True),
     ("after a quiet time", "0x90 0+9x30", "0x120", "0x90 0+10x30", 112, True),
-    ("many, but not yet for long", "0x90 0+9x30", "0x120", "0x90 0+10x30", 100, False),
+    ("many, but not yet for long", "0x90 0+9x30", "0x120", "0x90 0+10x30", 94, False),
     ("all at once, in one scrape", "0x90 500x60", "0x150", "0x90 600x60", 112, True),
+    ("from the first minute", "900x30", "0x30", "1000x30", 6, True),
     ("all before the first scrape", "_x9 900x90", "_x9 0x90", "_x9 1000x90", 30, True),
     ("few before the first scrape", "_x9 9x90", "_x9 0x90", "_x9 1000x90", 30, False),
     ("a reason is born at its value", "_x9 500x60", "0x150", "500x9 1000x60", 30, True),
@@ -155,6 +193,7 @@ CASES += [
         {LATE: late, VALUE: value, RECEIVED: received},
         minute,
         fires=fires,
+        within_ten=fires and minute <= 10,
     )
     for about, late, value, received, minute, fires in REJECTED
 ]
@@ -182,7 +221,7 @@ def test_rules_and_the_example_of_a_configuration_are_valid() -> None:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.alert}: {case.about}")
 def test_an_alert(case: Case, tmp_path: Path) -> None:
     severity = re.findall(r"severity: (\w+)", rules()[case.alert])[0]
-    study = "" if case.alert == "ReleaserDown" else f", {STUDY}"
+    study = "" if case.alert in WITHOUT_STUDY else f", {STUDY}"
     labels = f'{{alertname="{case.alert}", severity="{severity}"{study}}}'
     test = {
         "interval": "1m",
@@ -210,9 +249,23 @@ def test_every_alert_is_tested_and_has_a_severity_and_a_summary() -> None:
     for name, block in rules().items():
         assert re.findall(r"severity: (critical|warning|info)\b", block), name
         assert "summary: " in block
-        assert name == "ReleaserDown" or "{{ $labels.study }}" in block
+        assert name in WITHOUT_STUDY or "{{ $labels.study }}" in block
 
 
 def test_the_operations_page_explains_every_alert() -> None:
     text = (PROMETHEUS.parent / "OPERATIONS.md").read_text()
-    assert re.findall(r"^\| `([A-Z]\w+)` \|", text, re.MULTILINE) == list(rules())
+    rows = re.findall(r'^\| <a id="(\w+)"></a>`([A-Z]\w+)` \|', text, re.MULTILINE)
+    assert [name for _, name in rows] == list(rules())
+    for (anchor, name), block in zip(rows, rules().values(), strict=True):
+        (link,) = re.findall(r"runbook_url: \S+/(OPERATIONS\.md#\w+)$", block, re.MULTILINE)
+        assert link == f"OPERATIONS.md#{anchor}", name
+
+
+def test_every_fault_has_an_alert_that_fires_within_ten_minutes() -> None:
+    text = (PROMETHEUS.parent / "OPERATIONS.md").read_text()
+    table = text.partition("Ten faults, ")[2].partition("\n\nA series")[0]
+    rows = [row.split("|") for row in table.splitlines() if row.startswith("| ")][1:]
+    assert len(rows) == 10
+    quick = {case.alert for case in CASES if case.fires and case.within_ten}
+    for row in rows:
+        assert set(re.findall(r"`(\w+)`", row[2])) <= quick, row[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,8 +13,10 @@ from kit.hostile import drafts, drafts_and, mutated, sealed, sound
 from kit.monitors import Answer, Monitor, ServedHere, ask, connected, follower_of
 
 from stream_dp.log.base import Record
+from stream_dp.log.public import public_log
 from stream_dp.services import cli
 from stream_dp.services.monitor import limits
+from stream_dp.services.monitor.follower import Follower
 from stream_dp.services.monitor.forks import Work
 from stream_dp.services.monitor.front import Known, public_monitor
 
@@ -88,11 +91,24 @@ def test_texts_of_the_study_are_escaped() -> None:
 def test_a_log_that_is_not_there_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.main(["monitor", f"sqlite:{tmp_path}/none.db"]) == 2
     assert cli.main(["monitor", str(tmp_path / "study.toml")]) == 2
     assert cli.main(["monitor", "sqlite:x.db", "--listen", "nowhere"]) == 2
     said = capsys.readouterr().err.splitlines()
-    assert len(said) == 3
+    assert len(said) == 2
+
+
+def test_a_monitor_that_starts_before_the_first_publication_says_that_it_waits(
+    tmp_path: Path,
+) -> None:
+    def absent() -> Any:
+        return public_log(f"sqlite:{tmp_path}/later.db")
+
+    follower = Follower(absent, absent)
+    follower.look()
+    page = ask(public_monitor(follower), "/")
+    assert page.status == 503
+    assert "nothing is published yet" in page.text
+    assert ask(public_monitor(follower), "/metrics").text.endswith("stream_dp_monitor_ready 0\n")
 
 
 def test_a_restored_log_is_read_anew() -> None:
