@@ -268,7 +268,7 @@ def test_the_image_installs_what_the_locks_name(tmp_path: Path) -> None:
     subprocess.run(["sh", "-efc", script], cwd=tmp_path, env=environment, check=True)
     locked = " ".join(f"--requirement requirements/{e}.lock" for e in ("plot", "batch", "s3"))
     assert (tmp_path / "calls").read_text().splitlines() == [
-        f"install --no-cache-dir --require-hashes {locked}",
+        f"install --no-cache-dir --require-hashes --no-build-isolation {locked}",
         "install --no-cache-dir --no-deps --no-build-isolation .",
         "freeze --exclude stream-dp",  # its output bounds the next
         "install --no-cache-dir --constraint installed jax[cuda12] more",
