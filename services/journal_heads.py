@@ -1,6 +1,7 @@
 """The heads of journal entries, as in their JSON.
 
-A field that older entries lack has a default. A field at its default is not written.
+A field at its default is not written. A version refuses an entry with a field that it does not
+know: a later version wrote the entry, and the field may change what the entry means.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from .jobs.records import Job, SnapshotFile
 GENESIS, CLOSE, RESULT, PLACED, KEY = "genesis", "close", "result", "placed", "key"
 
 
-class ChargeHead(msgspec.Struct, frozen=True):
+class ChargeHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     release: str
     rho: str  # an exact fraction
 
@@ -29,7 +30,7 @@ class ChargeHead(msgspec.Struct, frozen=True):
         return cls(charge.release, str(charge.rho))
 
 
-class JobHead(msgspec.Struct, frozen=True, omit_defaults=True):
+class JobHead(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """A batch job, without its period, which is the entry's."""
 
     id: str
@@ -68,7 +69,13 @@ class ReportsTopic(msgspec.Struct, frozen=True):
 
 
 class _Head(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag=GENESIS
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+    tag_field="type",
+    tag=GENESIS,
 ):
     number: int  # of a period, see Entry.number
     public: list[str]  # hashes of the public messages, in order
