@@ -9,8 +9,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from stream_dp.study.method_titles import PICKED_TITLE, kind_title
-
+from .batch.kinds import planned_titles
 from .continual import AnyMechanism, Cumulative, FixedWindow, Joint, mechanism
 from .continual.stored_design import NONE, StoredDesign, packed_designs
 from .errors import UserError
@@ -24,7 +23,6 @@ from .study import (
     CumulativeRelease,
     DataSetRelease,
     JointRelease,
-    PeopleRelease,
     Release,
     SizesRelease,
     Strategy,
@@ -233,9 +231,8 @@ def _data_set_facts(study: Study, batch: Release | DataSetRelease) -> dict[str, 
     assert not isinstance(batch, WindowRelease | CumulativeRelease | JointRelease)
     of_groups = study.groups.attributes if isinstance(batch, BatchRelease) and study.groups else ()
     due = [batch in study.due(number) for number in range(1, study.periods.count + 1)]
-    picked = isinstance(batch, PeopleRelease) and batch.picking is not None
     facts: dict[str, str | int | float] = {
-        "mechanism": PICKED_TITLE if picked else kind_title(batch.kind),
+        "mechanism": "; or, as noisy counts decide, ".join(planned_titles(study, batch)),
         "data_sets": sum(due),
         "rho_of_each": str(batch.rho),
         "attributes": ", ".join((*of_groups, *batch.names)),

@@ -15,6 +15,7 @@ from typing import Any, Literal, cast
 from stream_dp.errors import UserError
 from stream_dp.study import DataSetRelease, Study
 from stream_dp.study.groups import BATCH_RELATION
+from stream_dp.study.method_titles import possible_titles
 
 from .base import Synthesizer
 from .planned import PlannedPhase
@@ -30,6 +31,7 @@ class SynthesizerKind:
     relations: those under which its cost is proved.
     planned: the function that gives its phases before any data, after its module.
     settings: the keys of a study file that it uses beside those of every data set.
+    titles: the function that gives the mechanisms that it may be, after its module; None for one.
     jax: whether it needs JAX, the `batch` extra.
     """
 
@@ -39,6 +41,7 @@ class SynthesizerKind:
     relations: tuple[str, ...]
     planned: tuple[str, str]
     settings: tuple[str, ...] = ()
+    titles: tuple[str, str] | None = None
     jax: bool = True
 
     @property
@@ -60,6 +63,7 @@ KINDS = {
         data="people",
         relations=_ALL,
         planned=("people.planned", "planned_people"),
+        titles=("people.planned", "people_titles"),
         settings=("rounds", "per_round", "derived"),
     ),
     "rap": SynthesizerKind(
@@ -68,6 +72,7 @@ KINDS = {
         data="people",
         relations=_ALL,
         planned=("people.planned", "planned_people"),
+        titles=("people.planned", "people_titles"),
         settings=("labels", "linear", "rounds", "per_round", "derived"),
     ),
     "match": SynthesizerKind(
@@ -76,6 +81,7 @@ KINDS = {
         data="people",
         relations=_ALL,
         planned=("people.match.planned", "planned_match"),
+        titles=("people.match.planned", "match_titles"),
         settings=(
             *("one_ways", "threshold", "exempt", "composites", "coarser", "marginals"),
             "derived",
@@ -141,6 +147,19 @@ def planned_phases(study: Study, release: DataSetRelease) -> tuple[PlannedPhase,
     module, function = KINDS[release.kind].planned
     phases = getattr(import_module(f"{__package__}.{module}"), function)(study, release)
     return cast("tuple[PlannedPhase, ...]", phases)
+
+
+def planned_titles(study: Study, release: DataSetRelease) -> tuple[str, ...]:
+    """The mechanisms that a certificate of the release may name; noisy answers decide if several.
+
+    The fit asks the same rule. Raises UserError if the release is too large.
+    """
+    named = KINDS[release.kind].titles
+    if named is None:
+        return possible_titles(release)
+    module, function = named
+    titles = getattr(import_module(f"{__package__}.{module}"), function)(study, release)
+    return cast("tuple[str, ...]", titles)
 
 
 def load_synthesizer(kind: str) -> Synthesizer[Any, Any]:

@@ -24,6 +24,7 @@ rounds depend on earlier ones (Bun and Steinke 2016, Lemma 2.3).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -134,11 +135,13 @@ class AdaptiveFit(Generic[W, S]):
 
     @property
     def notes(self) -> Mapping[str, int | float | str]:
+        """Public numbers. The error is chi squared over its degrees of freedom, if it is known."""
+        error = {"error_on_measurements": self.error} if math.isfinite(self.error) else {}
         return {
             "rounds": len(self.picked),
             "candidates": self.workload.candidates,
             "measured": sum(map(len, self.picked)),
-            "error_on_measurements": self.error,
+            **error,
         }
 
     def sample(self, seed: int) -> S:

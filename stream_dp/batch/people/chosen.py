@@ -9,6 +9,7 @@ from fractions import Fraction
 from functools import cached_property
 
 from stream_dp.study.data_sets import MANY
+from stream_dp.study.method_titles import PICKED_TITLE, kind_title
 
 from ..phases import Everything, NoisyAnswers, Phase
 from .choice import Choice, picking
@@ -77,6 +78,16 @@ class ChosenPlan:
     def measures_all(self, people: int) -> bool:
         """Whether all pairs are measured at once."""
         return people >= self.fewest
+
+    def title(self, kind: str, people: int) -> str:
+        """The mechanism of a kind for so many people; a certificate says it, and `check`."""
+        return kind_title(kind) if self.measures_all(people) else PICKED_TITLE
+
+    def titles(self, kind: str) -> tuple[str, ...]:
+        """The mechanisms that the number of people may choose: one where it is public."""
+        size = self.domain.size
+        supposed = (1 << 62, 1) if size is None else (size,)
+        return tuple(dict.fromkeys(self.title(kind, people) for people in supposed))
 
     def phase(self, number: int, answers: NoisyAnswers) -> Phase | None:
         """The phase of a number, from 0, given the answers of those before it."""

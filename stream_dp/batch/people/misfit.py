@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .chi_squared import reduced_chi_squared
 from .goal import FINEST
 from .mixture import Layout, Params, pair_shares
 from .residuals import centred
@@ -25,4 +26,4 @@ def misfit(layout: Layout, params: Params, targets: Targets) -> float:
         apart = centred(shares[columns]) - measured
         squares += float(np.square(apart).sum()) / max(variance, finest)
         freedom += (measured.shape[0] - 1) * (measured.shape[1] - 1)
-    return squares / freedom
+    return reduced_chi_squared(squares, freedom)

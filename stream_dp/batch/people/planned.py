@@ -8,6 +8,7 @@ from itertools import combinations
 
 from stream_dp.study import PeopleRelease, Study
 from stream_dp.study.data_sets import MANY
+from stream_dp.study.method_titles import PICKED_TITLE, kind_title
 
 from ..phases import Everything, Phase
 from ..planned import PlannedPhase
@@ -37,6 +38,14 @@ def planned_people(study: Study, release: PeopleRelease) -> tuple[PlannedPhase, 
     else:
         residuals = all_residuals(domain, 3, MOST_TRIPLE)
     return _at_once(ResidualPlan(residuals, release.rho, label_columns(release)), projections)
+
+
+def people_titles(study: Study, release: PeopleRelease) -> tuple[str, ...]:
+    """The mechanisms that a certificate may name; see `kinds.planned_titles`."""
+    if release.chosen:
+        domain = study_people(study, release)
+        return ChosenPlan(domain, release.rho, label_columns(release)).titles(release.kind)
+    return (PICKED_TITLE if release.picking else kind_title(release.kind),)
 
 
 def _at_once(plan: ResidualPlan, projections: int = 0, least: int = 0) -> tuple[PlannedPhase, ...]:

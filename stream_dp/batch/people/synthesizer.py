@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.study import PeopleRelease
-from stream_dp.study.method_titles import PICKED_TITLE, kind_title
+from stream_dp.study.method_titles import kind_title
 
 from ..base import FitContext, begun_edition
 from ..data.domain import Int64Array
@@ -174,5 +174,4 @@ def _fit_chosen(
         edition=CHOSEN,
     )
     fit = fit_adaptively(people, method, context)
-    picks = isinstance(fit.model, TreeModel)
-    return replace(fit, title=PICKED_TITLE) if picks else fit
+    return replace(fit, title=plan.title(release.kind, plan.people(fit.answers)))

@@ -57,7 +57,8 @@ class MatchFit:
         more = {"values_merged": ", ".join(merged) or "none"}
         if self.dropped:
             more["triples_too_large"] = "; ".join(self.dropped)
-        return {**added, "error_on_measurements": self.second.error, **more}
+        error = {name: later[name] for name in ("error_on_measurements",) if name in later}
+        return {**added, **error, **more}
 
     def sample(self, seed: int) -> People:
         groups = self.second.sample(seed)

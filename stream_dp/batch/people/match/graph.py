@@ -22,6 +22,7 @@ from scipy.optimize import minimize
 
 from ...data.domain import Int64Array
 from ...phases import NoisyAnswers
+from ..chi_squared import reduced_chi_squared
 from ..draw import drawn_cells
 from ..known import Known
 from ..residuals import Columns, Residuals
@@ -96,7 +97,7 @@ class GraphModel:
         apart = np.square(interactions(tables) - values) / variances
         free = sum(prod(n - 1 for n in shape) for shape in shapes)
         model = replace(self, people=targets.people, marginals=tuple(tables))
-        return model, float(apart.sum() / free) ** 0.5
+        return model, reduced_chi_squared(apart.sum(), free)
 
     def sample(self, seed: int) -> People:
         rng, tree = np.random.default_rng(seed), self.tree

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from stream_dp.study import MatchRelease, Study
+from stream_dp.study.method_titles import PICKED_TITLE, kind_title
 
 from ...data.domain import Column
 from ...phases import Phase
@@ -57,6 +58,16 @@ def planned_match(study: Study, release: MatchRelease) -> tuple[PlannedPhase, ..
         title = f"or below {fewest:,} people, after more of rho for single columns, pairs"
         planned.append(_rounds(plan, domain, fewest - 1, title, precisions))
     return tuple(planned)
+
+
+def match_titles(study: Study, release: MatchRelease) -> tuple[str, ...]:
+    """The mechanisms that a certificate may name; see `kinds.planned_titles`.
+
+    The noisy counts of single columns, by which values are merged, decide between the two.
+    """
+    plan = MatchPlan(Encoding.of(study_people(study, release), release), release)
+    title = kind_title(release.kind)
+    return (title, PICKED_TITLE) if plan.choosing else (title,)
 
 
 def _fewest(plan: MatchPlan, domain: PeopleDomain) -> int:

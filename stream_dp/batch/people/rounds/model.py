@@ -18,6 +18,7 @@ from scipy.optimize import minimize
 
 from ...data.domain import Int64Array
 from ...phases import NoisyAnswers
+from ..chi_squared import reduced_chi_squared
 from ..known import Known
 from ..match.graph import draw_clique
 from ..numbers import spread
@@ -195,7 +196,8 @@ class _Fit:
         """Chi squared of what was measured over its degrees of freedom."""
         sizes = self.beliefs.tree.sizes
         apart = np.square(self.interactions(tables) - self.values) / self.variances
-        return float(apart.sum()) / sum(prod(sizes[c] - 1 for c in a) for a in self.sets)
+        free = sum(prod(sizes[c] - 1 for c in a) for a in self.sets)
+        return reduced_chi_squared(apart.sum(), free)
 
 
 def _about(columns: Columns, one: Interaction, singles: Sequence[Table]) -> Table:

@@ -1,0 +1,129 @@
+"""What `check` announces as the method of a table of people is what the fit does."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kit.studies import attribute, small_study
+
+from stream_dp.batch.base import FitContext, MemoryTranscript
+from stream_dp.batch.kinds import load_synthesizer, planned_titles
+from stream_dp.batch.people import synthesizer
+from stream_dp.batch.people.chi_squared import reduced_chi_squared
+from stream_dp.batch.people.match import graph
+from stream_dp.batch.people.rounds.model import TreeModel
+from stream_dp.batch.people.table import People, study_people
+from stream_dp.log.message import canonical
+from stream_dp.plan import plan_study
+from stream_dp.privacy.noise import SeededNoise
+from stream_dp.study.method_titles import PICKED_TITLE, kind_title, possible_titles
+
+
+def declared(kind, columns, rho, relation, size, **more):
+    names = [f"c{i}" for i in range(columns)]
+    release = {"name": "people", "kind": kind, "attributes": names, "rho": rho, "every": 1}
+    return small_study(
+        neighbours=relation,
+        size=None if relation == "add_remove" else size,
+        rho=50,
+        attributes={name: attribute([0, 1, 2], missing=0) for name in names},
+        releases=[{**release, **more}],
+    )
+
+
+def people_of(study, size):
+    (release,) = study.batches
+    domain = study_people(study, release)
+    codes = np.random.default_rng(1).integers(0, 3, (size, len(domain.columns)))
+    return People(domain, codes)
+
+
+class Learns(Exception):
+    """A model would learn now. args: the mechanism that it is of."""
+
+
+def method_of_fit(study, size, patch):
+    """The mechanism of a fit that measures, and ends before its model learns."""
+    (release,) = study.batches
+    for model, picks in ((synthesizer.BlockMixture, False), (TreeModel, True)):
+
+        def learn(self, measured, picks=picks):
+            raise Learns(PICKED_TITLE if picks else kind_title(release.kind))
+
+        patch.setattr(model, "learn", learn)
+    context = FitContext(SeededNoise(2), MemoryTranscript())
+    with pytest.raises(Learns) as end:
+        load_synthesizer(release.kind)(people_of(study, size), release, context)
+    return end.value.args[0]
+
+
+@given(st.data())
+@settings(max_examples=120, deadline=None)
+def test_a_fit_does_what_was_announced(data):
+    kind = data.draw(st.sampled_from(["mixture", "rap"]))
+    columns = data.draw(st.sampled_from([2, 3, 6, 12, 23, 24, 30]))
+    relation = data.draw(st.sampled_from(["add_remove", "replace_one", "replace_in_place"]))
+    size = data.draw(st.sampled_from([1, 20, 300, 2000]))
+    rho = data.draw(st.sampled_from(["1/100000", "1/2000", "1/50", "1", "15"]))
+    more = {}
+    if kind == "rap" and data.draw(st.booleans()):
+        more["labels"] = ["c0"]
+    if data.draw(st.booleans()):
+        more["rounds"] = data.draw(st.sampled_from([0, 3]))
+    study = declared(kind, columns, rho, relation, size, **more)
+    (release,) = study.batches
+    announced = planned_titles(study, release)
+    with pytest.MonkeyPatch.context() as patch:
+        assert method_of_fit(study, size, patch) in announced
+    if relation != "add_remove":
+        assert len(announced) == 1
+    assert set(announced) <= set(possible_titles(release))
+    (planned,) = plan_study(study).releases
+    assert planned.facts["mechanism"] == "; or, as noisy counts decide, ".join(announced)
+
+
+@pytest.mark.parametrize(
+    ("kind", "columns", "rho", "more", "expected"),
+    [
+        ("rap", 24, 1, {"labels": ["c0"]}, PICKED_TITLE),
+        ("mixture", 6, "1/2000", {}, PICKED_TITLE),
+        ("mixture", 3, 10, {}, kind_title("mixture")),
+    ],
+)
+def test_the_certificates_mechanism_is_the_announced_one(kind, columns, rho, more, expected):
+    study = declared(kind, columns, rho, "replace_one", 300, **more)
+    (release,) = study.batches
+    assert planned_titles(study, release) == (expected,)
+    if columns < 24:  # the others take long to fit, and are decided above
+        context = FitContext(SeededNoise(2), MemoryTranscript())
+        fit = load_synthesizer(kind)(people_of(study, 300), release, context)
+        assert fit.title == expected
+        assert isinstance(fit.model, TreeModel) == (expected == PICKED_TITLE)
+        unknown = replace(fit, error=math.nan).notes
+        assert fit.notes == {**unknown, "error_on_measurements": fit.error}
+        assert canonical(dict(unknown))
+
+
+def test_declared_marginals_have_the_same_unit_of_error(monkeypatch):
+    seen = []
+
+    def noted(squares, freedom):
+        seen.append(reduced_chi_squared(squares, freedom))
+        return seen[-1]
+
+    monkeypatch.setattr(graph, "reduced_chi_squared", noted)
+    study = declared("match", 3, 1, "replace_one", 300, marginals=[["c0", "c1"]])
+    (release,) = study.batches
+    assert planned_titles(study, release) == (kind_title("match"),)
+    context = FitContext(SeededNoise(2), MemoryTranscript())
+    fit = load_synthesizer("match")(people_of(study, 300), release, context)
+    assert fit.notes["error_on_measurements"] == seen[-1]
+    assert fit.title == kind_title("match")
+
+
+def test_chi_squared_without_anything_that_could_differ_is_unknown():
+    assert reduced_chi_squared(6, 3) == 2
+    assert math.isnan(reduced_chi_squared(0, 0))
