@@ -61,6 +61,8 @@ COMMANDS = {
     "close": "show what open periods hold, and close them up to this one",
     "run": "close, decide and publish; stops on SIGTERM",
     "status": "open period, last release, budget (confidential)",
+    "backup": "copy a study while it runs: logs, snapshots, study file (confidential)",
+    "restore": "restore a study from its backup, if no noise could be drawn again",
     "jobs": "batch jobs: states, retry, abandon (confidential)",
     "worker": "make the data sets of batch jobs; stops on SIGTERM",
     "aggregate": "close periods in parts, in several processes; stops on SIGTERM",

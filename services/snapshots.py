@@ -79,6 +79,24 @@ class Snapshots:
         """The same folder for the journal `owner`."""
         return Snapshots(self._place, self._base, owner, self._keys, tell)
 
+    def as_stored(self) -> Snapshots:
+        """The same folder, whose files are read and written without being decrypted."""
+        return Snapshots(self._place, self._base, self._owner)
+
+    def restore(self, name: str, content: bytes) -> None:
+        """Writes a file under this name, as it was stored. Raises OSError, UserError."""
+        try:
+            if self._fs is None:
+                root = Path(self._root)
+                draft, _ = self._written(lambda file: _put(file, content), root, name, name, True)
+                draft.rename(root / name)
+                _sync(root)
+            else:
+                with self._asked():
+                    self._fs.pipe_file(f"{self._root}/{name}", content)
+        except OSError as error:
+            raise write_error(f"{self._root}/{name}", error) from None
+
     def prepare(self) -> None:
         """Creates the folder and tries to write a file.
 
@@ -338,6 +356,10 @@ class Snapshots:
             else:
                 with self._asked():
                     self._fs.rm_file(path)
+
+
+def _put(file: BinaryIO, content: bytes) -> None:
+    file.write(content)
 
 
 def _names(protocol: str | tuple[str, ...]) -> set[str]:

@@ -75,6 +75,11 @@ class SqliteLog:
         self._latest, self._writing = frozenset(latest), Lock()
         self._partitions: dict[str, int] = {}
         self._db, self._identity = open_file(path, public=public, readonly=readonly, keys=keys)
+        ends = self._select(
+            "SELECT CAST(topic AS TEXT), CAST(part AS INT), CAST(place AS INT) FROM ends"
+            " LIMIT 100000"
+        )
+        self._ends = {(topic, part): place for topic, part, place in ends}
         self._seal = RecordSeal(keys, self._identity) if keys else None
 
     @contextmanager
@@ -146,9 +151,7 @@ class SqliteLog:
         return TopicInfo(self._identity, len(first), first)
 
     def _end(self, topic: str, part: int) -> int:
-        query = "SELECT max(place) FROM records WHERE topic = ? AND part = ?"
-        last = self._place(query, topic, part)
-        return 0 if last is None else last + 1
+        return self._last(topic, part)[0] + 1
 
     def _place(self, query: str, *values: object) -> int | None:
         ((place,),) = self._select(query, *values)
@@ -268,7 +271,10 @@ class SqliteLog:
         return None, self._seal.seal(record.key, record.value, record.headers, bound), None
 
     def _last(self, topic: str, part: int) -> list[int]:
-        """Place and time of a partition's last record; -1 and 0 before the first."""
+        """Place and time of a partition's last record; -1 and 0 before the first.
+
+        In a restored partition it is the last place that a cluster had given.
+        """
         rows = self._select(
             "SELECT place, time FROM records WHERE topic = ? AND part = ? "
             "ORDER BY place DESC LIMIT 1",
@@ -278,7 +284,7 @@ class SqliteLog:
         place, time = rows[0] if rows else (-1, 0)
         if not (isinstance(place, int) and isinstance(time, int)):
             raise LogError(f"{self._path}: a record is not one of stream-dp")
-        return [place, time]
+        return [max(place, self._ends.get((topic, part), 0) - 1), time]
 
     def _partition(self, record: Record) -> int:
         count = self._count(record.topic)

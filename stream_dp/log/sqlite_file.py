@@ -15,7 +15,9 @@ from stream_dp.privacy.noise import system_entropy
 from .base import MAX_RECORD, Damaged, LogError, Missing, Unavailable
 from .sealing import KEY_ID, NO_KEY, Keyring
 
-_SCHEMA = """
+# `ends`: where a partition ends that was restored from a cluster, which gives positions to more
+# than records.
+SCHEMA = """
 CREATE TABLE IF NOT EXISTS log (version INTEGER NOT NULL, identity TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS topics (name TEXT PRIMARY KEY, partitions INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS records (
@@ -23,9 +25,13 @@ CREATE TABLE IF NOT EXISTS records (
     key BLOB, value BLOB, headers BLOB,
     PRIMARY KEY (topic, part, place)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS ends (
+    topic TEXT NOT NULL, part INTEGER NOT NULL, place INTEGER NOT NULL,
+    PRIMARY KEY (topic, part)
+) WITHOUT ROWID;
 """
-_VERSION = 1
-_SEALED_VERSION = 2  # of a file whose records are encrypted
+VERSION = 1
+SEALED_VERSION = 2  # of a file whose records are encrypted
 _MOST_ROW = 4 * MAX_RECORD  # of a row with its headers' names
 _MAGIC = b"SQLite format 3\0"  # how its files begin
 # Primary codes: no room, a read-only file system, a device that fails; and a file that was changed.
@@ -59,7 +65,7 @@ def open_file(
             raise LogError(f"{path.parent}: no such folder")
         _create_file(path, 0o644 if public else 0o600, keys)
     _check_access(path, readonly)
-    db = _connect(path, path.resolve().as_uri() + ("?mode=ro" if readonly else ""))
+    db = connect(path, path.resolve().as_uri() + ("?mode=ro" if readonly else ""))
     try:
         with sqlite_errors(path, "cannot be opened"):
             _check_schema(path, db)
@@ -67,11 +73,11 @@ def open_file(
                 db.execute(f"PRAGMA journal_mode={'DELETE' if public else 'WAL'}")
                 db.execute(f"PRAGMA synchronous={'EXTRA' if public else 'FULL'}")
             row = db.execute("SELECT version, identity FROM log").fetchone()
-        if row is None or row[0] not in (_VERSION, _SEALED_VERSION):
+        if row is None or row[0] not in (VERSION, SEALED_VERSION):
             raise LogError(
                 f"{path}: not a log of a version that this code reads; use a newer stream-dp"
             )
-        _check_keys(path, row[0] == _SEALED_VERSION, str(row[1]), keys)
+        _check_keys(path, row[0] == SEALED_VERSION, str(row[1]), keys)
     except LogError:
         db.close()
         raise
@@ -134,12 +140,12 @@ def _create_file(path: Path, mode: int, keys: Keyring | None) -> None:
             with closing(sqlite3.connect(draft, isolation_level=None)) as db:
                 db.execute("PRAGMA synchronous=EXTRA")
                 db.execute("BEGIN IMMEDIATE")
-                for statement in _SCHEMA.split(";"):
+                for statement in SCHEMA.split(";"):
                     db.execute(statement)
                 identity = system_entropy(16).hex()
-                row = (_VERSION, identity)
+                row = (VERSION, identity)
                 if keys:  # the key is named first, so that a wrong one is refused
-                    row = (_SEALED_VERSION, keys.ids[0].hex() + identity)
+                    row = (SEALED_VERSION, keys.ids[0].hex() + identity)
                 db.execute("INSERT INTO log VALUES (?, ?)", row)
                 db.execute("COMMIT")
             with suppress(FileExistsError):  # another process has created it meanwhile
@@ -163,7 +169,8 @@ def _check_access(path: Path, readonly: bool) -> None:
         raise LogError(f"{path}: no permission to {'read' if readonly else 'write'} it")
 
 
-def _connect(path: Path, uri: str) -> sqlite3.Connection:
+def connect(path: Path, uri: str) -> sqlite3.Connection:
+    """A connection that runs nothing that a file's schema declares. Raises LogError."""
     with sqlite_errors(path, "cannot be opened"):
         db = sqlite3.connect(
             uri, uri=True, timeout=60, isolation_level=None, check_same_thread=False

@@ -1,0 +1,1 @@
+"""Backups of a study while it runs, and what can be restored from them."""

@@ -1,0 +1,141 @@
+"""Backups of a study at random moments of its releaser, each restored and run on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kit.panels import Noiseless, fix_secrets
+from stream_dp.privacy.noise import Draw
+from stream_dp.services.backups.backup import back_up
+from stream_dp.services.backups.contents import read_manifest
+from stream_dp.services.backups.restore import Restored, restore
+from stream_dp.services.backups.store import backup_store
+from stream_dp.services.deployment import Deployment
+from stream_dp.services.following import following
+from stream_dp.services.releaser.setup import releaser_of
+from stream_dp.topics import RELEASES
+
+PATIENCE = 300.0  # seconds
+
+
+class Repeated(Noiseless):
+    """No noise, and the same coins for the same demand, so that a period has the same bytes."""
+
+    def draw(self, demand: Sequence[tuple[Any, int]]) -> Draw:
+        sizes = [size for _, size in demand]
+        coins = np.random.default_rng([len(sizes), *sizes])
+        return Draw(tuple(np.zeros(size, np.int64) for size in sizes), coins)
+
+
+class Stepped:
+    """A function that runs in a thread and waits at each of its steps. run: takes `at`."""
+
+    def __init__(self, run: Callable[[Callable[[str], None]], object]) -> None:
+        self._arrived, self._go = threading.Semaphore(0), threading.Semaphore(0)
+        self._free = False
+        self._error: list[BaseException] = []
+        self.done = False
+        self._thread = threading.Thread(target=self._run, args=(run,))
+        self._thread.start()
+        self._wait()
+
+    def _run(self, run: Callable[[Callable[[str], None]], object]) -> None:
+        try:
+            run(self._at)
+        except BaseException as error:
+            self._error.append(error)
+        self.done = True
+        self._arrived.release()
+
+    def _at(self, step: str) -> None:
+        if not self._free:
+            self._arrived.release()
+            assert self._go.acquire(timeout=PATIENCE)
+
+    def _wait(self) -> None:
+        assert self._arrived.acquire(timeout=PATIENCE)
+
+    def go(self, steps: int) -> None:
+        """Lets it take this number of steps."""
+        for _ in range(steps):
+            if not self.done:
+                self._go.release()
+                self._wait()
+
+    def end(self) -> None:
+        """Lets it run to its end. Raises what it raised."""
+        self._free = True
+        self._go.release()
+        self._thread.join(PATIENCE)
+        assert not self._thread.is_alive()
+        for error in self._error:
+            raise error
+
+
+def run_on(file: Path, at: Callable[[str], None] = lambda step: None, **how: Any) -> bool:
+    """Runs the releaser of a study in this process, with noise that is the same in each run."""
+    with pytest.MonkeyPatch.context() as patch:
+        fix_secrets(patch)
+        process = releaser_of(Deployment.load(file))
+        process.source, process.at = Repeated(), at
+        for name, value in how.items():
+            setattr(process, name, value)
+        with closing(process.log), closing(process.public):
+            return process.run(until_idle=True)
+
+
+def published(file: Path) -> list[tuple[bytes | None, bytes | None, object]]:
+    """Key, value and headers of every public record."""
+    with closing(Deployment.load(file).public(readonly=True)) as log:
+        records = following(log, RELEASES, dict.fromkeys([0], 0))
+        return [(record.key, record.value, record.headers) for record in records]
+
+
+def live_backups(file: Path, folder: Path, count: int, seed: int) -> list[Path]:
+    """Backs a study up at random moments of its releaser, which goes on meanwhile.
+
+    Every second backup goes on from the one before it.
+    """
+    rng = np.random.default_rng(seed)
+    setting, places = Deployment.load(file), list[Path]()
+    releaser = Stepped(lambda at: run_on(file, at))
+    releaser.go(6)  # until the first message is public
+    for number in range(count):
+        releaser.go(int(rng.choice([0, 1, 2, 4])))
+        place = folder / f"backup-{number}"
+        if number % 2:
+            copy_of(places[-1], place)
+        back_up(
+            setting,
+            backup_store(str(place)),
+            lambda step: releaser.go(int(rng.choice([0, 0, 1, 3, 9]))),
+        )
+        places.append(place)
+    releaser.end()
+    return places
+
+
+def copy_of(source: Path, target: Path) -> None:
+    """A copy of a backup with its modes."""
+    target.mkdir(mode=0o700)
+    for path in source.iterdir():
+        (target / path.name).touch(mode=0o600)
+        (target / path.name).write_bytes(path.read_bytes())
+
+
+def restored(place: Path, folder: Path, text: str) -> tuple[Path, Restored]:
+    """A backup restored into a new folder. text: the study file, with logs in SQLite files."""
+    folder.mkdir()
+    file = folder / "study.toml"
+    file.write_text(text)
+    store = backup_store(str(place))
+    manifest = read_manifest(store)
+    assert manifest is not None
+    return file, restore(file, store, str(place), manifest.head)
