@@ -24,7 +24,7 @@ MANIFEST = "manifest.json"
 _FORMAT = 1
 _MOST_MANIFEST = 64_000_000  # bytes
 _TOPICS = {
-    *(names.RELEASES, names.REPORTS, names.DEAD_LETTERS, names.JOURNAL, names.CLOCK),
+    *(names.STUDY, names.RELEASES, names.REPORTS, names.DEAD_LETTERS, names.JOURNAL, names.CLOCK),
     *names.JOB_TOPICS,
     *names.PART_TOPICS,
 }

@@ -16,6 +16,7 @@ from stream_dp.topics import (
     CLOSES,
     DEAD_LETTERS,
     GROUPS,
+    HEARTBEATS,
     JOBS,
     JOURNAL,
     MANIFESTS,
@@ -23,6 +24,7 @@ from stream_dp.topics import (
     RELEASES,
     REPORTS,
     RESULTS,
+    STUDY,
     TRANSCRIPTS,
 )
 
@@ -33,7 +35,7 @@ from .store import BackupStore
 # A cluster's topics are copied one after the other. A job's records follow its close, so they come
 # before the journal; what the journal refers to comes after it.
 _ORDER = (
-    *(JOBS, TRANSCRIPTS, RESULTS, JOURNAL, GROUPS),
+    *(STUDY, JOBS, TRANSCRIPTS, RESULTS, JOURNAL, GROUPS),
     *(REPORTS, CLOSES, ORDERS, MANIFESTS, DEAD_LETTERS, CLOCK),
 )
 _SEGMENT = 16_000_000  # bytes of one, about
@@ -79,6 +81,7 @@ def _copy_file(path: Path, store: BackupStore, before: LogCopy | None) -> LogCop
                 [_segments(source, topic, part, store, before) for part in range(count)],
             )
             for topic, count in sorted(source.topics.items())
+            if topic != HEARTBEATS  # what processes say now
         ]
         return LogCopy("sqlite", source.identity, source.sealed, topics)
 

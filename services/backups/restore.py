@@ -155,7 +155,8 @@ def _journal(
             entry.read()
         if not entries or entries[-1].message.hash != manifest.journal:
             raise Inconsistent("backup: its journal does not end as its manifest says; use another")
-        journal_checks.check_journal(entries, deployment.plan, log.describe(REPORTS))
+        plan = journal_checks.begun_plan(entries, deployment.study)
+        journal_checks.check_journal(entries, plan, log.describe(REPORTS))
     return entries
 
 
