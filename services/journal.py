@@ -346,3 +346,9 @@ def certified_charges(entry: Entry, study: Study) -> tuple[Charge, ...]:
     batch = study.batch(entry.head.release)
     assert batch is not None
     return (Charge(batch.name, entry.number, batch.rho),)
+
+
+def outstanding(entries: Sequence[Entry]) -> list[Job]:
+    """The batch jobs that have begun and have no result."""
+    done = {entry.result_of for entry in entries}
+    return [job for entry in entries for job in entry.jobs if job.id not in done]

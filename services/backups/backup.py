@@ -23,7 +23,6 @@ from ..deployment import Deployment
 from ..journal import Entry
 from ..parts.manifests import SUFFIX, read_manifest
 from ..place import check_mark
-from ..releaser.jobs import outstanding
 from ..snapshots import Snapshots
 from . import contents
 from .contents import LogCopy, Manifest, SnapshotCopy
@@ -168,7 +167,7 @@ def _snapshots(
     patient: whether to return None where a file has gone.
     """
     snapshots = deployment.snapshots.of(entries[0].message.hash[:12])
-    names = [file.name for job in outstanding(entries) for file in job.files.values()]
+    names = [file.name for job in journal.outstanding(entries) for file in job.files.values()]
     for entry in reversed(journal.closes(entries)[1:]):
         population = _population(snapshots, entry)
         if population is not None:

@@ -87,7 +87,7 @@ class Jobs:
 
     def begin(self, entries: Sequence[Entry]) -> None:
         """Recovers the open jobs; sends those not sent yet, and removes files of others."""
-        waiting = outstanding(entries)
+        waiting = journal.outstanding(entries)
         begun = {job.id for entry in entries for job in entry.jobs}
         closed = journal.closes(entries)[-1].number
         self._later = {
@@ -287,9 +287,3 @@ def check_kinds(study: Study) -> None:
         kinds.require_available(batch.kind for batch in study.batches or ())
     except UserError as error:
         raise UserError(f"run.worker: {line}" for line in error.lines) from None
-
-
-def outstanding(entries: Sequence[Entry]) -> list[Job]:
-    """The batch jobs that have begun and have no result."""
-    done = {entry.result_of for entry in entries}
-    return [job for entry in entries for job in entry.jobs if job.id not in done]
