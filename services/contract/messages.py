@@ -5,8 +5,6 @@ The schemas of journal entries, jobs and certificates are those of the types tha
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 from pydantic.json_schema import models_json_schema
 
@@ -28,12 +26,11 @@ from ..jobs.records import Job, JobStudy
 from ..journal_heads import CloseHead, GenesisHead, KeyHead, PlacedHead, ResultHead
 from ..markers import MARKED_STUDY, MARKER, Announced, study_mark
 from ..parts.orders import Answer, Order, Reading
+from .json_schema import SHARED, Schema, all_of, object_of, shared, typed
 from .reports import report_schema
 
-Schema = dict[str, Any]
 Messages = dict[str, Schema]
 
-_SHARED = "#/components/schemas/"
 _TEXT: Schema = {"type": "string"}
 _COUNT: Schema = {"type": "integer", "minimum": 0}
 _DIGEST: Schema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
@@ -46,19 +43,17 @@ def shared_schemas() -> dict[str, Schema]:
     """The schemas that messages of several topics refer to, by name."""
     heads = (GenesisHead, CloseHead, ResultHead, PlacedHead, KeyHead, Job, JobStudy)
     others = (Binding, Announced, Order, Answer, Reading, Heartbeat)
-    _, private = msgspec.json.schema_components(
-        (*heads, *others), ref_template=f"{_SHARED}{{name}}"
-    )
+    _, private = msgspec.json.schema_components((*heads, *others), ref_template=f"{SHARED}{{name}}")
     _, public = models_json_schema(
         [
             (PanelCertificate, "serialization"),
             (BatchCertificate, "serialization"),
             (SizesCertificate, "serialization"),
         ],
-        ref_template=f"{_SHARED}{{model}}",
+        ref_template=f"{SHARED}{{model}}",
     )
-    listed = _object({"name": _TEXT, "bytes": _COUNT, "sha256": _DIGEST})
-    manifest = _object(
+    listed = object_of({"name": _TEXT, "bytes": _COUNT, "sha256": _DIGEST})
+    manifest = object_of(
         {"index": _COUNT, "previous": _DIGEST, "parts": {"type": "array", "items": listed}}
     )
     manifest["description"] = (
@@ -76,18 +71,20 @@ def messages(study: Study, run: Run) -> dict[str, Messages]:
             "binding": _message(
                 "The study that the log belongs to.",
                 _JSON,
-                payload=_all(
-                    _shared("Binding"),
-                    _object({"study": {"const": study.name}, "terms": {"const": study.terms_hash}}),
+                payload=all_of(
+                    shared("Binding"),
+                    object_of(
+                        {"study": {"const": study.name}, "terms": {"const": study.terms_hash}}
+                    ),
                 ),
             )
         },
         topics.REPORTS: {"report": _report(study, run.input), "closeMarker": _marker(study)},
         topics.DEAD_LETTERS: {"deadLetter": _dead_letter()},
         topics.JOURNAL: {
-            "journalPart": _part("stream-dp.decision", source, "(state .+|public)", _BYTES),
+            "journalPart": _part("stream-dp.decision", source, "(design|state .+|public)", _BYTES),
             **{
-                f"{name}Entry": _manifest("stream-dp.decision", source, [_shared(head)])
+                f"{name}Entry": _manifest("stream-dp.decision", source, [shared(head)])
                 for name, head in {
                     "genesis": "GenesisHead",
                     "close": "CloseHead",
@@ -102,7 +99,7 @@ def messages(study: Study, run: Run) -> dict[str, Messages]:
             "heartbeat": _message(
                 "A process lives, or has ended, and what it waits for.",
                 _JSON,
-                payload=_shared("Heartbeat"),
+                payload=shared("Heartbeat"),
                 key={"enum": list(topics.PROCESSES)},
             )
         },
@@ -128,13 +125,13 @@ def _report(study: Study, declared: Input) -> Schema:
 
 def _faulty_row() -> Schema:
     row = {"type": ["integer", "null"], "minimum": 1}
-    payload = {**_object({"row": row, "text": _TEXT}), "additionalProperties": False}
+    payload = {**object_of({"row": row, "text": _TEXT}), "additionalProperties": False}
     words = "A row of a table that makes no report, as `send` writes it. It is rejected."
     return _message(words, _JSON, payload=payload)
 
 
 def _marker(study: Study) -> Schema:
-    headers = _object({MARKER: {"type": "string", "pattern": "^[0-9]{1,5}$"}})
+    headers = object_of({MARKER: {"type": "string", "pattern": "^[0-9]{1,5}$"}})
     headers["properties"][MARKED_STUDY] = {"const": study_mark(study).decode()}
     words = "Closes every period up to the number in its header, for its partition. An operator's."
     words += " One that names another study closes nothing and is rejected."
@@ -143,7 +140,7 @@ def _marker(study: Study) -> Schema:
 
 def _dead_letter() -> Schema:
     reasons = "|".join(REASONS)
-    headers = _object(
+    headers = object_of(
         {
             "__connect.errors.topic": _TEXT,
             "__connect.errors.partition": {"type": "string", "pattern": "^[0-9]+$"},
@@ -169,25 +166,25 @@ def _part_messages() -> dict[str, Messages]:
             "announcement": _message(
                 "Positions of the reports that the next markers do not lie before.",
                 _JSON,
-                payload=_shared("Announced"),
+                payload=shared("Announced"),
             )
         },
         topics.ORDERS: {
             "order": _message(
-                "A close that an aggregator is to do.", _JSON, payload=_shared("Order"), key=order
+                "A close that an aggregator is to do.", _JSON, payload=shared("Order"), key=order
             )
         },
         topics.MANIFESTS: {
             "answer": _message(
                 "The file of the manifest that answers an order.",
                 _JSON,
-                payload=_shared("Answer"),
+                payload=shared("Answer"),
                 key=order,
             ),
             "reading": _message(
                 "The schemas that the reports of an order are read with.",
                 _JSON,
-                payload=_shared("Reading"),
+                payload=shared("Reading"),
                 key={"type": "string", "pattern": "^[0-9a-f]{64}/reading$"},
             ),
         },
@@ -196,7 +193,7 @@ def _part_messages() -> dict[str, Messages]:
 
 def _sealed() -> Schema:
     words = "A record that is encrypted, with its headers, by the keys of [run.encryption]."
-    return _message(words, _BYTES, headers=_object({name: {} for name, _ in SEALED}))
+    return _message(words, _BYTES, headers=object_of({name: {} for name, _ in SEALED}))
 
 
 def _job_messages(study: Study, source: str) -> dict[str, Messages]:
@@ -209,42 +206,42 @@ def _job_messages(study: Study, source: str) -> dict[str, Messages]:
     progress = {"job": job, "done": _COUNT, "rounds": _COUNT, "error": number, "left": number}
     result = {"mechanism": _TEXT, "notes": {"type": "object"}, "simulated": {"type": "boolean"}}
     interruption = {"attempt": _COUNT, "reason": _TEXT}
-    listed = _object({"name": _TEXT, "sha256": _DIGEST})
+    listed = object_of({"name": _TEXT, "sha256": _DIGEST})
     result |= {"attempt": _COUNT, "parts": {"type": "array", "items": listed}}
 
     def handed_in(part: Schema) -> Schema:
-        return _object({"stream-dp-part": part, "stream-dp-writer": _TEXT})
+        return object_of({"stream-dp-part": part, "stream-dp-writer": _TEXT})
 
     published: Messages = {}
     if any(panels_of(study, batch) for batch in study.batches or ()):
         published["publishedAnswers"] = _message(
             "What a panel has published of a job's people: 64-bit integers, before the job.",
             _BYTES,
-            headers=_object({PUBLISHED: _TEXT}),
+            headers=object_of({PUBLISHED: _TEXT}),
             key=job,
         )
     return {
         topics.GROUPS: {
             f"{table}Part": _part(kind, source, f"({kept})", _BYTES),
-            f"{table}Table": _manifest(kind, source, [_typed(kind), _object({"hash": _DIGEST})]),
+            f"{table}Table": _manifest(kind, source, [typed(kind), object_of({"hash": _DIGEST})]),
         },
         topics.JOBS: {
             "job": _message(
                 "A data set that a worker is to fit.",
                 _JSON,
-                payload=_all(_typed("job"), _shared("Job"), _shared("JobStudy")),
+                payload=all_of(typed("job"), shared("Job"), shared("JobStudy")),
                 key=job,
             ),
             "operatorWord": _message(
                 "An operator has a job retried or abandoned.",
                 _JSON,
-                payload=_object({"type": {"enum": ["retry", "abandon"]}, "id": job}),
+                payload=object_of({"type": {"enum": ["retry", "abandon"]}, "id": job}),
                 key=job,
             ),
             "interruption": _message(
                 "The worker beside a releaser was killed; it goes on from the transcript.",
                 _JSON,
-                payload=_object({"type": {"const": "interrupted"}, "id": job, **interruption}),
+                payload=object_of({"type": {"const": "interrupted"}, "id": job, **interruption}),
                 key=job,
             ),
             **published,
@@ -253,14 +250,14 @@ def _job_messages(study: Study, source: str) -> dict[str, Messages]:
             "round": _message(
                 "A piece of a round of a job, decided before it is used.",
                 _BYTES,
-                headers=_object({"stream-dp-chunk": {"pattern": "^[0-9a-f]+/[0-9]+/[0-9]+$"}}),
+                headers=object_of({"stream-dp-chunk": {"pattern": "^[0-9a-f]+/[0-9]+/[0-9]+$"}}),
                 key={"type": "string", "pattern": "^.+/[0-9]+$"},
             ),
             "progress": _message(
                 "How far a worker is with a job.",
                 _JSON,
-                payload=_object(progress),
-                headers=_object({"stream-dp-progress": {"const": ""}}),
+                payload=object_of(progress),
+                headers=object_of({"stream-dp-progress": {"const": ""}}),
             ),
         },
         topics.RESULTS: {
@@ -273,15 +270,15 @@ def _job_messages(study: Study, source: str) -> dict[str, Messages]:
             "result": _message(
                 "The manifest that completes a result.",
                 _JSON,
-                payload=_object(result),
+                payload=object_of(result),
                 headers=handed_in({"const": "manifest"}),
                 key=job,
             ),
             "failure": _message(
                 "Why a job failed.",
                 _JSON,
-                payload=_object({"attempt": _COUNT, "reason": {**_TEXT, "maxLength": 300}}),
-                headers=_object({"stream-dp-part": {"const": "failure"}}),
+                payload=object_of({"attempt": _COUNT, "reason": {**_TEXT, "maxLength": 300}}),
+                headers=object_of({"stream-dp-part": {"const": "failure"}}),
                 key=job,
             ),
         },
@@ -293,14 +290,14 @@ def _releases(study: Study, source: str, signed: bool) -> Messages:
 
     signed: whether every manifest has a signature, and keys may change.
     """
-    declaration = _all(
-        _typed(STUDY_TYPE),
-        _object({"study": {"type": "object"}, "study_hash": _DIGEST, "code_version": _TEXT}),
+    declaration = all_of(
+        typed(STUDY_TYPE),
+        object_of({"study": {"type": "object"}, "study_hash": _DIGEST, "code_version": _TEXT}),
     )
     public = {"studyDeclaration": _manifest(STUDY_TYPE, source, [declaration], signed=signed)}
     if signed:
-        named = _object({"signer": _SIGNER, "study_hash": _DIGEST, "code_version": _TEXT})
-        heads = [_typed(KEY_TYPE), named]
+        named = object_of({"signer": _SIGNER, "study_hash": _DIGEST, "code_version": _TEXT})
+        heads = [typed(KEY_TYPE), named]
         public["signingKey"] = _manifest(KEY_TYPE, source, heads, signed=True)
     sizes = [batch for batch in study.batches or () if isinstance(batch, SizesRelease)]
     tables = [batch for batch in study.batches or () if not isinstance(batch, SizesRelease)]
@@ -312,7 +309,7 @@ def _releases(study: Study, source: str, signed: bool) -> Messages:
     for name, kind, certificate, releases, parts in kinds:
         if not releases:
             continue
-        stated = _object(
+        stated = object_of(
             {
                 "study": {"const": study.name},
                 "release": {"enum": [release.name for release in releases]},
@@ -322,7 +319,7 @@ def _releases(study: Study, source: str, signed: bool) -> Messages:
             }
         )
         dated = study.periods.release_time(1) is not None
-        heads = [_typed(kind), _shared(certificate), stated]
+        heads = [typed(kind), shared(certificate), stated]
         public[f"{name}Part"] = _part(kind, source, f"({parts})", _ARROW, dated=dated)
         public[f"{name}Release"] = _manifest(kind, source, heads, dated=dated, signed=signed)
     return public
@@ -347,7 +344,7 @@ def _manifest(
     return _message(
         "The manifest that ends a message; its SHA-256 is the message's hash.",
         _JSON,
-        payload=_all(*heads, _shared("Manifest")),
+        payload=all_of(*heads, shared("Manifest")),
         headers=headers,
         key={"type": "string", "pattern": "^[0-9]+(/.+)?$"},
     )
@@ -356,7 +353,7 @@ def _manifest(
 def _event_headers(kind: str, source: str, content: str, part: Schema, dated: bool) -> Schema:
     """The headers of the CloudEvents binding to Kafka. dated: whether there is a ce_time."""
     time = {"ce_time": {"type": "string", "format": "date-time"}} if dated else {}
-    return _object(
+    return object_of(
         {
             "ce_specversion": {"const": "1.0"},
             "ce_type": {"const": kind},
@@ -386,20 +383,3 @@ def _message(
     if key is not None:
         fields["bindings"] = {"kafka": {"key": key, "bindingVersion": "0.5.0"}}
     return fields
-
-
-def _object(properties: dict[str, Schema]) -> Schema:
-    """An object that has all these properties."""
-    return {"type": "object", "required": list(properties), "properties": properties}
-
-
-def _typed(kind: str) -> Schema:
-    return _object({"type": {"const": kind}})
-
-
-def _shared(name: str) -> Schema:
-    return {"$ref": f"{_SHARED}{name}"}
-
-
-def _all(*schemas: Schema) -> Schema:
-    return {"allOf": list(schemas)}

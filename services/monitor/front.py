@@ -24,6 +24,7 @@ from .live import Live
 from .refusals import TOO_MUCH, refusal
 from .workers import Failed, Gone
 
+READY = "stream_dp_monitor_ready"  # the metric of /metrics: whether there is something to show
 MOST_BYTES = 64 << 20  # of answers of one state
 MOST_WAITING = 128  # requests whose answers are being computed or wait for it
 MOST_DOWNLOADS = 32  # that are written, wait for it or are on their way
@@ -146,8 +147,8 @@ class _Front:
         if path == "/healthz":
             return Response("ok\n" if ready else "not ready\n", 200 if ready else 503)
         if path == "/metrics":
-            words = "# TYPE stream_dp_monitor_ready gauge\nstream_dp_monitor_ready "
-            return Response(f"{words}{int(ready)}\n", media_type="text/plain")
+            text = f"# TYPE {READY} gauge\n{READY} {int(ready)}\n"
+            return Response(text, media_type="text/plain")
         if path in self._assets:
             body, media = self._assets[path]
             return Response(body, media_type=media, headers={"Cache-Control": "max-age=300"})

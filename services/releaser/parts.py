@@ -164,7 +164,7 @@ class InParts:
             if waits := self._awaited(entry.number, entry.cut, wait, again=entry):
                 return waits
             self._follow(entry.cut)
-            if entry.accounting is not None and not self._accounting.agrees(entry.accounting):
+            if entry.accounting is not None and self._accounting != entry.accounting:
                 raise Inconsistent(
                     "reports: what is below the last cut is not what the journal counted; the topic"
                     " was changed"

@@ -168,7 +168,7 @@ def recovered_inputs(
     check_end(log, inputs.positions)
     facts.answer()
     accounting = population.accounting.counts
-    if last.accounting is not None and not accounting.agrees(last.accounting):
+    if last.accounting is not None and accounting != last.accounting:
         raise Inconsistent(
             "reports: what is below the last cut is not what the journal counted; the topic"
             " was changed"

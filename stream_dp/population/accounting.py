@@ -37,18 +37,6 @@ class CellCounts:
             rejected=+Tally(self.rejected) + Tally(other.rejected),
         )
 
-    def agrees(self, other: CellCounts) -> bool:
-        """Whether both are of one input, perhaps counted by different versions.
-
-        Older versions booked some cells as superseded before their period was closed; so superseded
-        and pending cells are compared as one sum.
-        """
-        return (
-            self.accepted == other.accepted
-            and self.rejected == other.rejected
-            and self.received == other.received
-        )
-
     def as_dict(self) -> dict[str, Any]:
         """For JSON; the rejected cells in the order of their reasons."""
         return {

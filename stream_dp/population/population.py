@@ -15,7 +15,6 @@ from __future__ import annotations
 import zipfile
 from collections import Counter as Tally
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, BinaryIO
 
 import msgspec
@@ -33,10 +32,7 @@ from .index import Index, distinct
 from .rejected import Reason, RejectedRecord
 from .split import Part
 
-_VERSION = 5
-_BYTES = 4  # the last version in which the code of a cell was a byte, and this one cleared:
-_BYTE_CLEARED = 254
-_UNCOUNTED = 3  # the version in which repeated cells counted as superseded once they were merged
+_VERSION = 1
 
 
 class Population:
@@ -365,7 +361,7 @@ class Population:
             head = msgspec.json.decode(arrays["head"].tobytes())
         except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, msgspec.DecodeError):
             raise Inconsistent("snapshot: cannot be read; remove it to replay the input") from None
-        if head.get("version") not in {_UNCOUNTED, _BYTES, _VERSION} or head["study"] != study.hash:
+        if head.get("version") != _VERSION or head["study"] != study.hash:
             raise Inconsistent("snapshot: of another version or study; remove it to replay")
         if head.get("part") != (None if part is None else vars(part)):
             raise Inconsistent("snapshot: of another part; remove it to replay")
@@ -374,18 +370,8 @@ class Population:
         numbers = head["accounting"]
         self.accounting = Accounting.of(CellCounts(**numbers))
         self.index = Index(arrays["hi"], arrays["lo"], arrays["slot"])
-        waiting = Cells(*(arrays[f"waiting {i}"] for i in range(7)))
-        if head["version"] <= _BYTES:
-            signed = waiting.code.astype(np.int16)
-            signed[signed == _BYTE_CLEARED] = CLEARED
-            waiting = replace(waiting, code=signed)
-        self.waiting = WaitingCells.of(waiting)
-        pending = head.get("pending")
-        self.pending = (
-            Tally(cells_by_period(self.waiting.all()))
-            if pending is None
-            else Tally({int(number): count for number, count in pending.items()})
-        )
+        self.waiting = WaitingCells.of(Cells(*(arrays[f"waiting {i}"] for i in range(7))))
+        self.pending = Tally({int(number): count for number, count in head["pending"].items()})
         self.columns = {name: arrays[name] for name in self.columns}
         return self
 

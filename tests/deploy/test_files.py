@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import signal
 import subprocess
-import time
 import tomllib
 from configparser import RawConfigParser
 from pathlib import Path
@@ -20,6 +17,7 @@ from kit.studies import SCHEDULE, toml_lines
 from stream_dp.log.settings import FILE_VARIABLE
 from stream_dp.log.topics import TIMEOUT
 from stream_dp.services import cli
+from stream_dp.services.monitor.front import READY
 from stream_dp.services.releaser.facts import Facts, IntakeFacts
 from stream_dp.services.releaser.listen import ConfidentialMetrics, PublicMetrics
 from stream_dp.study import Run
@@ -164,9 +162,12 @@ def test_metrics_that_are_named_exist(tmp_path: Path) -> None:
     facts.released = facts.closed_accepted = 0
     facts.intake = IntakeFacts()
     facts.answer()
+    facts.open_period = 1
+    facts.missing = {"aggregator": False}
     path.write_text(HOMES)
     batches = Facts(load_study(path)[0])
     batches.job("a job", "failed", 1)
+    batches.job("another job", "waiting", 1)
     samples = [
         sample
         for collector in (
@@ -177,14 +178,17 @@ def test_metrics_that_are_named_exist(tmp_path: Path) -> None:
         for metric in collector.collect()
         for sample in metric.samples
     ]
-    exported = {s.name for s in samples}
+    exported = {s.name for s in samples} | {READY}
     rules = set(re.findall(r"stream_dp_\w+", (DEPLOY / "prometheus" / "alerts.yml").read_text()))
     assert {"stream_dp_ready", "stream_dp_cells_rejected_total", "stream_dp_job"} <= rules
     for file in DEPLOY.rglob("*"):
         if file.is_file() and file.suffix != ".pyc":
             named = set(re.findall(r"\bstream_dp_[a-z_]+", file.read_text()))
             assert named <= exported, file
-    assert {s.labels["state"] for s in samples if s.name == "stream_dp_job"} == {"failed"}
+    assert {s.labels["state"] for s in samples if s.name == "stream_dp_job"} == {
+        "failed",
+        "waiting",
+    }
     reasons = {s.labels["reason"] for s in samples if s.name == "stream_dp_cells_rejected_total"}
     assert "late" in reasons
     assert all("study" in s.labels for s in samples)
@@ -336,105 +340,3 @@ def test_the_image_holds_what_it_copies_and_no_secret() -> None:
         if name.startswith("!"):
             assert name[1:] in text
     assert "secret" not in re.sub(r"#.*", "", text).lower()
-
-
-# again.sh
-
-
-def again(script: str, *words: str, wait: str = "0.05", **more: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [DEPLOY / "again.sh", "sh", "-c", script, *words],
-        env={"PATH": os.environ["PATH"], "AGAIN_SECONDS": wait, **more},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-@pytest.mark.parametrize("code", [0, 2, 3, 4])
-def test_final_codes(code: int) -> None:
-    child = again(f"echo started; exit {code}")
-    assert child.communicate(timeout=120) == ("started\n", "")
-    assert child.returncode == code
-
-
-@pytest.mark.parametrize("how", ["exit 5", "exit 1", "kill -KILL $$"])
-def test_what_another_start_may_cure(tmp_path: Path, how: str) -> None:
-    seen = tmp_path / "seen"
-    child = again(f"echo x >> {seen}; [ $(wc -l < {seen}) -lt 3 ] || exit 4; {how}")
-    _, error = child.communicate(timeout=120)
-    assert (child.returncode, seen.read_text()) == (4, "x\n" * 3)
-    assert error.count("starting again\n") == 2
-
-
-def test_sigterm_is_passed_on_and_its_code_is_returned() -> None:
-    child = again(
-        "trap 'sleep 0.3; echo ended; exit 0' TERM; echo started; while :; do sleep 0.05; done"
-    )
-    assert child.stdout is not None
-    assert child.stdout.readline() == "started\n"
-    child.send_signal(signal.SIGTERM)
-    assert child.communicate(timeout=120) == ("ended\n", "")
-    assert child.returncode == 0
-
-
-def test_sigterm_that_comes_while_the_command_starts() -> None:
-    stops_it = "trap 'exit 0' TERM; kill -TERM $PPID; while :; do sleep 0.02; done"
-    children = [again(stops_it) for _ in range(20)]
-    for child in children:
-        child.communicate(timeout=120)
-        assert child.returncode == 0
-
-
-def test_sigterm_between_two_starts() -> None:
-    child = again("exit 5", wait="60")
-    assert child.stderr is not None
-    assert "starting again" in child.stderr.readline()
-    time.sleep(0.1)
-    child.send_signal(signal.SIGTERM)
-    child.communicate(timeout=120)
-    assert child.returncode == 5
-
-
-@pytest.mark.parametrize("code", [0, 2, 3, 4])
-def test_a_final_code_waits_where_a_manager_would_start_again(tmp_path: Path, code: int) -> None:
-    mark = tmp_path / "held"
-    mark.touch()  # of a container before this one
-    child = again(f"[ -e {mark} ] && exit 5; exit {code}", AGAIN_HOLD=str(mark))
-    assert child.stderr is not None
-    assert child.stderr.readline() == f"ended with code {code}; waits for a person\n"
-    deadline = time.monotonic() + 120
-    while not mark.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    time.sleep(0.1)
-    assert child.poll() is None
-    child.send_signal(signal.SIGTERM)
-    assert child.communicate(timeout=120) == ("", "")
-    assert child.returncode == code
-
-
-def test_a_signal_before_a_final_code_waits_for_nobody(tmp_path: Path) -> None:
-    script = "trap 'exit 0' TERM; echo started; while :; do sleep 0.05; done"
-    child = again(script, AGAIN_HOLD=str(tmp_path / "held"))
-    assert child.stdout is not None
-    assert child.stdout.readline() == "started\n"
-    child.send_signal(signal.SIGTERM)
-    assert child.communicate(timeout=120) == ("", "")
-    assert (child.returncode, (tmp_path / "held").exists()) == (0, False)
-
-
-def test_its_own_lines_are_json_where_the_commands_are(tmp_path: Path) -> None:
-    child = again("exit 5", "run", "--json", wait="60")
-    assert child.stderr is not None
-    line = json.loads(child.stderr.readline())
-    time.sleep(0.1)
-    child.send_signal(signal.SIGTERM)
-    child.communicate(timeout=120)
-    assert list(line) == ["time", "level", "event", "message"]
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", line["time"])
-    assert (line["level"], line["event"]) == ("warning", "restarting")
-    named = set(re.findall(r"tell (\w+) (\w+)", (DEPLOY / "again.sh").read_text()))
-    page = (DEPLOY.parent / "docs" / "reference" / "logs.md").read_text()
-    assert named == {("warning", "restarting"), ("error", "held")}
-    assert all(f"`{event}` ({level})" in page for level, event in named)

@@ -207,39 +207,6 @@ def test_snapshots_of_another_study_or_version_are_refused():
         Population.load(study, io.BytesIO(file.getvalue()))
 
 
-@pytest.mark.parametrize("version", [3, 4])
-def test_a_snapshot_of_an_earlier_version_is_read(version):
-    """The third does not say how many cells wait for each period; those that it has are counted.
-
-    Up to the fourth the code of a cell was a byte, 254 for one that clears the answer.
-    """
-    study, population = make(carry=True), Population(make(carry=True))
-    population.fold(cells(np.arange(20), 1, np.ones(20)), [])
-    population.fold(cells(np.arange(20), 1, [CLEARED] * 9 + [4] * 11, start=20), [])
-    population.fold(cells(np.arange(20), 2, np.ones(20)), [])
-    file = io.BytesIO()
-    population.save(file)
-    arrays = dict(np.load(io.BytesIO(file.getvalue())))
-    head = json.loads(arrays["head"].tobytes())
-    assert head.pop("version") == 5
-    assert head["pending"] == {"1": 40, "2": 20}
-    if version == 3:
-        head.pop("pending")
-    arrays["waiting 4"] = np.where(arrays["waiting 4"] == CLEARED, 254, arrays["waiting 4"])
-    arrays["waiting 4"] = arrays["waiting 4"].astype(np.uint8)
-    old = io.BytesIO()
-    packed = np.frombuffer(json.dumps({**head, "version": version}).encode(), np.uint8)
-    np.savez(old, **{**arrays, "head": packed})
-    loaded = Population.load(study, io.BytesIO(old.getvalue()))
-    one, other = population.close().symbols["a"], loaded.close().symbols["a"]
-    assert (one.tolist(), one.dtype) == ([4] * 11, np.uint8)
-    assert np.array_equal(one, other)
-    population.close()
-    loaded.close()
-    assert loaded.accounting.as_dict() == population.accounting.as_dict()
-    assert loaded.accounting.superseded == 20
-
-
 def test_the_types_of_codes_are_wide_enough_for_the_symbols():
     for symbols in (2, 256, 257, 1 << 15, (1 << 15) + 1, 1 << 16, (1 << 16) + 1, 1 << 24):
         of_people, of_cells = np.iinfo(code_type(symbols)), np.iinfo(cell_type(symbols))

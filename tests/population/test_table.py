@@ -1,14 +1,11 @@
 """Tables: what people keep in CSV and Parquet files, long and wide."""
 
-import re
-
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from kit.studies import attribute, small_study, window
+from kit.tables import STUDY, refused
 
 from stream_dp.celltext import DAMAGED
-from stream_dp.errors import UserError
 from stream_dp.population.tables import (
     TableLayout,
     count_rows,
@@ -16,33 +13,6 @@ from stream_dp.population.tables import (
     read_reports,
     text_files,
 )
-
-STUDY = small_study(
-    name="tables",
-    size=10,
-    attributes={
-        "poverty": attribute([0, 1], missing=0),
-        "work": attribute(["no", "half day"], missing="absent"),
-    },
-    releases=[window("w", "poverty", width=1, rho=1)],
-)
-
-
-@pytest.fixture
-def read(tmp_path):
-    """The reports of a table in one list: CSV from text or bytes, Parquet from columns."""
-
-    def read(content, name=None, **layout):
-        if isinstance(content, dict):
-            path = tmp_path / (name or "table.parquet")
-            pa.parquet.write_table(pa.table(content), path)
-        else:
-            path = tmp_path / (name or "table.csv")
-            path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return [row for batch in read_reports(path, STUDY, TableLayout(**layout)) for row in batch]
-
-    return read
-
 
 LONG = [
     ("ann", "2021-01", {"poverty": "1", "work": "half day"}),
@@ -343,101 +313,3 @@ def test_many_rows_come_in_batches_in_order(read, tmp_path):
         len([b for b in read_reports(tmp_path / "table.parquet", STUDY, TableLayout()) if b]) == 3
     )
     assert count_rows(tmp_path / "table.parquet") == count
-
-
-def refused(read, content, **layout):
-    with pytest.raises(UserError) as error:
-        read(content, **layout)
-    for line in error.value.lines:
-        assert "\n" not in line
-        assert not re.search("Arrow|Error|Traceback", line)
-    return error.value.lines
-
-
-@pytest.mark.parametrize(
-    ("content", "layout", "message"),
-    [
-        ("id,period,poverty\na,b,1\n", {}, "no column 'person'; name the ids' with --person"),
-        ("person,month,poverty\na,b,1\n", {}, "no column 'period'; name it with --period"),
-        ("person,period\na,b\n", {}, "nothing to send: give a column for an attribute (poverty,"),
-        ("person,m1\na,1\n", {"attribute": "poverty"}, "a column for each period, or --columns"),
-        ("person,2021-01\na,1\n", {"attribute": "age"}, "'age': not declared; there are poverty,"),
-        (
-            "person,period,poverty\na,b,1\n",
-            {"columns": {"pov": "poverty"}},
-            "no column 'pov' to rename",
-        ),
-        ("person+period+poverty\na+b+1\n", {}, "no column 'person'"),
-    ],
-)
-def test_a_wrong_header_is_refused(read, content, layout, message):
-    assert any(message in line for line in refused(read, content, **layout))
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"per\xffson,period,poverty\nann,2021-01,1\n",
-        "",
-        "\n",
-        b"PAR1 not really",
-        b"\x00\x00\x00\x00",
-    ],
-)
-def test_what_is_no_table_is_refused(read, content):
-    refused(read, content)
-
-
-def test_a_column_twice_is_refused_because_one_would_be_lost(read):
-    twice = "person,period,poverty,poverty\nann,2021-01,1,0\n"
-    assert any("'poverty'" in line for line in refused(read, twice))
-    both = "person,period,poverty,pov\nann,2021-01,1,0\n"
-    assert any("'poverty'" in line for line in refused(read, both, columns={"pov": "poverty"}))
-    wide = "person,2021-01,m1\nann,1,0\n"
-    lines = refused(read, wide, attribute="poverty", columns={"m1": "2021-01"})
-    assert any("'2021-01'" in line for line in lines)
-
-
-@pytest.mark.parametrize("content", ["person,period,age\n", "id,period,poverty\n"])
-def test_a_wrong_header_without_rows_is_refused_too(read, content):
-    refused(read, content)
-
-
-def test_a_right_header_without_rows_is_no_fault(read):
-    assert read("person,period,poverty\n") == []
-    assert read({"person": pa.array([], pa.string()), "period": [], "poverty": []}) == []
-
-
-@pytest.mark.parametrize(
-    "column",
-    [
-        [float("inf")],
-        [1e300],
-        [[1, 2]],
-        [{"a": 1}],
-        pa.array([b"\xff\xfe"], pa.binary()),
-    ],
-    ids=["infinity", "huge", "list", "struct", "binary"],
-)
-def test_columns_that_are_no_text_are_values_or_refused(read, column):
-    columns = {"person": ["ann"], "period": ["2021-01"], "poverty": column}
-    try:
-        reports = read(columns)
-    except UserError as error:
-        (line,) = error.lines
-        assert "table.parquet" in line
-    else:
-        ((_, _, values),) = reports
-        assert values["poverty"] not in {"0", "1"}
-
-
-def test_files_that_are_not_there_or_of_another_kind(tmp_path, read):
-    with pytest.raises(UserError, match="no such file"):
-        list(read_reports(tmp_path / "none.csv", STUDY, TableLayout()))
-    with pytest.raises(UserError, match="no such file"):
-        list(read_reports(tmp_path, STUDY, TableLayout()))
-    with pytest.raises(UserError, match=r"write tables as CSV .*, \.parquet, "):
-        read("person,period,poverty\n", name="table.doc")
-    for name in ("table.parquet",):
-        with pytest.raises(UserError, match="cannot be read as a table"):
-            read("person,period,poverty\nann,2021-01,1\n", name=name)

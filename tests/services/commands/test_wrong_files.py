@@ -1,86 +1,13 @@
 """A file that is wrong as a whole is refused, a faulty row does not count; both say what to do."""
 
-import csv
 import gzip
 import json
 import stat
 import zipfile
 from datetime import date, timedelta
 
-import pyarrow as pa
-import pyarrow.parquet
 import pytest
-from kit.studies import BINARY, attribute, cumulative, study_toml, window
-
-from stream_dp.services.cli import main
-
-STUDY = study_toml(
-    name="agency",
-    size=60,
-    attributes={**BINARY, "work": attribute(["no", "half day"], missing="absent")},
-    releases=[
-        window("months", "poverty", width=1, rho="200000"),
-        cumulative("often", "work", ["half day"], rho="1"),
-    ],
-    rho="200001",
-)
-PEOPLE = [f"{i:04}" for i in range(1, 41)]
-HEAD = ("person", "period", "poverty", "work")
-
-
-@pytest.fixture
-def study(tmp_path):
-    (tmp_path / "study.toml").write_text(STUDY)
-    return tmp_path / "study.toml"
-
-
-@pytest.fixture
-def command(capsys):
-    """Runs a command; gives its exit code, output and error lines."""
-
-    def command(*words):
-        code = main([str(word) for word in words])
-        shown = capsys.readouterr()
-        assert "Traceback" not in shown.err
-        return code, shown.out, shown.err.splitlines()
-
-    return command
-
-
-def rows(period="2021-01", people=PEOPLE):
-    return [(person, period, 1, "half day") for person in people]
-
-
-def text(rows, head=HEAD, separator=",", end="\n"):
-    return end.join(separator.join(map(str, row)) for row in [head, *rows]) + end
-
-
-def write(path, content):
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return path
-
-
-def parquet(**columns):
-    sink = pa.BufferOutputStream()
-    count = len(next(iter(columns.values())))
-    given = {"person": PEOPLE[:count], "period": ["2021-01"] * count, "poverty": [1] * count}
-    pa.parquet.write_table(pa.table({**given, **columns}), sink)
-    return sink.getvalue().to_pybytes()
-
-
-def sent(study):
-    """How many reports lie in the log."""
-    from stream_dp.log.base import Missing
-    from stream_dp.log.sqlite import SqliteLog
-
-    try:
-        log = SqliteLog(study.parent / "agency.db", readonly=True)
-        reports = log.read("reports", {0: 0}, 10_000, 0).records
-        log.close()
-    except Missing:
-        return 0
-    return len(reports)
-
+from kit.agency_files import HEAD, PEOPLE, STUDY, parquet, rows, sent, share_of_poor, text, write
 
 LONG = [(*row[:2], row[2], "x" * 70_000) for row in rows()]
 WIDE = ["--attribute", "poverty"]
@@ -391,11 +318,6 @@ def test_the_messy_file_of_an_agency(study, command):
     assert (cells["accepted"], cells["superseded"], cells["rejected"]) == (240, 18, {})
 
 
-def share_of_poor(command, study, period):
-    words = ["estimate", study, "months", "pattern 1", "--period", period, "--json"]
-    return json.loads(command(*words)[1])["value"]
-
-
 def test_lost_zeros_and_dates_of_a_month_reach_the_estimates(study, command):
     """All 60 are poor in every month. February's ids have lost their zeros, March has dates."""
     people = [f"{i:04}" for i in range(1, 61)]
@@ -445,67 +367,3 @@ def test_check_sends_nothing_and_says_what_would_count(study, command):
     assert code == 0
     assert f"{path}: 1 of 81 cells would not count; the others count" in out
     assert not (study.parent / "agency.db").exists()
-
-
-def accepted(command, study):
-    command("close", study, "2021-03")
-    assert command("run", study, "--until-idle")[0] == 0
-    return json.loads(command("status", study, "--json")[1])["cells_at_last_cut"]["accepted"]
-
-
-def test_a_file_that_replaces_an_earlier_one(study, command):
-    """The new file lacks ten people, an answer and a month; it changes one answer."""
-    earlier = write(study.parent / "old.csv", text([*rows(), *rows("2021-02")]))
-    body = [*rows("2021-01", PEOPLE[10:]), ("0001", "2021-01", 0, "")]
-    newer = write(study.parent / "new.csv", text(body))
-    command("send", study, earlier)
-    code, out, _ = command("send", study, newer, "--replace", earlier)
-    assert code == 0
-    assert out == f"{newer}: 31 reports sent\n{earlier}: 50 reports withdrawn\n"
-    again = write(study.parent / "again.csv", text(body))
-    assert command("send", study, again, "--replace", newer)[1].endswith("0 reports withdrawn\n")
-    # Cleared cells are accepted too; what counts is in the counts of the close.
-    command("close", study, "2021-03", "--yes")
-    assert command("run", study, "--until-idle")[0] == 0
-    assert share_of_poor(command, study, "2021-01") == pytest.approx(30 / 60, abs=0.02)
-    assert share_of_poor(command, study, "2021-02") == pytest.approx(0, abs=0.02)
-
-
-def test_what_is_closed_is_not_withdrawn(study, command):
-    earlier = write(study.parent / "old.csv", text([*rows(), *rows("2021-02")]))
-    newer = write(study.parent / "new.csv", text([]))
-    command("send", study, earlier)
-    command("close", study, "2021-01")
-    command("run", study, "--until-idle")
-    code, out, _ = command("send", study, newer, "--replace", earlier)
-    assert (code, out.splitlines()[1]) == (0, f"{earlier}: 40 reports withdrawn")
-    command("close", study, "2021-02", "--yes")
-    command("run", study, "--until-idle")
-    assert "nothing was rejected" in command("rejected", study)[1]
-    assert share_of_poor(command, study, "2021-02") == pytest.approx(0, abs=0.02)
-
-
-def test_replacements_that_are_refused(study, command):
-    good = write(study.parent / "good.csv", text(rows()))
-    bad = write(study.parent / "bad.csv", "a,b\n1,2\n")
-    none = study.parent / "none.csv"
-    for words, fault in (
-        ([good, good, "--replace", good], "name the one file"),
-        ([good, "--replace", none], "no such file"),
-        ([good, "--replace", bad], "no column 'person'"),
-        ([bad, "--replace", good], "no column 'person'"),
-    ):
-        code, _, lines = command("send", study, *words)
-        assert code == 2
-        assert fault in lines[0]
-    assert sent(study) == 0
-
-
-def test_a_row_changes_no_other_row_of_a_replacement(study, command):
-    """What is withdrawn of one person depends on the rows of that person alone."""
-    earlier = write(study.parent / "old.csv", text(rows()))
-    newer = write(study.parent / "new.csv", text(rows(people=PEOPLE[1:])))
-    assert "1 reports withdrawn" in command("send", study, newer, "--replace", earlier)[1]
-    with earlier.open("a") as file:
-        csv.writer(file).writerow(("9998", "2021-02", 1, "no"))
-    assert "2 reports withdrawn" in command("send", study, newer, "--replace", earlier)[1]
