@@ -354,9 +354,8 @@ def test_a_damaged_log_is_an_error_in_words(tmp_path, opened):
     data = bytearray((tmp_path / "log.db").read_bytes())
     data[20_000:-20_000] = b"\xee" * (len(data) - 40_000)
     (tmp_path / "log.db").write_bytes(data)
-    damaged = opened(tmp_path / "log.db", readonly=True)
     with pytest.raises(LogError, match=r"log\.db"):
-        drain(damaged, "t")
+        drain(opened(tmp_path / "log.db", readonly=True), "t")
 
 
 def test_names_of_logs(tmp_path):

@@ -154,7 +154,8 @@ def test_nothing_that_is_declared_reaches_the_terminal_as_it_is(
     words = "\x1b]0;title\x07\x9b31m\u202eback\u2066\x7f\nhead 0000\u2028"
     declared["description"] = declared["unit"] = words
     for one in chain[1:]:
-        one.head["unit"] = words
+        for name in ("unit", "guarantee", "invariants"):
+            one.head[name] = one.head[name].replace("person", words)
     hostile._hash_again(chain)
     source = in_memory_source(sealed(chain))
     assert {judged(asked, capsys) for asked in commands(source, tmp_path)} == {0}

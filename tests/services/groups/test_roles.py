@@ -27,6 +27,7 @@ from stream_dp.services.groups.roster import Roster, _parts, send_roster
 from stream_dp.services.jobs.records import result_records
 from stream_dp.services.markers import close_marker
 from stream_dp.study.groups import BatchRelease
+from stream_dp.study.method_titles import kind_title
 from stream_dp.studyfile import load_study
 
 STUDY = """
@@ -324,7 +325,8 @@ def result(homes: HouseholdFolder, roles: list[int]) -> None:
     people = np.array([[role, 0] for role in roles])
     tables = dataset.coded_tables(names, np.array([[0, 1]]), people, np.zeros(2, np.int64))
     answers = measurement_table(Measurements(("q",), np.array([1]), (Fraction(1),)))
-    provenance = dataset.Provenance("m", {}, simulated=False)
+    (release,) = homes.setting.study.batches
+    provenance = dataset.Provenance(kind_title(release.kind), {}, simulated=False)
     with homes.worker() as worker:
         worker.log.append(
             result_records(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ from kit.events import lines_to
 from kit.households import (
     TEXT,
     HouseholdFolder,
+    handed_in,
 )
 
 from stream_dp.errors import Inconsistent
@@ -108,15 +108,14 @@ def test_a_result_that_is_none_is_not_accepted(homes: HouseholdFolder, wrong: st
     assert (wrong == "incomplete") == (not [line for line in lines if "failed" in line])
 
 
-def test_a_worker_of_another_study_does_nothing(
-    homes: HouseholdFolder, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_worker_of_another_study_does_nothing(homes: HouseholdFolder) -> None:
     homes.prepare().run()
     homes.file.write_text(TEXT.replace("rho = 0.1", "rho = 0.11"))
-    homes.work()
+    with pytest.raises(Inconsistent, match=r"releases\.households\.rho"):
+        homes.work()
     homes.file.write_text(TEXT)
-    (job,) = json_output(capsys, "jobs", homes.file)["jobs"]
-    assert job["reason"] == "the worker's study file is not the one that the job is of"
+    homes.work()
+    assert handed_in(homes) == 1
 
 
 def test_a_journal_that_takes_a_result_of_no_job(homes: HouseholdFolder) -> None:

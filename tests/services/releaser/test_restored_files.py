@@ -60,6 +60,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> StudyFolder:
     place.send(script()[1])
     for path in (place.db, place.public_db):
         copied(path, backup(path))
+        shutil.copymode(path, backup(path))
     set_clock(place, CLOSES[-1] + HOUR)
     place.run(source=SystemNoise())
     return place
