@@ -38,7 +38,7 @@ class PanelStudy:
         """Send the panel, close every period, run to the end."""
         names = ",".join(f"{c}={x}" for c, x in zip(self.columns, labels, strict=True))
         self.do("send", self.study, self.table, *layout, "--columns", names)
-        self.do("close", self.study, labels[-1])
+        self.do("close", self.study, labels[-1], "--yes")
         self.do("run", self.study, "--until-idle")
 
     def check(self, capsys, release, query, *, period, expected, people, share=True):

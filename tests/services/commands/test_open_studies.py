@@ -58,7 +58,7 @@ def case(request, tmp_path_factory):
             writer.writerow([f"p{place[0]}", case.labels[place[1]], case.codes[tuple(place)]])
     case.do("send", case.study, table)
     for label in (case.labels[3], case.labels[-1]):
-        case.do("close", case.study, label)
+        case.do("close", case.study, label, "--yes")
         case.do("run", case.study, "--until-idle")
     return case
 

@@ -248,7 +248,7 @@ def teens(tmp_path_factory):
             "send", case.study, case.table,
             "--person", "id", "--attribute", "poverty", "--columns", f"{column}={year}",
         )  # fmt: skip
-        case.do("close", case.study, year)
+        case.do("close", case.study, year, "--yes")
         case.do("run", case.study, "--until-idle")
     return case
 
