@@ -279,7 +279,7 @@ def test_reports_that_end_before_the_last_cut(
     )
     assert "the topic ends before the last cut of the journal" in refused()
     shutil.rmtree(place.snapshots)
-    place.snapshots.mkdir()
+    place.snapshots.mkdir(0o700)
     assert "the topic ends before the cut of a closed period" in refused()
 
 
@@ -292,7 +292,7 @@ def test_reports_that_expired_without_a_snapshot(
         future.result(300)
     assert main(["run", str(place.file), "--until-idle"]) == 0
     shutil.rmtree(place.snapshots)
-    place.snapshots.mkdir()
+    place.snapshots.mkdir(0o700)
     assert refused().startswith(
         "reports: no snapshot is left and the topic no longer reaches back to period 1"
     )

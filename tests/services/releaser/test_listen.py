@@ -51,7 +51,8 @@ def test_health_and_readiness_before_and_after_recovery(place: StudyFolder) -> N
 
     watched(place, look)
     assert seen["owned"] == seen["begun"] == (200, 503, 0)
-    assert seen["recovered"] == seen["drawn"] == seen["end"] == (200, 200, 1)
+    assert seen["recovered"] == seen["drawn"] == (200, 200, 1)
+    assert seen["end"] == (200, 503, 0), "the role is given back"
     seen.clear()
     watched(place, look)
     assert (seen["owned"], seen["recovered"]) == ((200, 503, 0), (200, 200, 1))
