@@ -60,7 +60,12 @@ def shared_schemas() -> dict[str, Schema]:
         "What every manifest has: its place in the chain, the SHA-256 of the manifest before it"
         " (zeros before the first), and the parts that came before it."
     )
-    return {**private, **public["$defs"], "Manifest": manifest}
+    # A manifest has the fields of its head beside its own.
+    open_heads = {
+        name: {k: v for k, v in schema.items() if k != "additionalProperties"}
+        for name, schema in private.items()
+    }
+    return {**open_heads, **public["$defs"], "Manifest": manifest}
 
 
 def messages(study: Study, run: Run) -> dict[str, Messages]:
