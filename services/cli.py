@@ -19,7 +19,6 @@ from typing import NoReturn, TextIO
 from stream_dp import __version__
 from stream_dp.errors import UserError
 
-from .modes import mending_told
 from .output import (
     AGAIN,
     BAD_INPUT,
@@ -94,6 +93,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         called = next((word for word in words if not word.startswith("-")), "")
         options = _parser([called]).parse_args(words)
         logged = called in SERVICES
+        from .modes import mending_told  # not before: --version reads no more than it needs
+
         with mending_told(partial(_note, as_json=options.json, logged=logged)):
             output: Output = options.command(options)
         if options.json:
