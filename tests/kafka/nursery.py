@@ -112,14 +112,18 @@ def _publish_first(process: Releaser) -> None:
             commit = writer.commit
 
             def early(records: Any) -> None:
+                if not decided:  # a heartbeat
+                    commit(records)
+                    return
+                entry = decided.pop()
                 with process.public.own("early") as publisher:
                     publisher._producer.begin_transaction()
-                    publisher._writer.produce(publisher._producer, decided[-1].public_records())
+                    publisher._writer.produce(publisher._producer, entry.public_records())
                     publisher._producer.flush(10)
                     commit(records)
                     publisher._producer.abort_transaction(10)
 
-            yield SimpleNamespace(commit=early)
+            yield SimpleNamespace(commit=early, mark=writer.mark)
 
     process.log.own = both
 

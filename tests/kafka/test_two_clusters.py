@@ -63,5 +63,7 @@ def test_a_public_cluster_that_dies_delays_a_release_and_no_more(
     decided = [(r.key, r.value) for entry in entries for r in entry.public_records()]
     with place.opened_public() as log:
         assert [(r.key, r.value) for r in everything(log, RELEASES)] == decided
-    assert topics(kafka, prefix) == {".reports", ".dead-letters", ".journal"}
+    assert topics(kafka, prefix) == {
+        *(".study", ".reports", ".dead-letters", ".journal", ".heartbeats"),
+    }
     assert topics(other.address, prefix) == {f"-public.{RELEASES}"}
