@@ -61,11 +61,9 @@ def shared_schemas() -> dict[str, Schema]:
         " (zeros before the first), and the parts that came before it."
     )
     # A manifest has the fields of its head beside its own.
-    open_heads = {
-        name: {k: v for k, v in schema.items() if k != "additionalProperties"}
-        for name, schema in private.items()
-    }
-    return {**open_heads, **public["$defs"], "Manifest": manifest}
+    for head in heads:
+        private[head.__name__].pop("additionalProperties", None)
+    return {**private, **public["$defs"], "Manifest": manifest}
 
 
 def messages(study: Study, run: Run) -> dict[str, Messages]:
